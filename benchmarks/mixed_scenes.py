@@ -1,14 +1,16 @@
 """Scenes with contact of every sort, ours beside ``mj_step``: loops, long chains, grippers, stacks with a robot.
 
-    python -m benchmarks.mixed_scenes [--steps 300] [--folder FOLDER] [NAME …]
+    python -m benchmarks.mixed_scenes [--steps 300] [--folder FOLDER] [--file FILE …] [NAME …]
 
-Every scene is one MJCF text that both read; ``--folder`` adds pusher and humanoid from gymnasium's files there. Ours
-and MuJoCo's steps (Euler's method, elliptic cones, its other defaults) alternate in one process, from the same start.
+Every scene is one MJCF text that both read; ``--folder`` adds pusher and humanoid from gymnasium's files there, and
+``--file`` any others, such as the hands of gymnasium-robotics. Ours and MuJoCo's steps (Euler's method, elliptic cones,
+its other defaults) alternate in one process, from the same start.
 
     way        ``kernel``, ``scene`` (many free bodies) or ``python`` with the reason why steps are not compiled
     first      s of processor time until the first step has been taken, nothing cached
     ours       µs of processor time per step in the second half of a run, of the kernel or else of ``wt.simulate``
-    mj_step    µs per step, likewise
+    python     µs per step of the path in Python, which takes whatever is not compiled: of steps 40 to 60
+    mj_step    µs per step in the second half
     residual   largest natural map of our steps, m/s; ``left``: steps beyond the tolerance, in the whole run
     overlap    at the end of the run, m, of both
 """
@@ -24,6 +26,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
@@ -218,6 +221,26 @@ def stack_and_arm(boxes: int = 4, step: float = 0.002) -> MixedScene:
     )
 
 
+def things_on_a_table(kind: str, step: float = 0.002) -> MixedScene:
+    """Three things of a kind that fall onto a table, a box, and onto each other."""
+    corners = np.random.default_rng(1).normal(size=(60, 3))
+    corners *= 0.08 / np.linalg.norm(corners, axis=1, keepdims=True)
+    text = " ".join(f"{x:.6f}" for x in corners.ravel())
+    assets = f'<asset><mesh name="stone" vertex="{text}"/></asset>' if kind == "mesh" else ""
+    form = {
+        "cylinder": 'type="cylinder" size="0.06 0.05"',
+        "ellipsoid": 'type="ellipsoid" size="0.09 0.06 0.05"',
+        "mesh": 'type="mesh" mesh="stone"',
+    }[kind]
+    things = "".join(
+        f'<body name="thing {k}" pos="{0.02 * k} {0.01 * k} {0.12 + 0.18 * k}" euler="{0.3 * k} 0.2 0"><freejoint/>'
+        f'<geom name="thing {k}" {form} mass="1"/></body>'
+        for k in range(3)
+    )
+    table = '<geom name="table" type="box" size="0.5 0.5 0.05" pos="0 0 -0.05"/>'
+    return MixedScene(f"{kind}s on a table", step, f"{assets}<worldbody>{table}{things}</worldbody>")
+
+
 SCENES: dict[str, Callable[[], MixedScene]] = {
     "four-bar": four_bar,
     "belt 40": lambda: belt(40),
@@ -226,6 +249,9 @@ SCENES: dict[str, Callable[[], MixedScene]] = {
     "chain": lambda: hanging_chain(100),
     "gripper": gripper,
     "stack and arm": stack_and_arm,
+    "cylinders": lambda: things_on_a_table("cylinder"),
+    "ellipsoids": lambda: things_on_a_table("ellipsoid"),
+    "meshes": lambda: things_on_a_table("mesh"),
 }
 
 
@@ -258,9 +284,10 @@ def contest(name: str, path: Path, steps: int) -> None:
         mujoco.mj_step(peer, data, steps)
         other = min(other, _timed(lambda data=data: _steps_of_peer(peer, data, steps)) / steps * 1e6)
         depth = max([depth, *[-c.dist for c in data.contact]])
+    slow = _in_python(model, step)
     overlap = float(whole["penetration"].values.max()) if "penetration" in whole else math.nan
     print(
-        f"{name:16}{model.nv:5}{first:7.1f}{mine:10.1f}{other:10.1f}{mine / other:8.2f}"
+        f"{name:16}{model.nv:5}{first:7.1f}{mine:10.1f}{slow:10.0f}{other:10.1f}{mine / other:8.2f}"
         f"{whole.attrs['largest_residual_velocity']:10.1e}{whole.attrs['unconverged_steps']:6}"
         f"{overlap:10.1e}{depth:10.1e}"
         f"  {way_of(model)}",
@@ -282,6 +309,14 @@ def _kernel_time(model: wt.Model, step: float, steps: int) -> float:
     given += [np.full(steps, step), 1e-7, math.inf]
     q, v, impulses, *_ = kernel(model.home.q, model.home.v, np.zeros((blocks, 3)), *given)
     return min(_timed(lambda: kernel(q[-1], v[-1], impulses[-1], *given)) for _ in range(3)) / steps * 1e6
+
+
+def _in_python(model: wt.Model, step: float) -> float:
+    """µs per step without the kernel, of steps 40 to 60."""
+    with mock.patch("whippletree.simulation.time_stepping.impulse_step.suits_lists", return_value=False):
+        _simulated(model, step, 2)
+        few, more = (_timed(lambda count=count: _simulated(model, step, count)) for count in (40, 60))
+    return (more - few) / 20 * 1e6
 
 
 def _timed(function: Callable[[], Any]) -> float:
@@ -309,17 +344,20 @@ def main() -> None:
     parser.add_argument("names", nargs="*")
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--folder", type=Path)
+    parser.add_argument("--file", type=Path, nargs="*", default=[])
     given = parser.parse_args()
     print(
-        f"{'scene':16}{'nv':>5}{'first':>7}{'ours':>10}{'mj_step':>10}{'ratio':>8}{'residual':>10}{'left':>6}"
+        f"{'scene':16}{'nv':>5}{'first':>7}{'ours':>10}{'python':>10}{'mj_step':>10}{'ratio':>8}{'residual':>10}{'left':>6}"
         f"{'overlap':>10}{'MuJoCo':>10}  way"
     )
     with tempfile.TemporaryDirectory() as folder:
         for name, make in SCENES.items():
-            if not given.names or name in given.names:
+            if name in given.names or not (given.names or given.file):
                 path = Path(folder) / "scene.xml"
                 path.write_text(make().text)
                 contest(name, path, given.steps)
+    for path in given.file:
+        contest(path.stem[:15], path, given.steps)
     for robot in ("pusher", "humanoid"):
         if given.folder and (not given.names or robot in given.names):
             contest(robot, given.folder / f"{robot}.xml", given.steps)

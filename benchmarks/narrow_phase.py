@@ -32,11 +32,11 @@ from whippletree.compiler.program.looped_blocks import looped_block
 from whippletree.compiler.program.traced_blocks import piece
 from whippletree.contact.geometry.closed_forms import Touch
 from whippletree.contact.geometry.coal_pairs import nearest_touch
+from whippletree.contact.geometry.rounded_polytopes import Solid, solids_of
 from whippletree.contact.geometry.separation import reach_along
 from whippletree.contact.geometry.shape_numbers import POSE, pose_of
 from whippletree.contact.geometry.shapes import Ball, Box, Capsule, Cylinder, Ellipsoid, Hull, Shape
 from whippletree.contact.geometry.solid_pairs import SolidForm
-from whippletree.contact.geometry.solids import Solid, solids_of
 from whippletree.spatial import Pose
 
 GAPS = (0.2, 1e-2, 1e-4, 1e-6, 1e-8, -1e-8, -1e-5, -1e-3)

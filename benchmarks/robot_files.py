@@ -1,12 +1,14 @@
-"""How the MJCF files of installed packages fare: a table by package, and the reason of every refusal.
+"""How the MJCF and URDF files of installed packages fare: a table by package, and the reason of every refusal.
 
     python -m benchmarks.robot_files gymnasium gymnasium_robotics dm_control
+    python -m benchmarks.robot_files --urdf FOLDER
 
-A package is named as it is imported, or is a folder. Of each file that MuJoCo loads and that has something that moves:
+A package is named as it is imported, or is a folder. Of each file that MuJoCo loads (Pinocchio, with ``--urdf``) and
+that has something that moves:
 
     loaded       ``wt.load`` reads it
     agrees       M, bias, passive and actuator forces and unconstrained accelerations are MuJoCo's, at random states and
-                 commands, to AGREEMENT of the largest number
+                 commands, to AGREEMENT of the largest number; Pinocchio is asked for M, bias and accelerations
     left out     ... or they differ because of something that loading has named as left out
     overlaps     it starts with shapes that overlap by more than OVERLAP: their pairs are left out of the run below, by
                  ``wt.without_overlaps``
@@ -26,9 +28,11 @@ import warnings
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import mujoco
 import numpy as np
+import pinocchio
 import xarray
 
 import whippletree as wt
@@ -62,6 +66,7 @@ class Verdict:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("packages", nargs="+")
+    parser.add_argument("--urdf", action="store_true", help="URDF files, beside Pinocchio")
     parser.add_argument("--only", default="", help="only files with this text in their path")
     parser.add_argument("--no-runs", action="store_true", help="load and compare only")
     parser.add_argument("--duration", type=float, default=1.0, help="of each run, s")
@@ -74,7 +79,9 @@ def main() -> None:
     rows = []
     for package in options.packages:
         folder = folder_of(package)
-        paths = [path for path in sorted(folder.rglob("*.xml")) if options.only in str(path)][:: options.every]
+        paths = [
+            path for path in sorted(folder.rglob("*.urdf" if options.urdf else "*.xml")) if options.only in str(path)
+        ][:: options.every]
         if options.sample is not None:
             paths = random.Random(options.seed).sample(paths, len(paths))
         verdicts: list[Verdict] = []
@@ -85,7 +92,14 @@ def main() -> None:
                 told = "; ".join(verdict.remarks) or "agrees" + ", simulated" * verdict.simulated
                 print(f"  {path.relative_to(folder)}: {told} ({verdict.seconds:.1f} s)", flush=True)
         rows.append((package, verdicts))
-    heads = (("MuJoCo", 8), ("loaded", 8), ("agree", 8), ("left out", 10), ("overlaps", 10), ("simulated", 11))
+    heads = (
+        ("Pinocchio" if options.urdf else "MuJoCo", 10 if options.urdf else 8),
+        ("loaded", 8),
+        ("agree", 8),
+        ("left out", 10),
+        ("overlaps", 10),
+        ("simulated", 11),
+    )
     print(
         "\n" + "package".ljust(24) + "".join(word.rjust(width) for word, width in (*heads, ("apart", 8), ("clean", 8)))
     )
@@ -93,7 +107,7 @@ def main() -> None:
         words = ("loaded", "agrees", "left_out", "overlaps", "simulated", "apart", "clean")
         counts = Counter(word for verdict in verdicts for word in words if getattr(verdict, word))
         print(
-            f"{Path(package).name:24}{len(verdicts):8}{counts['loaded']:8}{counts['agrees']:8}"
+            f"{Path(package).name:24}{len(verdicts):{heads[0][1]}}{counts['loaded']:8}{counts['agrees']:8}"
             f"{counts['left_out']:10}{counts['overlaps']:10}{counts['simulated']:11}{counts['apart']:8}"
             f"{counts['clean']:8} of {counts['loaded'] - counts['overlaps']}"
         )
@@ -111,12 +125,12 @@ def folder_of(package: str) -> Path:
 
 
 def judge(path: Path, folder: Path, options: argparse.Namespace) -> Verdict | None:
-    """The verdict on a file of a package; None if MuJoCo does not load it, or nothing in it moves."""
+    """The verdict on a file of a package; None if the peer does not load it, or nothing in it moves."""
     try:
-        compiled = mujoco.MjModel.from_xml_path(str(path))
+        peer = pinocchio.buildModelFromUrdf(str(path)) if options.urdf else mujoco.MjModel.from_xml_path(str(path))
     except ValueError:
         return None
-    if not compiled.nv:
+    if not peer.nv:
         return None
     verdict, start = Verdict(path), time.process_time()
     with warnings.catch_warnings():
@@ -129,16 +143,16 @@ def judge(path: Path, folder: Path, options: argparse.Namespace) -> Verdict | No
         verdict.loaded = True
         left = [line.removeprefix("- left out: ") for line in model.source.splitlines() if "- left out: " in line]
         acting = [text for text in left if not text.startswith(("sensors", "softness", "torsional", "key frames"))]
-        _compare(verdict, model, compiled, acting)
+        _compare(verdict, model, peer, acting)
         if not options.no_runs:
             _run(verdict, model, options)
     verdict.seconds = time.process_time() - start
     return verdict
 
 
-def _compare(verdict: Verdict, model: wt.Model, compiled: mujoco.MjModel, left_out: list[str]) -> None:
+def _compare(verdict: Verdict, model: wt.Model, peer: Any, left_out: list[str]) -> None:
     try:
-        errors = differences(model, compiled)
+        errors = differences(model, peer) if isinstance(peer, mujoco.MjModel) else differences_of_urdf(model, peer)
     except Exception as error:
         verdict.remarks.append(f"not compared: {_short(error)}")
         return
@@ -186,6 +200,39 @@ def differences(model: wt.Model, compiled: mujoco.MjModel) -> dict[str, float]:
             pairs["activations"] = ref.activation_rates(data.ctrl[numbers], *act), data.act_dot[memories]
         for name, (ours, theirs) in pairs.items():
             error = np.abs(np.asarray(ours, dtype=float) - theirs).max() / max(1.0, np.abs(theirs).max())
+            worst[name] = max(worst.get(name, 0.0), float(error))
+    return worst
+
+
+def differences_of_urdf(model: wt.Model, peer: Any) -> dict[str, float]:
+    """The largest difference of each quantity from Pinocchio's, relative to its largest number; joints by name."""
+    model = model.tree
+    ref, data, rng = wt.reference(model), peer.createData(), np.random.default_rng(0)
+    joints = [joint for joint in model.joints if joint.type.nv]
+    if model.nv != peer.nv or any(joint.type.nv > 1 for joint in joints):
+        return {f"nv = {model.nv} instead of {peer.nv}, or joints of several freedoms": np.inf}
+    numbers = [peer.getJointId(joint.name) for joint in joints]
+    order = [int(peer.idx_vs[k]) for k in numbers]  # of Pinocchio's velocities, as ours go
+    worst: dict[str, float] = {}
+    for _ in range(STATES):
+        q, v, theirs = rng.normal(size=model.nq), rng.normal(size=model.nv), np.zeros(peer.nq)
+        speeds = np.zeros(peer.nv)
+        for joint, k, i in zip(joints, numbers, order, strict=True):
+            angle, first = q[model.q_slice(joint.name).start], int(peer.idx_qs[k])
+            own = [np.cos(angle), np.sin(angle)] if peer.nqs[k] == 2 else [angle]
+            theirs[first : first + len(own)], speeds[i] = own, v[model.slice(joint.name).start]
+        place = [model.slice(joint.name).start for joint in joints]
+        M = pinocchio.crba(peer, data, theirs)
+        M = np.triu(M) + np.triu(M, 1).T
+        pairs = {
+            "mass matrix": (ref.mass_matrix(q)[np.ix_(place, place)], M[np.ix_(order, order)]),
+            "bias": (ref.bias(q, v)[place], pinocchio.nonLinearEffects(peer, data, theirs, speeds)[order]),
+        }
+        if np.linalg.cond(M) < 1 / AGREEMENT:
+            tau = ref.forward_dynamics(q, v, np.zeros(model.nv))[place]
+            pairs["accelerations"] = tau, pinocchio.aba(peer, data, theirs, speeds, np.zeros(peer.nv))[order]
+        for name, (ours, other) in pairs.items():
+            error = np.abs(np.asarray(ours, dtype=float) - other).max() / max(1.0, np.abs(other).max())
             worst[name] = max(worst.get(name, 0.0), float(error))
     return worst
 

@@ -1,17 +1,21 @@
-"""One scene with contact, ours beside ``mj_step``: gymnasium's robots, from rest and from random velocities.
+"""One scene with contact, ours beside ``mj_step``: robots from rest and from random velocities.
 
-    python -m benchmarks.single_scenes [folder with hopper.xml …] [--steps 500] [--starts 5]
+    python -m benchmarks.single_scenes [folder with hopper.xml …] [--steps 500] [--starts 5] [--robots ant …]
 
 The folder is that of gymnasium's MuJoCo environments; without one it is looked for in the installed package. Every
-shape of a robot may touch the floor. Ours and MuJoCo's (with ``integrator="Euler"``, of first order as ours) alternate
-in one process, at the same step from the same states without controls; times are processor time, the least of some
-rounds.
+shape of hopper, walker, half cheetah and ant may touch the floor; pusher and humanoid have the contacts of their files.
+The humanoid falls from its home; *lying humanoid* begins where it lies after that. The quadruped, solo12, trots by the
+servos of :mod:`benchmarks.step_calls`. Ours and MuJoCo's steps (with ``integrator="Euler"``, of first order as ours)
+alternate in one process, at the same step from the same states; times are processor time, the least of some rounds.
 
     kernel     steps of the compiled kernel alone, µs each: whole trajectories in calls of 500 steps
     simulate   ``wt.simulate(method="time_stepping")`` as a user calls it, µs per step, output and all
     mj_step    called from Python once per step
-    overlap    largest of all shapes with the floor, m, both measured by our closed forms; of starts that do not overlap
+    overlap    largest of all pairs, m, both measured by our narrow phase; what a start has already does not count
     residual   largest natural map of Coulomb's law, m/s: of our impulses in every step; of MuJoCo's contact forces
+    cone       largest violation of a friction cone, N s, of both
+    energy     what a run has gained, J, of both; of the random starts, the mean
+    left       steps beyond the tolerance, which ``wt.simulate`` leaves to Python
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ import importlib.util
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,7 +39,7 @@ from whippletree.model import Contact, Model
 
 Array = np.ndarray[Any, Any]
 
-TOLERANCE, ROUNDS, CALL = 1e-7, 3, 500
+TOLERANCE, ROUNDS, CALL, FALL = 1e-7, 3, 500, 5000
 
 
 class Robot(NamedTuple):
@@ -45,14 +49,70 @@ class Robot(NamedTuple):
     step: float
     start: dict[int, float]
     """Coordinates that are not those of the file."""
+    own: bool = False
+    """Whether the contacts are those of the file."""
+    height: int | None = 1
+    """Which coordinate lifts it."""
 
 
 ROBOTS = (
     Robot("hopper", 0.002, {}),
     Robot("walker2d", 0.002, {}),
     Robot("half_cheetah", 0.01, {1: 0.1}),
-    Robot("ant", 0.01, {2: 0.6, **dict(zip(range(8, 15, 2), (1.0, -1.0, -1.0, 1.0), strict=True))}),
+    Robot("ant", 0.01, {2: 0.6, **dict(zip(range(8, 15, 2), (1.0, -1.0, -1.0, 1.0), strict=True))}, height=2),
+    Robot("humanoid", 0.003, {}, own=True, height=2),
+    Robot("pusher", 0.01, {}, own=True, height=None),
 )
+
+
+@dataclass
+class Scene:
+    """What both sides step, and from where."""
+
+    name: str
+    model: Model
+    peer: Any
+    rest: Array
+    height: int | None
+    commands: Array
+    """Of step after step, again and again, (n, actuators)."""
+    step: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.step = float(self.peer.opt.timestep)
+
+    def told(self, count: int) -> Array:
+        """Commands of so many steps."""
+        return np.resize(self.commands, (count, self.commands.shape[1])) if self.commands.size else np.zeros((count, 0))
+
+
+def scene_of(robot: Robot, path: Path) -> Scene:
+    """A robot of gymnasium, without commands."""
+    import mujoco
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = wt.load(path) if robot.own else model_with_floor(path)[0]
+    peer = mujoco.MjModel.from_xml_path(str(path))
+    peer.opt.integrator, peer.opt.timestep = mujoco.mjtIntegrator.mjINT_EULER, robot.step
+    if not robot.own:
+        floor = peer.geom_type == mujoco.mjtGeom.mjGEOM_PLANE
+        peer.geom_contype[:], peer.geom_conaffinity[:] = np.where(floor, 2, 1), np.where(floor, 1, 0)
+    rest = np.array(model.home.q, dtype=float)
+    for place, value in robot.start.items():
+        rest[place] = value
+    return Scene(robot.name, model, peer, rest, robot.height, np.zeros((1, len(model.actuators))))
+
+
+def trotting() -> Scene:
+    """solo12 on its servos."""
+    import mujoco
+
+    from benchmarks.step_calls import solo12
+
+    model, peer, start, gait = solo12()
+    peer.opt.integrator = mujoco.mjtIntegrator.mjINT_EULER
+    return Scene("quadruped", model, peer, start, 2, gait)
 
 
 def model_with_floor(path: Path) -> tuple[Model, float]:
@@ -72,71 +132,91 @@ def model_with_floor(path: Path) -> tuple[Model, float]:
 
 
 class Ours:
-    """Steps of a model by its compiled kernel."""
+    """Steps of a scene by its compiled kernel."""
 
-    def __init__(self, model: Model, step: float) -> None:
-        self.model, self.step = model, step
-        self.dyn = wt.compile(model)
-        self.blocks = ContactBlocks(model, alone=True).count
+    def __init__(self, scene: Scene) -> None:
+        self.scene, self.model, self.step = scene, scene.model, scene.step
+        self.dyn = wt.compile(scene.model)
+        self.blocks = ContactBlocks(scene.model, alone=True).count
 
-    def run(self, q: Array, v: Array, count: int) -> tuple[Array, float, float]:
-        """States (count, nq), the largest residual and how many steps the kernel left to Python."""
-        found, impulses, worst, left = [], np.zeros((self.blocks, 3)), 0.0, 0.0
+    def run(self, q: Array, v: Array, count: int) -> tuple[Array, Array, Array]:
+        """States (count, nq), the last velocity, and the measures of all steps (count, 3)."""
+        found, measures, impulses, commands = [], [], np.zeros((self.blocks, 3)), self.scene.told(count)
         for first in range(0, count, CALL):
             n = min(CALL, count - first)
             tau, dt = np.zeros((n, self.model.nv)), np.full(n, self.step)
-            commands = [np.zeros((n, len(self.model.actuators)))] * bool(self.model.actuators)
+            told = [commands[first : first + n]] * bool(self.model.actuators)
             with np.errstate(all="ignore"):
-                made = self.dyn.contact_steps(q, v, impulses, tau, *commands, dt, TOLERANCE, np.inf)
+                made = self.dyn.contact_steps(q, v, impulses, tau, *told, dt, TOLERANCE, np.inf)
             found.append(made[0])
+            measures.append(made[3])
             q, v, impulses = made[0][-1], made[1][-1], made[2][-1]
-            worst, left = max(worst, float(made[3][:, 1].max())), left + float((made[3][:, 1] > TOLERANCE).sum())
-        return np.concatenate(found), worst, left
+        return np.concatenate(found), v, np.concatenate(measures)
 
-    def overlap(self, states: Array) -> float:
-        """The largest in some states, m."""
-        return float(max(0.0, -np.min(self.dyn.contact_gaps(np.ascontiguousarray(states)))))
+    def overlap(self, states: Array, start: Array) -> float:
+        """The largest in some states, beyond what there is at the start, m."""
+        before = np.minimum(self.dyn.contact_list_gaps(start), 0)
+        return float(max(0.0, -np.min(self.dyn.contact_list_gaps(np.ascontiguousarray(states)) - before)))
+
+    def energy(self, q: Array, v: Array) -> float:
+        """Mechanical energy, J."""
+        return float(self.dyn.kinetic_energy(q, v) + self.dyn.potential_energy(q))
 
 
 class Peer:
-    """MuJoCo with the same floor contacts, Euler's method, and no controls."""
+    """MuJoCo's steps of a scene."""
 
-    def __init__(self, path: Path, step: float) -> None:
+    def __init__(self, scene: Scene) -> None:
         import mujoco
 
-        self.mujoco = mujoco
-        self.model = mujoco.MjModel.from_xml_path(str(path))
-        self.model.opt.integrator, self.model.opt.timestep = mujoco.mjtIntegrator.mjINT_EULER, step
-        floor = self.model.geom_type == mujoco.mjtGeom.mjGEOM_PLANE
-        self.model.geom_contype[:], self.model.geom_conaffinity[:] = np.where(floor, 2, 1), np.where(floor, 1, 0)
+        self.mujoco, self.scene, self.model = mujoco, scene, scene.peer
         self.data = mujoco.MjData(self.model)
+        self.floating = self.model.nq > self.model.nv
 
     def place(self, q: Array, v: Array) -> None:
         """Begin at a state, ours: the velocity of a free body is told in its own axes, angular first."""
         self.mujoco.mj_resetData(self.model, self.data)
         self.data.qpos[:], self.data.qvel[:] = q, v
-        if self.model.nq > self.model.nv:
-            turn = np.zeros(9)
-            self.mujoco.mju_quat2Mat(turn, q[3:7])
-            self.data.qvel[:3], self.data.qvel[3:6] = turn.reshape(3, 3) @ v[3:6], v[:3]
+        if self.floating:
+            self.data.qvel[:3], self.data.qvel[3:6] = self._turn(q) @ v[3:6], v[:3]
+
+    def velocity(self) -> Array:
+        """The present one, as ours."""
+        v = np.array(self.data.qvel)
+        if self.floating:
+            v[:3], v[3:6] = self.data.qvel[3:6], self._turn(self.data.qpos).T @ self.data.qvel[:3]
+        return v
+
+    def _turn(self, q: Array) -> Array:
+        turn = np.zeros(9)
+        self.mujoco.mju_quat2Mat(turn, np.array(q[3:7]))
+        return turn.reshape(3, 3)
 
     def run(self, count: int) -> None:
         """Steps that are timed."""
-        step, model, data = self.mujoco.mj_step, self.model, self.data
-        for _ in range(count):
+        step, model, data, ctrl = self.mujoco.mj_step, self.model, self.data, self.data.ctrl
+        if not self.scene.commands.any():
+            for _ in range(count):
+                step(model, data)
+            return
+        for told in self.scene.told(count):
+            ctrl[:] = told
             step(model, data)
 
-    def watched(self, count: int) -> tuple[Array, float]:
-        """States (count, nq) and the largest residual of its contact forces, m/s."""
-        states, worst = np.zeros((count, self.model.nq)), 0.0
-        for i in range(count):
-            self.run(1)
+    def watched(self, count: int) -> tuple[Array, float, float]:
+        """States (count, nq), the largest residual of its contact forces, m/s, and violation of a cone, N s."""
+        states, residual, cone = np.zeros((count, self.model.nq)), 0.0, 0.0
+        for i, told in enumerate(self.scene.told(count)):
+            self.data.ctrl[:] = told
+            self.mujoco.mj_step(self.model, self.data)
             states[i] = self.data.qpos
-            worst = max([worst, *[self._residual(k) for k in range(self.data.ncon)]])
-        return states, worst
+            for number in range(self.data.ncon):
+                worst, beyond = self._judge(number)
+                residual, cone = max(residual, worst), max(cone, beyond)
+        return states, residual, cone
 
-    def _residual(self, number: int) -> float:
-        """The natural map of a contact: the force of the step, and the velocity at its end."""
+    def _judge(self, number: int) -> tuple[float, float]:
+        """The natural map of a contact (the force of the step, the velocity at its end), and what leaves its cone."""
         mujoco, m, d = self.mujoco, self.model, self.data
         contact, force = d.contact[number], np.zeros(6)
         mujoco.mj_contactForce(m, d, number, force)
@@ -149,8 +229,11 @@ class Peer:
         mass, _ = block_mass(rows @ response.T)
         impulse = force[:3] * m.opt.timestep
         mu = contact.friction[0] if contact.dim > 1 else 0.0
+        beyond = max(0.0, float(np.hypot(*impulse[1:]) - mu * impulse[0]))
+        if not mass:
+            return 0.0, beyond
         found = natural_map(impulse, rows @ d.qvel, mu, 0, mass)
-        return float(np.sqrt(sum(float(x) ** 2 for x in found)) / mass)
+        return float(np.sqrt(sum(float(x) ** 2 for x in found)) / mass), beyond
 
 
 def least(functions: list[Callable[[], Any]]) -> list[float]:
@@ -164,50 +247,78 @@ def least(functions: list[Callable[[], Any]]) -> list[float]:
     return best
 
 
-def contest(robot: Robot, path: Path, steps: int, starts: int) -> None:
-    """Print both lines of a robot."""
-    model, _ = model_with_floor(path)
-    begun = time.perf_counter()
-    ours, peer = Ours(model, robot.step), Peer(path, robot.step)
-    rest = np.array(model.home.q, dtype=float)
-    for place, value in robot.start.items():
-        rest[place] = value
-    ours.run(rest, np.zeros(model.nv), 1)
-    first = time.perf_counter() - begun
-    rng = np.random.default_rng(0)
-    random = [(_scattered(ours, rest, rng), rng.normal(size=model.nv)) for _ in range(starts)]
-    for word, states in (("rest", [(rest, np.zeros(model.nv))]), ("random", random)):
-        seconds, overlaps, residuals, left = np.zeros(3), np.zeros(2), np.zeros(2), 0.0
-        for q, v in states:
-            seconds += least([
-                lambda q=q, v=v: ours.run(q, v, steps),
-                lambda q=q, v=v: _simulated(model, q, v, robot.step, steps),
-                lambda q=q, v=v: (peer.place(q, v), peer.run(steps)),
-            ])  # fmt: skip
-            mine, residual, missed = ours.run(q, v, steps)
-            peer.place(q, v)
-            theirs, other = peer.watched(steps)
-            overlaps = np.maximum(overlaps, [ours.overlap(mine), ours.overlap(theirs)])
-            residuals, left = np.maximum(residuals, [residual, other]), left + missed
-        kernel, simulate, other = seconds / (len(states) * steps) * 1e6
-        print(
-            f"{robot.name:13}{word:8}{kernel:8.2f}{simulate:10.2f}{other:9.2f}{kernel / other:8.2f}"
-            f"{overlaps[0]:12.1e}{overlaps[1]:9.1e}{residuals[0]:12.1e}{residuals[1]:9.1e}{left:7.0f}{first:9.2f}"
-        )
+COLUMNS = ("kernel", "simulate", "mj_step", "ratio", "overlap", "MuJoCo", "residual", "MuJoCo", "cone", "MuJoCo")
+MORE = ("energy", "MuJoCo", "left", "first s")
 
 
-def _simulated(model: Model, q: Array, v: Array, step: float, steps: int) -> None:
+def contest(scene: Scene, steps: int, starts: int) -> None:
+    """Print both lines of a scene."""
+    begun = time.process_time()
+    ours = Ours(scene)
+    ours.run(scene.rest, np.zeros(scene.model.nv), 1)
+    first = time.process_time() - begun
+    rng, still = np.random.default_rng(0), np.zeros(scene.model.nv)
+    random = [(_scattered(ours, rng), rng.normal(size=scene.model.nv)) for _ in range(starts)]
+    _print_line(ours, "rest", [(scene.rest, still)], steps, first)
+    _print_line(ours, "random", random, steps, first)
+
+
+def _print_line(ours: Ours, word: str, states: list[tuple[Array, Array]], steps: int, first: float) -> None:
+    scene, peer = ours.scene, Peer(ours.scene)
+    seconds, worst, energy, left = np.zeros(3), np.zeros(6), np.zeros(2), 0
+    for q, v in states:
+        seconds += least([
+            lambda q=q, v=v: ours.run(q, v, steps),
+            lambda q=q, v=v: _simulate(scene, q, v, steps),
+            lambda q=q, v=v: (peer.place(q, v), peer.run(steps)),
+        ])  # fmt: skip
+        mine, last, measures = ours.run(q, v, steps)
+        peer.place(q, v)
+        theirs, residual, cone = peer.watched(steps)
+        found = [
+            ours.overlap(mine, q),
+            ours.overlap(theirs, q),
+            measures[:, 1].max(),
+            residual,
+            measures[:, 2].max(),
+            cone,
+        ]
+        worst = np.maximum(worst, found)
+        before = ours.energy(q, v)
+        energy += [ours.energy(mine[-1], last) - before, ours.energy(theirs[-1], peer.velocity()) - before]
+        left += int((measures[:, 1] > TOLERANCE).sum())
+    kernel, simulate, other = seconds / (len(states) * steps) * 1e6
+    times = f"{kernel:8.2f}{simulate:9.1f}{other:8.2f}{kernel / other:7.2f}"
+    gained = "".join(f"{x:9.3g}" for x in energy / len(states))
+    print(
+        f"{scene.name:15}{word:7}{times}{''.join(f'{x:9.0e}' for x in worst)}{gained}{left:6}{first:8.1f}", flush=True
+    )
+
+
+def _simulate(scene: Scene, q: Array, v: Array, steps: int) -> None:
+    commands = {"ctrl": scene.told(steps)} if scene.model.actuators else {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        wt.simulate(model, q, v, duration=step * steps, step=step, method="time_stepping")
+        wt.simulate(
+            scene.model, q, v, duration=scene.step * steps, step=scene.step, method="time_stepping", progress=False,
+            **commands,
+        )  # fmt: skip
 
 
-def _scattered(ours: Ours, rest: Array, rng: np.random.Generator) -> Array:
-    """A state near rest, lifted until nothing overlaps."""
-    q = np.asarray(ours.dyn.integrate(rest, 0.1 * rng.normal(size=ours.model.nv)))
-    height = 2 if ours.model.nq > ours.model.nv else 1
-    q[height] += ours.overlap(q)
+def _scattered(ours: Ours, rng: np.random.Generator) -> Array:
+    """A state near rest, lifted until nothing overlaps; rest itself where nothing lifts."""
+    scene = ours.scene
+    if scene.height is None:
+        return scene.rest
+    q = np.asarray(ours.dyn.integrate(scene.rest, 0.1 * rng.normal(size=scene.model.nv)))
+    q[scene.height] += max(0.0, -float(np.min(ours.dyn.contact_list_gaps(q))))
     return q
+
+
+def lie_down(scene: Scene) -> Scene:
+    """The scene some seconds later, after its fall; nothing can lift it from there."""
+    states, _, _ = Ours(scene).run(scene.rest, np.zeros(scene.model.nv), FALL)
+    return replace(scene, name=f"lying {scene.name}", rest=states[-1], height=None)
 
 
 def assets_folder() -> Path:
@@ -224,14 +335,21 @@ def main() -> None:
     parser.add_argument("folder", nargs="?", type=Path)
     parser.add_argument("--steps", type=int, default=500)
     parser.add_argument("--starts", type=int, default=5)
+    every = [*[robot.name for robot in ROBOTS], "lying", "quadruped"]
+    parser.add_argument("--robots", nargs="*", default=every, help=", ".join(every))
     given = parser.parse_args()
+    widths = (8, 9, 8, 7, *[9] * 8, 6, 8)
+    heads = "".join(f"{word:>{width}}" for word, width in zip((*COLUMNS, *MORE), widths, strict=True))
+    print(f"{'robot':15}{'from':7}{heads}")
     folder = given.folder or assets_folder()
-    print(
-        f"{'robot':13}{'from':8}{'kernel':>8}{'simulate':>10}{'mj_step':>9}{'ratio':>8}{'overlap':>12}{'MuJoCo':>9}"
-        f"{'residual':>12}{'MuJoCo':>9}{'left':>7}{'first s':>9}"
-    )
     for robot in ROBOTS:
-        contest(robot, folder / f"{robot.name}.xml", given.steps, given.starts)
+        if robot.name in given.robots:
+            contest(scene_of(robot, folder / f"{robot.name}.xml"), given.steps, given.starts)
+    if "lying" in given.robots:
+        robot = next(robot for robot in ROBOTS if robot.name == "humanoid")
+        contest(lie_down(scene_of(robot, folder / "humanoid.xml")), given.steps, given.starts)
+    if "quadruped" in given.robots:
+        contest(trotting(), given.steps, given.starts)
 
 
 if __name__ == "__main__":

@@ -30,10 +30,12 @@ OVERLAP = 1e-3
 
 
 def try_one(seed: int, folder: Path) -> str:
-    """One body of some shape, with any friction and restitution, by time stepping."""
+    """One body of some shape, with any friction and restitution, against spinning and rolling too, by time stepping."""
     dice = Random(f"scenes {seed}")
     kind = sorted(SHAPES)[seed % len(SHAPES)]
-    model = thrown(kind, dice.choice((0.0, 0.3, 1.0, 1000.0)), dice.choice((0.0, 0.5, 1.0)))
+    law = {"friction": dice.choice((0.0, 0.3, 1.0, 1000.0)), "restitution": dice.choice((0.0, 0.5, 1.0))}
+    law |= {word: dice.choice((0.0, 0.0, 0.01, 0.3)) for word in ("torsional", "rolling")}
+    model = thrown(kind, **law)
     turn = np.array([dice.gauss(0, 1) for _ in range(4)])
     q = np.array([0, 0, dice.uniform(0.7, 1.2), *(turn / np.linalg.norm(turn))])
     v = np.array([dice.gauss(0, 4) for _ in range(6)])
@@ -63,9 +65,9 @@ def _untold_gain(run: Any) -> float:
     return float((np.max(energy) - energy[0] - run.attrs["contact_energy_gained"]) / abs(energy[0]))
 
 
-def thrown(kind: str, friction: float, restitution: float) -> wt.Model:
-    """One free body of a shape above a floor."""
+def thrown(kind: str, **law: float) -> wt.Model:
+    """One free body of a shape above a floor, and the coefficients of its contact."""
     builder = wt.Builder(f"thrown {kind}").body("body", 1.0, inertia=(0.04, 0.05, 0.03))
     builder.joint("body", "free", "world", "body").geometry("floor", "world", "half_space")
     builder.geometry("shape", "body", kind, **SHAPES[kind])
-    return builder.contact("touch", "shape", "floor", friction=friction, restitution=restitution).build()
+    return builder.contact("touch", "shape", "floor", **law).build()

@@ -93,7 +93,7 @@ def is_batched(controller: Any) -> bool:
 
 
 def _at_each(controller: Controller, t: Any, q: Any, v: Any) -> Any:
-    """What a controller says at each of m states, (m, …): in one call if it can, else one after the other."""
+    """Outputs of a controller at each of m states, (m, …): in one call if it can, else one after the other."""
     if is_batched(controller):
         return np.asarray(controller(t, q, v))
     return np.stack([np.asarray(controller(*state)) for state in zip(t, q, v, strict=True)])

@@ -68,7 +68,7 @@ class ConditioningWarning(UserWarning):
 
 
 class LeftOutWarning(UserWarning):
-    """What a file says, or a model has, and what takes no part in what was asked for, by name."""
+    """Parts of a file or a model that take no part in the calculation asked for, by name."""
 
 
 def warn_caller(text: str, category: type[Warning] = LeftOutWarning) -> None:

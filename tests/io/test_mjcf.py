@@ -465,3 +465,27 @@ def test_warnings_are_notes_and_leave_no_log_file(tmp_path: Path, monkeypatch: p
     assert [body.mass for body in load_text(tmp_path, text).bodies] == [1]
     assert [path.name for path in tmp_path.iterdir()] == ["robot.xml"]
     assert mujoco.get_mju_user_warning() is before
+
+
+def many_balls(more: str = "") -> str:
+    bodies = "".join(
+        f'<body pos="{0.2 * k} 0 1"><freejoint/><geom name="ball {k}" type="sphere" size="0.05" mass="1" {more if k == 3 else ""}/>'
+        "</body>"
+        for k in range(28)
+    )
+    floor = '<geom name="floor" type="plane" size="1 1 1"/>'
+    return f"<mujoco><worldbody>{floor}{bodies}</worldbody></mujoco>"
+
+
+def test_many_geoms_that_touch_alike_are_a_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group stands for the pairs that would be written out; where one geom differs, they are."""
+    grouped, uneven = load_text(tmp_path, many_balls()), load_text(tmp_path, many_balls('friction="0.5 0 0"'))
+    assert len(grouped.contact_groups) == 1
+    assert not grouped.contacts
+    assert not uneven.contact_groups
+    assert len(uneven.contacts) == 28 * 29 // 2
+    monkeypatch.setattr("whippletree.io.mjcf.collisions.SINGLY", 100)
+    listed = load_text(tmp_path, many_balls())
+    assert not listed.contact_groups
+    told = [{(c.name, c.first, c.second, c.friction, c.margin) for c in model.pairs} for model in (grouped, listed)]
+    assert told[0] == told[1]

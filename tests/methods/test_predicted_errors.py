@@ -21,7 +21,7 @@ def test_predictions_bound_the_reference_on_hostile_mechanisms():
         model, motion = make_hostile_model(seed)
         state = motion.q, motion.v, motion.tau
         route = default_route(model)
-        error = true_error(model, state, reference(model).forward_dynamics(*state))
+        error = true_error(model, state, reference(model, watch="never").forward_dynamics(*state))
         assert error <= predicted_errors(model, *state, routes=(route,))[route], seed
         lost += error > 1e-9
     assert lost > 0  # they are hostile indeed
@@ -33,10 +33,10 @@ def test_predictions_bound_compiled_calls_and_runs(seed):
     state = motion.q, motion.v, motion.tau
     route = default_route(model)
     predicted = predicted_errors(model, *state, routes=(route,))[route]
-    assert true_error(model, state, wt.compile(model).forward_dynamics(*state)) <= predicted
+    assert true_error(model, state, wt.compile(model, watch="never").forward_dynamics(*state)) <= predicted
     q, v = np.asarray(wt.assemble(model, motion.q), dtype=float), motion.v
     if model.constraints:
-        v = wt.compile(model).project_velocity(q, v)
+        v = wt.compile(model, watch="never").project_velocity(q, v)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         run = wt.simulate(model, q, v, duration=1e-9, output_dt=1e-9, rtol=1e-12)
@@ -97,7 +97,7 @@ def test_a_cancellation_is_seen():
 def test_rounding_errors_of_other_functions_bound_the_truth(seed):
     """A mechanism whose accelerations keep eight digits, and one with loops: functions that nothing was written for."""
     model, motion = make_hostile_model(seed)
-    ref, dyn = wt.reference(model), wt.compile(model)
+    ref, dyn = wt.reference(model, watch="never"), wt.compile(model, watch="never")
     inputs = {"inverse_dynamics": (motion.q, motion.v, motion.a), "mass_matrix": (motion.q,)}
     if model.constraints:
         inputs["constraint_forces"] = motion.q, motion.v, motion.tau

@@ -1,4 +1,4 @@
-"""The same mechanism in relative and in absolute joint angles: conditioning is a matter of coordinates too (004 §3).
+"""One mechanism in relative and in absolute joint angles: conditioning is a matter of coordinates too (004 §3).
 
 A joint's relative velocity v is what it adds to its parent's; its absolute one u is what an observer in the world
 sees of hinges with parallel axes: v(k) = u(k) − u(parent), v = T u, and the mass matrix becomes Tᵀ M T. For hinges

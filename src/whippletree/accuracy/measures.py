@@ -103,7 +103,7 @@ class Sensitivity(NamedTuple):
     amplification: Array
     """(|M⁻¹| |φ|)ᵢ / |aᵢ|, (n,): relative change of acceleration i per relative change of all forces, at worst."""
     kappa: float
-    """What eq. 4 says of all of them together."""
+    """Statement of eq. 4 on all of them together."""
 
     def change(self, dphi: Any) -> Array:
         """δa = M⁻¹ δφ (n,): what a known change of forces does (eq. 3)."""

@@ -52,13 +52,13 @@ class End:
 
 @dataclass(frozen=True)
 class Conditioning:
-    """What was found; ``str()`` of it is the report. Numbers have the shape of the batch: () for one state."""
+    """Findings; ``str()`` of them is the report. Numbers have the shape of the batch: () for one state."""
 
     model: Model = field(repr=False)
     q: Array = field(repr=False)
     """(..., nq)."""
     scale: float | None
-    """What turns δ into δ_s; None if none was given."""
+    """Factor that turns δ into δ_s; None if none was given."""
     mass: Measures
     """Of the mass matrix of the tree."""
     block: BlockMeasures | None
@@ -322,7 +322,7 @@ def _routes(found: Conditioning) -> list[str]:
 
 
 def cures(found: Conditioning) -> list[str]:
-    """What can be done, for models that need it."""
+    """Cures, for models that need them."""
     kappa = np.asarray(found.kappa, dtype=float)
     if not kappa.size or not np.any(kappa >= ILL):
         return []

@@ -1,4 +1,4 @@
-"""What acts on a model and what holds it, for many states at once: joint forces, rows, and their derivatives.
+"""Loads of a model and the forces that hold it, for many states at once: joint forces, rows, and their derivatives.
 
     M a + c = τ(q, v) + Fᵀ f          A a + γ = 0
 
@@ -186,13 +186,13 @@ class Balance:
 
     @property
     def batch(self) -> tuple[int, ...]:
-        """What loads and open parameters agree on in front of their own dimensions."""
+        """The batch shape that loads and open parameters share in front of their own dimensions."""
         shapes = [value.shape[: value.ndim - len(self._cores[path])] for path, value in self.opened.items()]
         loads = [self.tau, *self.forces.values(), *self.wrenches.values()]
         return np.broadcast_shapes(*shapes, *[load.shape[:-1] for load in loads])
 
     def flattened(self, batch: tuple[int, ...]) -> Balance:
-        """The same with one dimension for the whole batch."""
+        """This balance with one dimension for the whole batch."""
         found = copy(self)
         count = int(np.prod(batch, dtype=int))
         found.opened = {
@@ -216,14 +216,14 @@ class Balance:
         return change(self.tau), forces, wrenches
 
     def resting_on(self, contacts: Sequence[int], stops: Sequence[LimitStop]) -> Balance:
-        """The same with some contacts, without friction, and some limits held."""
+        """This balance with some contacts, without friction, and some limits held."""
         found = copy(self)
         found.contacts, found.stops = {**self.contacts, **dict.fromkeys(contacts, FRICTIONLESS)}, tuple(stops)
         found.__dict__.pop("at_position_level", None)
         return found
 
     def at_time(self, t: float) -> Balance:
-        """The same at another time."""
+        """This balance at another time."""
         found = copy(self)
         found.t = t
         return found
@@ -507,7 +507,7 @@ def _least_norm(A: Array, b: Array) -> Array:
 
 
 def held_rows(A: Array, rank: int | None = None, rank_tolerance: float = RANK_TOLERANCE) -> BalanceRows:
-    """What rows A (..., m, n) allow; they are compared at unit length, and dependent ones do no harm.
+    """Motions that rows A (..., m, n) allow; they are compared at unit length, and dependent ones do no harm.
 
     The rank is the largest in the batch unless it is given, so that all states have as many motions; ``deficient``
     tells of others.

@@ -26,7 +26,8 @@ NEUTRAL_STIFFNESS = 1e-9
 """Stiffness relative to the terms that meet in it below which a direction counts as neutral."""
 
 ELSEWHERE = 1e-4
-"""What stiffness that weights and loads could have elsewhere counts in NEUTRAL_STIFFNESS: 1e-13 of it is rounding."""
+"""Weight, in NEUTRAL_STIFFNESS, of the stiffness that weights and loads could have elsewhere: 1e-13 of it is rounding.
+"""
 
 LONGEST_SEARCH_STEP = 0.5
 """Largest step, rad or m: beyond, a quadratic model of the potential means little."""
@@ -151,7 +152,7 @@ class Search:
         return bool(found)
 
     def point(self, balance: Balance, q: Array) -> Point:
-        """What is known of configurations whose loops are closed."""
+        """All quantities of configurations whose loops are closed."""
         return Point(balance, q, self.rank, potential=self.downhill)
 
     def rests(self, point: Point) -> Array:
@@ -193,7 +194,7 @@ class Search:
         return np.asarray(d * shrink[..., None])
 
     def trial(self, left: Array, point: Point, step: Array) -> Point:
-        """What is known after a step of some elements of the batch."""
+        """All quantities after a step of some elements of the batch."""
         balance = self.balance.taken(left)
         moved = np.asarray(balance.evaluate("integrate", q=point.q, d=step))
         return self.point(balance, balance.closed(moved))

@@ -198,7 +198,7 @@ def equilibrium(
 
 
 class _Answers:
-    """What is known of every configuration of a flat batch; each has as many rows and motions as any."""
+    """All quantities of every configuration of a flat batch; each has as many rows and motions as any."""
 
     def __init__(self, search: Search, q: Array, stability: Array, count: int) -> None:
         self.search, self.q, self.stability, self.iterations = search, q, stability, count
@@ -218,7 +218,7 @@ class _Answers:
 
     @staticmethod
     def of(search: Search, point: Point, stability: Array, count: int) -> _Answers:
-        """What a search found."""
+        """The result of a search."""
         answers = _Answers(search, point.q, stability, count)
         answers.K, answers.Z, answers.forces, answers.unbalanced = _reported(search, point)
         answers.points = {0: point.taken(np.arange(1))} if len(point.q) else {}

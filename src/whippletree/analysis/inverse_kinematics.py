@@ -41,7 +41,7 @@ STALLED_DAMPING = 1e6
 """Multiple of the cost that damping has reached when steps no longer help: a minimum that is no solution."""
 
 STRICT_LOOPS = 1e6
-"""What an open loop costs in the second search, after which the closest configuration has its loops closed: they yield
+"""Weight of an open loop in the second search, after which the closest configuration has its loops closed: they yield
 by a millionth of the goals' errors within it, and nothing afterwards."""
 
 UNROTATED = 1e-9
@@ -50,7 +50,7 @@ UNROTATED = 1e-9
 
 @dataclass(frozen=True)
 class Reached:
-    """What inverse kinematics found; with a batch, every field has its dimensions in front."""
+    """The result of inverse kinematics; with a batch, every field has its dimensions in front."""
 
     q: Array
     """(..., nq); where a goal is out of reach, the closest that was found, with loops closed."""

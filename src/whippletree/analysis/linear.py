@@ -46,7 +46,7 @@ CLEAR_BASIS = 1e-3
 """Smallest singular value of the chosen part of an orthonormal basis of motions that makes good coordinates."""
 
 DISTINCT = 1e-9
-"""The same below which coordinates do not describe the motions at all."""
+"""Share below which coordinates do not describe the motions at all."""
 
 NEARBY = 1e-3
 """Distance, rad or m, at which rows of contacts are compared with those at q: further than rounding of a rank sees."""

@@ -163,7 +163,7 @@ class Workspace:
     q: Array
     """(..., nq): how; where a goal is out of reach, the closest."""
     distance: Array
-    """What is missing, m, (...,)."""
+    """Remaining distance, m, (...,)."""
     dexterity: Dexterity
     """There, also where a goal is out of reach: of the closest configuration."""
 

@@ -49,7 +49,7 @@ SMALL = 2.0**-20
 
 
 class ReachingTask(NamedTuple):
-    """What is asked, apart from numbers."""
+    """A question, apart from its numbers."""
 
     frames: tuple[tuple[str, str], ...]
     """Name and ``pose`` or ``position`` of every frame."""
@@ -58,7 +58,7 @@ class ReachingTask(NamedTuple):
 
 
 class Errors(NamedTuple):
-    """What is missing at one configuration."""
+    """Errors that remain at one configuration."""
 
     e: Array
     """Weighted errors of the frames, (rows,)."""

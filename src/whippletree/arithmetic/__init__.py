@@ -6,6 +6,7 @@ input of the compiler. Read in this order:
     arrays             vectors and matrices of any scalar
     numpy_protocol     NumPy's functions on these scalars
     scalars            sine, cosine, square root, exponential, select; dual numbers
+    iteration          rounds that end when they are done, the one way to branch on a value
     linalg             small factorisations: Cholesky, LDLᵀ, LU and QR with pivots
     condition          κ₂ of a matrix without a library of eigenvalues
     rounding_tape      doubles that remember how they were computed: first-order bounds on rounding

@@ -27,7 +27,7 @@ OCTAVES = 64
 """How far below the largest an eigenvalue is looked for; rounding ends before that."""
 
 NEXT_TO_NOTHING = 1e-30
-"""What an exact zero counts as where it would divide, or be divided by, zero."""
+"""Stand-in for an exact zero where it would divide, or be divided by, zero."""
 
 
 class Tridiagonal(NamedTuple):

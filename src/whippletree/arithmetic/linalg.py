@@ -306,7 +306,7 @@ def _require_same_rank(rest: Array, least: Any) -> None:
 
 
 def _remainder(row: Array, basis: Sequence[Array], squares: Sequence[Any]) -> tuple[Array, list[Any]]:
-    """What orthogonal rows leave of a row, and the share of each in it. Done twice: once leaves rounding behind."""
+    """The rest of a row beside orthogonal rows, and the share of each in it. Done twice: once leaves rounding."""
     shares: list[Any] = [0] * len(basis)
     for _ in range(2):
         for k, (u, square) in enumerate(zip(basis, squares, strict=True)):
@@ -317,7 +317,7 @@ def _remainder(row: Array, basis: Sequence[Array], squares: Sequence[Any]) -> tu
 
 
 class Complement(NamedTuple):
-    """What orthogonal reflections make of independent rows A (r, n)."""
+    """Independent rows A (r, n) after orthogonal reflections."""
 
     Q2: Array
     """(n − r, n): orthonormal rows with Q₂ Aᵀ = 0."""

@@ -22,6 +22,10 @@ ELEMENTWISE: dict[str, Callable[..., Any]] = {}
 fills it."""
 
 
+REFLECTED = {"add": "__radd__", "subtract": "__rsub__", "multiply": "__rmul__", "divide": "__rtruediv__"}
+"""Operators of a scalar on the right of a long double."""
+
+
 class NumPyScalar:
     """A scalar that NumPy's universal functions ask before they compare it."""
 
@@ -32,6 +36,10 @@ class NumPyScalar:
         return self
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
+        reflected = REFLECTED.get(ufunc.__name__)
+        if reflected is not None and isinstance(inputs[0], np.longdouble):
+            # NumPy's operator asks here, and would ask again; Python's own floats and float64 know better
+            return getattr(self, reflected)(inputs[0])
         return _applied(ufunc, method, inputs, keywords)
 
 

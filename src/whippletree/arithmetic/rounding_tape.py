@@ -193,7 +193,7 @@ class Recorded(NumPyScalar):
 
 
 OTHERS = (np.ndarray, scalars.Dual)
-"""What knows better how to combine with a recorded number."""
+"""Types that know better how to combine with a recorded number."""
 
 
 def _note(a: Recorded, b: Any, value: float, da: float, db: float, error: float) -> Recorded:

@@ -37,7 +37,7 @@ class Table(str):
 
     values: tuple[float, ...]
     array: np.ndarray[Any, Any]
-    """The same as an array."""
+    """These scalars as an array."""
 
     def __new__(cls, values: Iterable[float]) -> Table:
         import hashlib  # few models have tables, and every first call would wait for it
@@ -77,7 +77,7 @@ def _rounds(step: Callable[..., list[Any]], state: list[Any], given: list[Any], 
 
 
 class Functions(NamedTuple):
-    """What a scalar type must offer beside its operators."""
+    """Functions that a scalar type must offer beside its operators."""
 
     sin: Callable[[Any], Any]
     cos: Callable[[Any], Any]

@@ -259,7 +259,7 @@ def _manifest(job: Job, base: Case) -> dict[str, Any]:
 
 
 def _words_of(distribution: Any) -> Any:
-    """What identifies a distribution: of scipy its name and arguments."""
+    """Identity of a distribution: of scipy its name and arguments."""
     if hasattr(distribution, "dist"):
         return [
             distribution.dist.name,

@@ -1,4 +1,4 @@
-"""What a sweep is about: a model, or a scenario, and what runs of one structure share."""
+"""Subject of a sweep: a model, or a scenario, and what runs of one structure share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from whippletree.scenario.scenario_reader import load_scenario
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """What runs share that differ in numbers of the model and in their starts."""
+    """Common parts of runs that differ in numbers of the model and in their starts."""
 
     model: Model
     q0: Array

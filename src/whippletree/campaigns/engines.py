@@ -33,7 +33,7 @@ FALSE_STARTS = 20
 """Workers that may die one after the other before they have begun."""
 
 READY = "ready\n"
-"""What a worker says when it waits for its first task."""
+"""Greeting of a worker that waits for its first task."""
 
 TASKS_AHEAD = 3
 """Tasks for each worker of a cluster that are under way or wait there, so that none idles."""
@@ -179,7 +179,7 @@ def _receipt(line: str) -> Receipt:
 
 
 def _errors() -> dict[str, Any]:
-    """What a worker's error is raised as here: a disk that is full stays an OSError."""
+    """The error to raise here for one of a worker: a disk that is full stays an OSError."""
     return {"OSError": OSError, "other": RuntimeError}
 
 
@@ -216,7 +216,7 @@ def pickled(job: Job) -> bytes:
 
 
 def unpickled(data: bytes) -> Job:
-    """The same, there."""
+    """The job from its bytes, in a worker."""
     import pickle
 
     job: Job = pickle.loads(data)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import xarray
 
 NOT_RUN = "not run yet"
-"""What ``failure`` says of runs that are missing."""
+"""The ``failure`` of runs that are missing."""
 
 
 def open_sweep(folder: str | os.PathLike[str]) -> xarray.Dataset:

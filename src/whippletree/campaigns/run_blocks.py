@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import xarray
 
 KEEPS = ("final", "series", "events")
-"""What can be kept of a run beside its parameters and metrics."""
+"""Parts of a run that can be kept beside its parameters and metrics."""
 
 Metric = Callable[[Any], Any]
 
@@ -51,7 +51,7 @@ class Work:
 
 @dataclass(eq=False)
 class RunBlock:
-    """What was computed of a stretch of runs."""
+    """Results of a stretch of runs."""
 
     columns: dict[str, Any]
     """One entry for each run."""

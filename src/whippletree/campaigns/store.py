@@ -37,7 +37,7 @@ MANIFEST = "manifest.json"
 
 
 class Receipt(NamedTuple):
-    """What a worker tells of a task that is done; the data stays where the worker wrote it."""
+    """Report of a worker on a task that is done; the data stays where the worker wrote it."""
 
     task: int
     digest: str
@@ -56,7 +56,7 @@ class Store:
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """What was written when the sweep began.
+        """The record written when the sweep began.
 
         Raises:
             FileError: there is none, or it cannot be read.

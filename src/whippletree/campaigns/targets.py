@@ -39,7 +39,7 @@ class Target:
     kind: str
     """``number``, ``q0``, ``v0``, or one of :data:`CASES`."""
     name: str
-    """What comes after the first word: of a number the path in the model without its index."""
+    """The name after the first word: of a number the path in the model without its index."""
     index: int | None = None
     """Of the entry that is meant, where the path ends in [k]."""
 

@@ -76,7 +76,7 @@ def _console() -> Console:
 
 
 def _message(mistake: Exception) -> str:
-    """What went wrong, without Python's error numbers."""
+    """A description of the fault, without Python's error numbers."""
     if isinstance(mistake, OSError) and mistake.strerror:
         return f"{mistake.filename}: {mistake.strerror}" if mistake.filename else mistake.strerror
     return str(mistake)

@@ -19,7 +19,7 @@ OptionalPath = Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")
 
 @dataclass(frozen=True, kw_only=True)
 class ModelFile:
-    """What says which model is meant."""
+    """Arguments that say which model is meant."""
 
     file: ModelPath
     """URDF, SDF, MJCF or native model file; or a scenario, for its model."""

@@ -166,7 +166,7 @@ def _steps(account: Mapping[Any, Any]) -> str:
 
 
 def summary(run: xarray.Dataset, seconds: float) -> Any:
-    """What a run was and what it cost, as a rich table."""
+    """Facts and cost of a run as a rich table."""
     a = run.attrs
     table = grid()
     rows = {

@@ -310,6 +310,9 @@ class Compiled(CompiledTable):
     ) -> ContactRollout:
         """Whole trajectories with contact, joint limits and joint friction in one call, for many scenes at once.
 
+        Blocks of impulses are those of contacts, joint limits, joint friction, torsional and rolling friction, and
+        servos with a force range, in this order.
+
         Args:
             q0, v0: start states, (..., nq) and (..., nv).
             tau: joint forces over each step, (..., T, nv), or None with ``ctrl``; springs and dampers act beside them.

@@ -45,6 +45,11 @@ DEPENDENT = 2.0**-36
 """Share of its free mobility (about 1e-11) up to which the pivot of a row says that it depends on others: the square of
 the sine of its angle to them, whose rounding grows with the number of bodies."""
 
+STALLED_STEPS, STALLED_SHARE = 12, 1e-2
+"""Steps, refused ones too, in which what is open must shrink by this share, or the search ends. Rows that are nearly
+dependent (gears whose ratios are off by 1e-6) count as dependent; damped steps then close the rest by 1e-4 of it at a
+time. Twelve steps raise the damping from nothing to more than the rows, so a refused step is not taken for a stall."""
+
 ONE = (Weight(1), Weight(1))
 
 
@@ -84,8 +89,11 @@ class LongClosure(Closure):
         locked = [k for k, part in enumerate(tree.v_slices) if np.any(held[part])]
         unknowns = self._unknowns(locked)
         g, damping = self.residual(q), 0.0
+        sizes = [float(np.linalg.norm(g))]
         for _ in range(CLOSING_ITERATIONS):
             if not tolerance < float(np.abs(g).max(initial=0.0)) < np.inf or damping > 1.0:
+                break
+            if len(sizes) > STALLED_STEPS and sizes[-1] > (1 - STALLED_SHARE) * sizes[-1 - STALLED_STEPS]:
                 break
             d = least_motion(LongRowSystem(unknowns, q, self.t, self._plans, damping), g)
             trial = self.moved(q, d / max(1.0, float(np.abs(d).max(initial=0.0))))
@@ -95,6 +103,7 @@ class LongClosure(Closure):
                 damping = damping / 100 if damping > 1e-8 else 0.0
             else:
                 damping = max(10 * damping, 1e-8)
+            sizes.append(float(np.linalg.norm(g)))
         return q, g
 
 

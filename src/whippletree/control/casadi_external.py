@@ -117,7 +117,7 @@ Described: TypeAlias = tuple[Callable[..., Any], dict[str, tuple[int, ...]], lis
 
 
 def _implementation(model: Model, name: str, names: Sequence[Any], sweeps: int) -> Described:
-    """What is to be traced."""
+    """The function to be traced."""
     if name == EMBEDDED:
         return _embedded(model, names)
     if name == CONTACT_STEP:

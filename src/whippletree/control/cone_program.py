@@ -172,7 +172,7 @@ class ConeProgram:
         return self.space.at(name, Index(GROUP, 3 * self.sizes.cone_groups), LANE)
 
     def _own(self, name: str) -> Piece:
-        """What limits have that the entry of x at hand has."""
+        """Shares of limits in the entry of x at hand."""
         return self.space.at(name, Index(GROUP, groups(self.sizes.limits)), LANE)
 
     def _cones(self, *names: str) -> list[Piece]:
@@ -254,7 +254,7 @@ class ConeProgram:
         ]  # fmt: skip
 
     def _values(self) -> list[Statement]:
-        """What the limits limit: U x + u₀, and entries of x; and the force of efforts alone."""
+        """The limited quantities, U x + u₀ and entries of x, and the force of efforts alone."""
         at = self.space.at
         ends = [at("value", GROUP), at("force", GROUP)]
         return [
@@ -444,7 +444,7 @@ class ConeProgram:
         ]  # fmt: skip
 
     def _correct(self) -> list[Statement]:
-        """What limits and cones push with centring and second-order terms."""
+        """Pushes of limits and cones with centring and second-order terms."""
         at, each = self.space.at, self.algebra.each
 
         def limit(

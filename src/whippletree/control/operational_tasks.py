@@ -35,7 +35,7 @@ CENTER, MOMENTUM, POSTURE = "center_of_mass", "momentum", "posture"
 
 @dataclass(frozen=True)
 class OperationalTask:
-    """What is asked, apart from the numbers of a moment. Made by :func:`task`."""
+    """A demand, apart from the numbers of a moment. Made by :func:`task`."""
 
     what: str
     weight: float

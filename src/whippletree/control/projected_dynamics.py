@@ -44,7 +44,7 @@ class Projected(NamedTuple):
     """Forces of the rows of constraints, then three of each contact candidate, (rows + 3 contacts,); 0 for contacts
     that do not carry."""
     residual: Array
-    """What neither motors nor rows can provide, (nv,): zero exactly when the motion can be had."""
+    """Forces that neither motors nor rows can provide, (nv,): zero exactly when the motion can be had."""
     a: Array
     """The accelerations (nv,), corrected to what the rows allow."""
 

@@ -1,4 +1,4 @@
-"""What a controller could not do, by name: the rows that are not met, and the limits and cones at fault."""
+"""Shortfalls of a controller, by name: the rows that are not met, and the limits and cones at fault."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Shortfall:
 
 
 def shortfalls(control: WholeBody, answer: Answer) -> list[Shortfall]:
-    """What is missing, the worst first, then the limits and cones that are reached; nothing if all is met.
+    """Shortfalls, the worst first, then the limits and cones that are reached; nothing if all is met.
 
     A task that misses something while no limit is reached has only made room for other tasks, and is not named.
     """

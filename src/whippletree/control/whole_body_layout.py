@@ -21,7 +21,7 @@ from whippletree.tree.mechanism import Mechanism
 
 @dataclass(frozen=True)
 class Settings:
-    """What a controller is made of, apart from its model and tasks."""
+    """The parts of a controller, apart from its model and tasks."""
 
     motors: tuple[str, ...]
     limits: bool

@@ -86,7 +86,7 @@ CONTACT_DAMPING = 20.0
 
 
 class Answer(NamedTuple):
-    """What a whole-body controller found; with a batch, every field has its dimensions in front."""
+    """The result of a whole-body controller; with a batch, every field has its dimensions in front."""
 
     tau: Any
     """Forces of motors (..., nv), N m or N; 0 for joints without one."""
@@ -99,7 +99,7 @@ class Answer(NamedTuple):
     beyond: Any
     """How far accelerations are beyond what stops and velocity limits allow (..., nv); 0 where they are kept."""
     residual: Any
-    """What is missing of every row (..., rows of the program): dynamics as shares of the weight, loops and contacts in
+    """Shortfall of every row (..., rows of the program): dynamics as shares of the weight, loops and contacts in
     m/s² or rad/s², then, as far as they are rows, what tasks ask for. ``control.layout.row_names`` names them."""
     report: Any
     """(..., 5): gap, largest residual of a hard row, largest violation of a limit, gradient, rounds."""
@@ -262,7 +262,7 @@ class WholeBody:
         return found
 
     def explain(self, answer: Answer) -> list[Shortfall]:
-        """What is missing in one answer, and the limits and cones at fault, by name; nothing if it is solved."""
+        """Shortfalls of one answer, and the limits and cones at fault, by name; nothing if it is solved."""
         return shortfalls(self, answer)
 
     def export(self, folder: str | Path, *, cpu: str | None = None) -> list[Path]:
@@ -349,7 +349,7 @@ def _level(layout: Layout, space: WorkSpace, level: int, last: bool) -> list[Sta
 
 
 def _keep(space: WorkSpace, rows: Sequence[int]) -> Statement:
-    """What tasks of a level have attained becomes what later levels must keep: b := R x."""
+    """Let later levels keep the attainments of a level's tasks: b := R x."""
     aims, left = (Piece((len(rows),), tuple(space.at(name).addresses[r] for r in rows)) for name in ("aim", "residual"))
     return traced_block(lambda aim, r: [aim + r], [aims, left], [aims])
 

@@ -37,7 +37,7 @@ OUTLINE_POINTS = 25
 """Along a beam, for pictures."""
 
 ENDS = ("clamped", "pinned", "sliding", "free", "interface")
-"""What an end of a beam is held by: in place and slope, in place, in slope, or not. An interface carries loads of other
+"""Supports of an end of a beam: in place and slope, in place, in slope, or not. An interface carries loads of other
 bodies: the shapes that forces and moments there cause are among the modes (Craig and Bampton), so that what hangs on it
 is met by few of them, where modes of a free end converge slowly."""
 
@@ -462,7 +462,7 @@ def _with_interfaces(K: Array, M: Array, held: list[Array], carried: int, count:
 
 
 def _held_rows(basis: list[Legendre], length: float, ends: str, shear: bool) -> list[Array]:
-    """What end conditions ask of the coefficients to be zero; of interfaces, which come last, while they are held."""
+    """Combinations that end conditions ask to be zero; of interfaces, which come last, while they are held."""
     rows = []
     for at, end in _places(ends, length):
         field = np.array([p(at) for p in basis])

@@ -26,7 +26,7 @@ COMPONENTS = ("x", "y", "z", "turn x", "turn y", "turn z")
 
 @dataclass(frozen=True, eq=False)
 class Section:
-    """What a beam is made of; numbers for y and z in this order where there are two."""
+    """Material and section of a beam; numbers for y and z in this order where there are two."""
 
     mass_per_length: float
     axial_stiffness: float
@@ -70,7 +70,7 @@ class NodalModel:
     """How bending shortens the elements, where that is known."""
 
     def faults(self, where: str) -> list[str]:
-        """What is wrong with the matrices and the nodes."""
+        """Faults of the matrices and the nodes."""
         size = len(self.freedoms)
         faults = []
         for word, A in (("stiffness", self.stiffness), ("mass", self.mass)):

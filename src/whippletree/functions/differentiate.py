@@ -68,7 +68,7 @@ def derived_function(
 
 
 def _with_parameters_as_inputs(function: Function, parameters: Mapping[str, tuple[int, ...]]) -> Function:
-    """The same function with open parameters as inputs at its end, from which it makes its own mechanism."""
+    """A function with open parameters as inputs at its end, from which it makes its own mechanism."""
     if not parameters:
         return function
     given = len(parameters)
@@ -85,7 +85,7 @@ def _with_parameters_as_inputs(function: Function, parameters: Mapping[str, tupl
 
 
 def _parameter_values(m: Mechanism, parameters: Mapping[str, tuple[int, ...]]) -> list[Any]:
-    """What the open parameters are in this evaluation: numbers or traced scalars of the mechanism's model."""
+    """Values of the open parameters in this evaluation: numbers or traced scalars of the mechanism's model."""
     found = [np.asarray(find_parameter(m.tree.model, path).value, dtype=object) for path in parameters]
     return [value if value.ndim else value[()] for value in found]
 

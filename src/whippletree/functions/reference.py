@@ -252,7 +252,7 @@ def _require_numbers(function: str, name: str, array: Array) -> None:
 
 
 ARITHMETIC = ("__add__", "__sub__", "__mul__", "__truediv__", "__neg__")
-"""What a scalar must know."""
+"""Operations that a scalar must know."""
 
 
 def _scalars_of(arrays: Mapping[str, Array]) -> str:

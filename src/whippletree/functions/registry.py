@@ -26,7 +26,7 @@ from whippletree.tree.mechanism import Margin, Mechanism
 Size: TypeAlias = int | str
 Shape: TypeAlias = tuple[Size, ...]
 Attitude: TypeAlias = Literal["refuses", "tree", "honours", "needs"]
-"""What a function does about constraints: refuses models that have them, is a function of the tree alone (a mass
+"""Attitudes of a function to constraints: refuses models that have them, is a function of the tree alone (a mass
 matrix, a pose), honours every one of them, or is about them and needs some."""
 
 SHAPES: dict[str, Shape] = {
@@ -84,14 +84,14 @@ OPTIONAL = ("t", "active")
 
 
 class Evaluated(NamedTuple):
-    """What an evaluation has led to."""
+    """The outcome of an evaluation."""
 
     result: Any
     """As the implementation gives it: one output, or a tuple of them."""
     margins: tuple[Margin, ...]
-    """What must be positive for it to be an answer."""
+    """Numbers that must be positive for it to be an answer."""
     remarks: tuple[str, ...]
-    """What a user should know of it."""
+    """Remarks for the user."""
 
     @property
     def outputs(self) -> tuple[Any, ...]:
@@ -128,7 +128,7 @@ class Function:
 
     @property
     def explanation(self) -> str:
-        """What ``help`` shows: the summary, then inputs and results with their shapes and units."""
+        """The text of ``help``: the summary, then inputs and results with their shapes and units."""
         lines = [self.summary, "", "Inputs, with any batch dimensions in front:"]
         for name, shape in self.inputs.items():
             lines.append(f"    {name} {shape_text(shape)}".rstrip() + (f": {UNITS[name]}" if name in UNITS else ""))
@@ -169,7 +169,7 @@ class Sizes(dict[str, int]):
 
 
 def sizes(model: Model) -> dict[str, int]:
-    """What the named sizes are for a model."""
+    """The named sizes of a model."""
     return Sizes(model)
 
 

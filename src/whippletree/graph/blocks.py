@@ -62,7 +62,7 @@ class Operator(ABC):
         """The product with an explicit operator, as an explicit operator."""
 
     def explicit(self) -> BlockOperator:
-        """The same operator with its blocks computed and stored where they can differ from zero."""
+        """This operator with its blocks computed and stored where they can differ from zero."""
         return self._times(identity(self.cols, dtype=self.dtype))
 
     def block(self, row: Node, col: Node) -> Array:

@@ -233,7 +233,7 @@ class Digraph:
             )
 
     def permuted(self, order: Iterable[Node]) -> Digraph:
-        """The same graph with its nodes listed in another order."""
+        """This graph with its nodes listed in another order."""
         return Digraph(check_permutation(self.nodes, order), self.edges)
 
     # -- derived once, on first use --------------------------------------------------------------------------------

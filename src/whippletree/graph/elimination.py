@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 
 class Front(NamedTuple):
-    """What is eliminated together."""
+    """A set of unknowns that are eliminated together."""
 
     own: tuple[int, ...]
     """Unknowns of its group, in the order of their elimination."""
@@ -32,19 +32,33 @@ class Front(NamedTuple):
         return (*self.own, *self.boundary)[::-1]
 
 
-LEAF = 24
-"""Nodes up to which a part of a graph is not dissected further."""
+SMALLEST_CUT = 60
+"""Nodes up to which a part of a graph is not cut."""
+
+DEEPEST_CUTS = 3
+"""How many times parts are cut in two, at most: deeper down, least degree finds the better order."""
+
+LEAST_SIDE = 0.3
+"""Share of the nodes that either side of a cut keeps."""
+
+THINNING_MOVES = 40
+"""Moves that a cut is followed through without getting thinner."""
 
 
 def elimination_order(edges: Iterable[Sequence[int]], count: int) -> list[int]:
     """The nodes of a graph in an order of elimination that couples few of them.
 
-    ``edges`` may join any number of nodes (hyperedges). By least degree, or by nested dissection where that takes fewer
-    operations: a ladder is taken down from one end, a grid is cut in halves.
+    ``edges`` may join any number of nodes (hyperedges). By least degree, as they are numbered, or with cuts
+    eliminated last, whichever takes the fewest operations: a ladder is taken down from one end, a large grid is cut in
+    halves.
     """
-    near = _neighbours(edges, count)
-    orders = [least_degree_order(near), dissected_order(near)]
-    return min(orders, key=lambda order: elimination_cost(order, near))
+    every = list(edges)
+    near = _neighbours(every, count)
+    ranks = _cut_ranks(near)
+    depths = range(max(ranks, default=0))
+    orders = [least_degree_order(near), list(range(count))]
+    orders += [least_degree_order(near, [max(0, r - left_out) for r in ranks]) for left_out in depths]
+    return min(orders, key=lambda order: elimination_cost(order, every))
 
 
 def _neighbours(edges: Iterable[Sequence[int]], count: int) -> list[set[int]]:
@@ -57,26 +71,46 @@ def _neighbours(edges: Iterable[Sequence[int]], count: int) -> list[set[int]]:
     return near
 
 
-def elimination_cost(order: Sequence[int], near: Sequence[set[int]]) -> int:
-    """What an order costs: for every node the square of the number of later ones that it is coupled with, itself
-    counted."""
-    return sum((1 + len(front.boundary)) ** 2 for front in find_fronts([[k] for k in order], near))
+def elimination_cost(order: Sequence[int], edges: Sequence[Sequence[int]]) -> int:
+    """Cost of an order: for everything that is eliminated, the square of the number of what it is coupled with then,
+    itself counted.
+
+    An edge counts as a node does: its rows wait until both of its bodies are gone. Across a large grid there are more
+    of them than bodies.
+    """
+    count = len(order)
+    place = {k: i for i, k in enumerate(order)}
+    groups = [[k] for k in order]
+    couplings: list[set[int]] = [set() for _ in range(count + len(edges))]
+    for e, edge in enumerate(edges):
+        if edge:
+            groups[max(place[k] for k in edge)].append(count + e)
+            couplings[count + e].update(edge)
+            for k in edge:
+                couplings[k].update(edge)
+    return sum(
+        (len(front.boundary) + left) ** 2
+        for front in find_fronts(groups, couplings)
+        for left in range(1, len(front.own) + 1)
+    )
 
 
-def least_degree_order(neighbours: Sequence[set[int]]) -> list[int]:
-    """Nodes by the number of neighbours that they have when their turn comes, fewest first.
+def least_degree_order(neighbours: Sequence[set[int]], ranks: Sequence[int] | None = None) -> list[int]:
+    """Nodes by the number of neighbours that they have when their turn comes, fewest first; by their ``ranks`` before
+    that.
 
     Of several with equally few the one that was changed last goes next.
     """
     near = [set(own) for own in neighbours]
+    rank = [0] * len(near) if ranks is None else ranks
     clock = 0
     stamp = [0] * len(near)
-    heap = [(len(own), 0, k) for k, own in enumerate(near)]
+    heap = [(rank[k], len(own), 0, k) for k, own in enumerate(near)]
     heapq.heapify(heap)
     gone = [False] * len(near)
     order: list[int] = []
     while heap:
-        degree, time, k = heapq.heappop(heap)
+        _, degree, time, k = heapq.heappop(heap)
         if gone[k] or degree != len(near[k]) or -time != stamp[k]:
             continue
         gone[k] = True
@@ -86,29 +120,81 @@ def least_degree_order(neighbours: Sequence[set[int]]) -> list[int]:
             near[i] |= near[k]
             near[i] -= {i, k}
             stamp[i] = clock
-            heapq.heappush(heap, (len(near[i]), -clock, i))
+            heapq.heappush(heap, (rank[i], len(near[i]), -clock, i))
     return order
 
 
-def dissected_order(near: Sequence[set[int]]) -> list[int]:
-    """Nodes by nested dissection: a level of a breadth-first search cuts each part in two, and goes after both."""
-    order: list[int] = []
-    waiting = [list(range(len(near)))]
-    while waiting:  # from the last to the first: what cuts comes after the parts
-        part = waiting.pop()
-        levels = _levels(part, near) if len(part) > LEAF else []
-        if len(levels) > 2:
-            sizes = [len(level) for level in levels]
-            before = [sum(sizes[:i]) for i in range(len(sizes))]
-            middle = [i for i in range(1, len(levels) - 1) if len(part) <= 3 * min(before[i], len(part) - before[i])]
-            cut = min(middle or [len(levels) // 2], key=lambda i: (sizes[i], abs(2 * before[i] - len(part))))
-            order += levels[cut]
-            waiting += [[k for level in levels[:cut] for k in level], [k for level in levels[cut + 1 :] for k in level]]
-        else:
-            place = {k: i for i, k in enumerate(part)}
-            inner = [{place[i] for i in near[k] if i in place} for k in part]
-            order += [part[i] for i in least_degree_order(inner)[::-1]]
-    return order[::-1]
+def _cut_ranks(near: Sequence[set[int]]) -> list[int]:
+    """0 for nodes of no cut, and more for cuts of larger parts: nested dissection, from the whole downwards."""
+    ranks = [0] * len(near)
+    parts = [list(range(len(near)))]
+    for depth in range(DEEPEST_CUTS):
+        cuts = [cut for part in parts if len(part) > SMALLEST_CUT and (cut := _cut(part, near)) is not None]
+        for cut in cuts:
+            for k in cut.between:
+                ranks[k] = DEEPEST_CUTS - depth
+        parts = [side for cut in cuts for side in (cut.one, cut.other)]
+    return ranks
+
+
+class _Cut(NamedTuple):
+    """A part of a graph in two that have no edge in common, and what lies between them."""
+
+    one: list[int]
+    between: list[int]
+    other: list[int]
+
+
+def _cut(part: Sequence[int], near: Sequence[set[int]]) -> _Cut | None:
+    """A thin level of a breadth-first search near the middle, made thinner; None where there are no levels."""
+    levels = _levels(part, near)
+    if len(levels) <= 2:
+        return None
+    sizes = [len(level) for level in levels]
+    before = [sum(sizes[:i]) for i in range(len(sizes))]
+    middle = [i for i in range(1, len(levels) - 1) if len(part) <= 3 * min(before[i], len(part) - before[i])]
+    at = min(middle or [len(levels) // 2], key=lambda i: (sizes[i], abs(2 * before[i] - len(part))))
+    side = {k: (0 if i < at else 1) for i, level in enumerate(levels) for k in level}
+    cut = _thinned(side, set(levels[at]), near)
+    while True:  # each round moves every node once
+        sides = dict.fromkeys(cut.one, 0) | dict.fromkeys([*cut.between, *cut.other], 1)
+        further = _thinned(sides, set(cut.between), near)
+        if len(further.between) >= len(cut.between):
+            return cut
+        cut = further
+
+
+def _thinned(side: dict[int, int], between: set[int], near: Sequence[set[int]]) -> _Cut:
+    """A cut with as few nodes between its sides as moving them one by one makes it (Fiduccia and Mattheyses).
+
+    A node between that goes to one side pulls its neighbours on the other side in; the best move is made even where
+    the cut grows by it, each node moves once, and the thinnest cut on the way is kept.
+    """
+    counts = [sum(own == s and k not in between for k, own in side.items()) for s in (0, 1)]
+    least = LEAST_SIDE * len(side)
+    best = len(between), abs(counts[0] - counts[1])
+    found, moved, waited = (dict(side), set(between)), set(), 0
+    while waited <= THINNING_MOVES:
+        moves = []
+        for k in between - moved:
+            for to in (0, 1):
+                pulled = [i for i in near[k] if i in side and i not in between and side[i] == 1 - to]
+                after = [counts[s] + 1 if s == to else counts[s] - len(pulled) for s in (0, 1)]
+                if min(after) >= min(least, *counts) and not moved.intersection(pulled):
+                    moves.append((len(pulled), abs(after[0] - after[1]), k, to, pulled, after))
+        if not moves:
+            break
+        _, _, k, to, pulled, counts = min(moves)
+        side[k] = to
+        between.remove(k)
+        between.update(pulled)
+        moved.add(k)
+        waited += 1
+        if (size := (len(between), abs(counts[0] - counts[1]))) < best:
+            best, found, waited = size, (dict(side), set(between)), 0
+    side, between = found
+    one, other = ([k for k, own in side.items() if own == s and k not in between] for s in (0, 1))
+    return _Cut(one, sorted(between), other)
 
 
 def _levels(part: Sequence[int], near: Sequence[set[int]]) -> list[list[int]]:

@@ -83,5 +83,5 @@ class Partition:
         return vector
 
     def permuted(self, order: Iterable[Node]) -> Partition:
-        """The same blocks in another order."""
+        """These blocks in another order."""
         return Partition({name: self.size(name) for name in check_permutation(self.names, order)})

@@ -59,9 +59,9 @@ class Draft:
         self.unused: Counter[str] = Counter()
         """Parts of the file that say nothing to this library, by name."""
         self.left_out: dict[str, list[str]] = {}
-        """What the file says of the mechanics and the model does not take over: kind, and names."""
+        """Mechanics of the file that the model does not take over: kind, and names."""
         self.doubts: list[str] = []
-        """What is taken as the file says it, and is probably not meant: told in ``model.source`` and in one warning."""
+        """Statements taken as they stand that are probably not meant: told in ``model.source`` and in one warning."""
         self.missing: dict[str, str] = {}
         """Mesh files that are not there, and the first shape that asks for each."""
         self.hint = Hints()

@@ -75,7 +75,7 @@ def parse(path: Path, data: bytes) -> Element:
 
 
 def spelling_notes(data: bytes) -> list[str]:
-    """What to tell of a file that was read although it is no XML: a version that does not exist, missing spaces."""
+    """Notes on a file that was read although it is no XML: a version that does not exist, missing spaces."""
     notes = []
     if found := _VERSION.match(data):
         notes.append(f"the file declares XML version {found[2].decode(errors='replace')!r}, and is read as 1.0")
@@ -156,7 +156,7 @@ class Reader:
         """Tags of the elements by whose name a fault is placed: link, joint, …"""
 
     def where(self, element: Element) -> str:
-        """What a fault in this element is about, by name: ``joint 'elbow': <limit>``."""
+        """The place of a fault in this element, by name: ``joint 'elbow': <limit>``."""
         for ancestor in (element, *element.iterancestors()):
             if ancestor.tag in self.owners:
                 name = ancestor.get("name")

@@ -60,7 +60,7 @@ class Muscle(Part):
     peak: float
     """N: its active force at rest, at the optimal length."""
     operating_range: tuple[float, float] = (0.75, 1.05)
-    """The same range in optimal lengths."""
+    """This range in optimal lengths."""
     shortest: float = 0.5
     longest: float = 1.6
     """Optimal lengths at which it no longer pulls actively."""
@@ -73,7 +73,7 @@ class Muscle(Part):
 
 
 def activation_faults(actuators: Sequence[Actuator]) -> list[str]:
-    """What is wrong with activations and muscles of actuators."""
+    """Faults in activations and muscles of actuators."""
     faults: list[str] = []
     for actuator in actuators:
         where = f"actuator {actuator.name!r}"

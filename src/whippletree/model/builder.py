@@ -60,7 +60,7 @@ from whippletree.model.model import (
 from whippletree.model.sensors import Sensor, sensor_faults
 
 JOINT_DATA = ("pitch", "rotor_inertia", "gear_ratio", "stiffness", "rest", "damping", "friction", *LIMITS)
-"""What can be told of a joint beside its place and axes."""
+"""Properties of a joint beside its place and axes."""
 
 UNIT_ROUNDING = 1e-15
 """How far the square of an axis may be from 1 and count as unit length: more would only move last bits."""
@@ -434,7 +434,7 @@ class Builder:
         return with_closing_joints(model, self._joints, self._child_poses, cut)
 
     def _found(self, chosen: Cut) -> list[str]:
-        """What is wrong with the parts, each by itself and all together."""
+        """Faults of the parts, each by itself and all together."""
         faults = naming_faults(
             "body or frame", [WORLD, *(x.name for x in self._bodies), *(x.name for x in self._frames)]
         )

@@ -74,7 +74,7 @@ class Opened:
     parted: Mapping[str, str] = field(default_factory=dict)
     """Joints that kept their coordinates though they close a loop, with the child that was cut."""
     notes: tuple[str, ...] = ()
-    """What was done, in words."""
+    """A description of the cut, in words."""
 
     def in_tree_order(self) -> dict[str, Any]:
         """``bodies`` and ``joints`` of the model: parents first, depth first."""
@@ -190,7 +190,7 @@ def _users(joint: Joint, needed: Collection[str]) -> str:
 
 
 def acting(joint: Joint) -> list[str]:
-    """What is said of a joint that needs its coordinate or rate: springs, dampers, friction, rotor, limits."""
+    """Properties of a joint that need its coordinate or rate: springs, dampers, friction, rotor, limits."""
     found = [word for word in ACTING if np.any(np.asarray(getattr(joint, word)) != 0)]
     return found + [word for word in ENDS if np.isfinite(getattr(joint, word))]
 

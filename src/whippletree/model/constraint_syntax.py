@@ -47,7 +47,7 @@ JOINT_DATA = (
     "rotor_inertia", "gear_ratio", "stiffness", "rest", "damping", "friction", "lower", "upper", "velocity_limit",
     "effort_limit",
 )  # fmt: skip
-"""What a file says of a joint that closes a loop: kept as data, without effect; ``wt.diagnose`` says so."""
+"""Properties that a file gives a joint which closes a loop: kept as data, without effect; ``wt.diagnose`` says so."""
 
 
 def parameters_of(kind: str) -> tuple[str, ...]:

@@ -248,7 +248,7 @@ def _unit(direction: Vector) -> Array:
 
 
 def contact_faults(contacts: Sequence[Contact], geometries: Sequence[Geometry], joints: Sequence[Joint]) -> list[str]:
-    """What is wrong with contacts: unknown geometries, impossible numbers, shapes that cannot move against each
+    """Faults of contacts: unknown geometries, impossible numbers, shapes that cannot move against each
     other."""
     bodies = {geometry.name: geometry.body for geometry in geometries}
     rigid = rigid_parts(joints) if contacts else {}
@@ -274,7 +274,7 @@ def contact_faults(contacts: Sequence[Contact], geometries: Sequence[Geometry], 
 
 
 def group_faults(groups: Sequence[ContactGroup], geometries: Sequence[Geometry]) -> list[str]:
-    """What is wrong with groups of contacts: unknown geometries, or ones named twice, and impossible numbers."""
+    """Faults of groups of contacts: unknown geometries, or ones named twice, and impossible numbers."""
     known = {geometry.name for geometry in geometries}
     faults: list[str] = []
     for group in groups:

@@ -1,4 +1,4 @@
-"""What is wrong with the parts of a model: names, the tree that they make, masses, joints, poses. In words."""
+"""Faults in the parts of a model: names, the tree that they make, masses, joints, poses. In words."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def depth_first(joints: Sequence[Joint]) -> list[str]:
 
 
 def place_faults(kind: str, parts: Iterable[Frame | Geometry], bodies: Sequence[Body]) -> list[str]:
-    """What is wrong with where frames or geometries are: an unknown body, a pose that is none."""
+    """Faults in the places of frames or geometries: an unknown body, a pose that is none."""
     known = {WORLD, *(body.name for body in bodies)}
     faults = []
     hint = Hints()
@@ -97,7 +97,7 @@ def place_faults(kind: str, parts: Iterable[Frame | Geometry], bodies: Sequence[
 
 
 def inertia_faults(bodies: Sequence[Body]) -> list[str]:
-    """What is physically wrong with bodies: negative mass, an inertia that no mass distribution has, NaN."""
+    """Physical faults of bodies: negative mass, an inertia that no mass distribution has, NaN."""
     faults: list[str] = []
     sound: list[Body] = []
     for body in bodies:
@@ -151,7 +151,7 @@ def _unphysical(bodies: Sequence[Body]) -> list[str]:
 
 
 def joint_faults(joint: Joint) -> list[str]:
-    """What is wrong with a joint's own data."""
+    """Faults in a joint's own data."""
     where = f"joint {joint.name!r}"
     faults: list[str] = []
     if joint.kind not in joint_types.KINDS and joint.flexible is None:
@@ -203,7 +203,7 @@ def actuator_faults(
     places: Sequence[Body | Frame],
     tendons: Sequence[str] = (),
 ) -> list[str]:
-    """What is wrong with actuators: what they drive, and their numbers."""
+    """Faults of actuators: in their targets and in their numbers."""
     freedoms = {joint.name: joint.type.nv for joint in joints if joint.flexible or joint.kind in joint_types.KINDS}
     named = {WORLD, *(place.name for place in places)}
     faults: list[str] = []
@@ -239,7 +239,7 @@ def _range_faults(where: str, ends: Any) -> list[str]:
 
 
 def pose_faults(where: str, pose: Array) -> list[str]:
-    """What is wrong with a (4, 4) pose."""
+    """Faults of a (4, 4) pose."""
     faults = number_faults(f"{where}: pose", pose)
     if faults:
         return faults

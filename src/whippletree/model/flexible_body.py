@@ -27,7 +27,7 @@ from whippletree.spatial import Pose
 from whippletree.spatial.modal import Modal, ModalInertia, ModalIntegrals, Port
 
 MODES = "modes"
-"""What the body itself is called after the name of its reference frame."""
+"""Ending of the body's own name, after that of its reference frame."""
 
 SYMMETRY_TOLERANCE = 1e-9
 """Share of its largest entry by which a matrix of stiffness, damping or mass may differ from its transpose: files are
@@ -143,7 +143,7 @@ class FlexibleBody(Part):
 
 
 def flexible_faults(where: str, body: FlexibleBody) -> list[str]:
-    """What is wrong with the data of a flexible body, by name."""
+    """Faults in the data of a flexible body, by name."""
     n = body.n
     shapes = _shapes_of(body, n)
     faults = [

@@ -1,4 +1,4 @@
-"""What acts on bodies beside joints, contacts and actuators: tendons, the drag of a fluid, and held-up weight.
+"""Forces on bodies beside those of joints, contacts and actuators: tendons, the drag of a fluid, and held-up weight.
 
 All of these are functions of the state, so they are part of ``passive_forces``
 (:mod:`whippletree.tree.element_forces`).
@@ -39,7 +39,7 @@ class Tendon(Part):
     route: tuple[tuple[str, ...], ...] = ()
     """Frames that it passes, branch by branch: pulleys divide a tendon into branches."""
     divisors: Array = field(default_factory=lambda: frozen_array([], (0,)))
-    """What the length of each branch is divided by, (branches,)."""
+    """Divisor of the length of each branch, (branches,)."""
     stiffness: Any = 0
     """N/m, or N m/rad for a sum of angles."""
     rest: tuple[Any, Any] = (0, 0)
@@ -90,7 +90,7 @@ Element = Tendon | FluidBox | Lift
 
 
 def element_faults(elements: Sequence[Element], joints: Sequence[Joint], places: Sequence[Body | Frame]) -> list[str]:
-    """What is wrong with force elements: what they act on, and their numbers."""
+    """Faults of force elements: in their targets and in their numbers."""
     from whippletree.model.faults import number_faults
 
     freedoms = {joint.name: joint.type.nv for joint in joints if joint.flexible or joint.kind in joint_types.KINDS}

@@ -75,7 +75,7 @@ def inertia_matrix(values: Any) -> Array:
 
 
 class Part:
-    """What all pieces of a description share: how they are shown, and that copies and pickles are read-only too."""
+    """Behaviour of all pieces of a description: how they are shown, and that copies and pickles are read-only too."""
 
     def __getstate__(self) -> dict[str, Any]:
         # fields alone: what was worked out from them is worked out again

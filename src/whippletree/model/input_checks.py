@@ -63,7 +63,7 @@ def _unmasked(function: str, name: str, array: np.ma.MaskedArray[Any, Any]) -> A
 
 
 def common_batch(function: str, batches: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
-    """What the batch shapes of the inputs broadcast to.
+    """The shape to which the batch shapes of the inputs broadcast.
 
     Raises:
         ShapeError: with all of them, if they do not.

@@ -235,21 +235,21 @@ class Actuator(Part):
 
     name: str
     joints: tuple[str, ...] = ()
-    """What it drives: joints of one freedom (several for a tendon that is a weighted sum of coordinates)."""
+    """Joints that it drives of one freedom (several for a tendon that is a weighted sum of coordinates)."""
     frame: str | None = None
-    """What it drives instead: a frame or body."""
+    """Frame or body that it drives instead."""
     gear: Array = field(default_factory=lambda: frozen_array([1], (1,)))
     """Force on each joint per unit of its force, (joints,); for a frame the moment and the force, (6,)."""
     gain: Array = field(default_factory=lambda: frozen_array([1, 0, 0], (3,)))
-    """What the command is multiplied by: constant, times length, times velocity, (3,)."""
+    """Factor of the command: constant, times length, times velocity, (3,)."""
     bias: Array = field(default_factory=lambda: frozen_array([0, 0, 0], (3,)))
-    """What is added: constant, times length, times velocity, (3,)."""
+    """Term beside the command: constant, times length, times velocity, (3,)."""
     command_range: tuple[float, float] = (-np.inf, np.inf)
     """Commands beyond it act as its nearer end."""
     force_range: tuple[float, float] = (-np.inf, np.inf)
     """Forces beyond it are cut to its nearer end."""
     tendon: str | None = None
-    """What it pulls instead: a tendon, whose length times gear, (1,), is its own."""
+    """Tendon that it pulls instead, whose length times gear, (1,), is its own."""
     activation: Activation | None = None
     """Its memory, which takes the place of the command u; None if it has none."""
     muscle: Muscle | None = None
@@ -330,13 +330,13 @@ class Model(Part):
     contacts: tuple[Contact, ...] = ()
     """Pairs of geometries that may touch. Only simulations with contact and the functions ``contact_…`` use them."""
     actuators: tuple[Actuator, ...] = ()
-    """What drives joints and frames by command; their order is that of the commands ``ctrl``."""
+    """Drives of joints and frames by command; their order is that of the commands ``ctrl``."""
     key_frames: tuple[KeyFrame, ...] = ()
     """States with names, by the model's author."""
     time_step: float | None = None
     """s: the step that the model's file asks for; None where it does not say."""
     sensors: tuple[Sensor, ...] = ()
-    """What the model measures: ``wt.read_sensors``."""
+    """Measurements of the model: ``wt.read_sensors``."""
     elements: tuple[Element, ...] = ()
     """Tendons, drag of a fluid, held-up weight: what acts on bodies beside joints and actuators."""
     contact_groups: tuple[ContactGroup, ...] = ()
@@ -352,7 +352,7 @@ class Model(Part):
         )
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: sizes, joints and a picture that can be turned."""
+        """View in a notebook: sizes, joints and a picture that can be turned."""
         # by its name: data imports no pictures, a notebook asks for them
         return str(import_module("whippletree.view.notebook").model_html(self))
 
@@ -453,7 +453,7 @@ class Model(Part):
 
     @property
     def tree(self) -> Model:
-        """The same tree of bodies without its constraints; contacts, which bind nothing until they touch, stay."""
+        """This tree of bodies without its constraints; contacts, which bind nothing until they touch, stay."""
         return replace(self, constraints=())
 
     @property

@@ -36,7 +36,7 @@ class Parameter:
     path: str
     shape: tuple[int, ...]
     value: Array
-    """What the model itself says, of that shape."""
+    """The model's own value, of that shape."""
 
 
 def find_parameter(model: Model, path: str) -> Parameter:

@@ -1,4 +1,4 @@
-"""What a model measures: sensors as data. ``wt.read_sensors`` evaluates them."""
+"""Measurements of a model: sensors as data. ``wt.read_sensors`` evaluates them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Sensor(Part):
 
 
 def sensor_faults(sensors: Sequence[Sensor], known: Mapping[str, Sequence[str]]) -> list[str]:
-    """What is wrong with sensors; ``known``: names of joints, actuators, tendons, frames and geometries."""
+    """Faults of sensors; ``known``: names of joints, actuators, tendons, frames and geometries."""
     faults = []
     for sensor in sensors:
         where, word = f"sensor {sensor.name!r}", sensor.kind.partition("_")[0]

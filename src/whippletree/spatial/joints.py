@@ -46,7 +46,7 @@ FLEXIBLE_KINDS = ("modal", "port")
 
 
 class JointType(Protocol):
-    """What every joint type offers; see the module's docstring."""
+    """Interface of every joint type; see the module's docstring."""
 
     @property
     def nq(self) -> int: ...

@@ -248,7 +248,7 @@ class PortWeight(_PosedWeight):
     """(6, n): twists of the frame, in its axes, for unit modal velocities."""
 
     def __matmul__(self, other: Pose) -> PortWeight:
-        """The same for a frame that is fixed to this one."""
+        """These modes for a frame that is fixed to this one."""
         S = zeros(*self.S.shape)
         for i, twist in enumerate(self.S.T):
             S[:, i] = other.motion(twist)

@@ -255,7 +255,7 @@ class RigidInertia(NamedTuple):
         return join(add_cross(self.rotation @ w, self.moment, v), add_cross(self.mass * v, w, self.moment))
 
     def dense(self) -> Array:
-        """The same inertia as a (6, 6) matrix."""
+        """This inertia as a (6, 6) matrix."""
         return inertia_blocks(self.rotation, skew(self.moment), self.mass * identity(3))
 
     def carried(self, X: Pose) -> RigidInertia:

@@ -28,7 +28,7 @@ def next_activations(model: Model, ctrl: Array, act: Array, h: Any) -> Array:
 
 
 def drives(model: Model, ctrl: Array, act: Array, h: Any = None) -> Array:
-    """What drives each actuator, (actuators,): its command, or its activation; ``h``: over a time step, at whose end
+    """Drive of each actuator, (actuators,): its command, or its activation; ``h``: over a time step, at whose end
     ``early`` activations act."""
     found = list(ctrl)
     for k, w in zip(model.activations, act, strict=True):

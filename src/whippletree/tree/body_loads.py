@@ -1,4 +1,4 @@
-"""What every joint of a model carries, welds included: the wrenches of Newton and Euler, body by body.
+"""Loads of every joint of a model, welds included: the wrenches of Newton and Euler, body by body.
 
 The other recursions see nodes, into which bodies that are welded together are lumped (:mod:`.skeleton`). A weld carries
 a load like any other joint, also one to the world, so here each body balances by itself:

@@ -47,7 +47,7 @@ class Elements:
         self._wrenches: dict[int, Array] = {}
 
     def add_all(self) -> Elements:
-        """What all elements apply by themselves."""
+        """Forces that all elements apply by themselves."""
         for element in self.m.tree.model.elements:
             if isinstance(element, Tendon):
                 if element.acts:
@@ -186,7 +186,7 @@ def element_energy(m: Mechanism, q: Array) -> Any:
 
 
 def tension(tendon: Tendon, length: Any, velocity: Any) -> Any:
-    """What a tendon's own spring and damper pull with, N."""
+    """Pull of a tendon's own spring and damper, N."""
     return tendon.stiffness * _beyond(tendon, length) + tendon.damping * velocity
 
 

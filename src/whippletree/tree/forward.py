@@ -25,14 +25,14 @@ from whippletree.tree.sweeps import Field, Sweeper
 
 
 class Articulated(NamedTuple):
-    """What travels inwards: articulated inertia (m, m) and bias wrench (m,)."""
+    """Quantities that travel inwards: articulated inertia (m, m) and bias wrench (m,)."""
 
     P: Any
     z: Any
 
 
 class Freedom(NamedTuple):
-    """What a joint keeps for the way out; D = H P H* + J is kept in factored form."""
+    """Quantities that a joint keeps for the way out; D = H P H* + J is kept in factored form."""
 
     K: Array
     """Gain, (m, n)."""

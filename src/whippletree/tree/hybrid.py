@@ -20,7 +20,7 @@ from whippletree.tree.sweeps import Field, Sweeper
 
 
 class Prescribed(NamedTuple):
-    """What a prescribed joint keeps: its force is H (P α + z) + J θ̈."""
+    """Quantities that a prescribed joint keeps: its force is H (P α + z) + J θ̈."""
 
     P: Array
     z: Array

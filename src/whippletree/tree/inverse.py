@@ -10,7 +10,7 @@ from whippletree.tree.sweeps import Field, Sweeper
 
 
 class Load(NamedTuple):
-    """What a body passes through its joint."""
+    """Wrench that a body passes through its joint."""
 
     force: Array
     """Inter-body wrench f(k), from the parent on the body, in the body's frame, (m,)."""
@@ -44,14 +44,14 @@ def inverse_dynamics(sweep: Sweeper, links: Field, qdd: Field, base: Any) -> Fie
 
 
 class Composite(NamedTuple):
-    """What travels inwards in the composite-body form: composite inertia and the rest of the wrench."""
+    """Quantities that travel inwards in the composite-body form: composite inertia and the rest of the wrench."""
 
     R: Any
     y: Any
 
 
 def inverse_dynamics_by_composites(sweep: Sweeper, links: Field, qdd: Field, base: Any) -> Field:
-    """The same joint forces from composite inertias R: f = R α + y, so that the wrench needs no recursion of its own.
+    """Joint forces from composite inertias R: f = R α + y, so that the wrench needs no recursion of its own.
 
     y = b + Σ φ [R (H* θ̈ + a) + y](child)
     """

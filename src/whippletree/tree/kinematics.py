@@ -18,7 +18,7 @@ from whippletree.tree.sweeps import Field
 
 
 class Branching(Protocol):
-    """What the walk along a path needs to know of a tree, or of a part of one whose base stands for the world."""
+    """Knowledge of a tree that the walk along a path needs, or of a part of one whose base stands for the world."""
 
     @property
     def parents(self) -> Sequence[int]:

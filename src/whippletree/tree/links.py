@@ -47,7 +47,7 @@ class Link(NamedTuple):
     slip: Any = 0
     """H* θ̇: the twist against the parent, (m,)."""
     drift: Any = 0
-    """What the joint alone adds to a: the rate of its subspace times θ̇, (m,)."""
+    """The joint's own part of a: the rate of its subspace times θ̇, (m,)."""
     sway: Any = 0
     """A frame of a flexible body: its twist against the body, which φ* hands down with the body's own, (6,)."""
 
@@ -147,7 +147,7 @@ def _port_link(parent: Array, node: Node, eta: Array) -> Link:
 
 
 def pushed(sweep: Sweeper, links: Field, wrenches: Field) -> Field:
-    """The same links with external wrenches, each on its body and in its frame, (m,) or (6,)."""
+    """These links with external wrenches, each on its body and in its frame, (m,) or (6,)."""
     return sweep.map(lambda link, wrench: link._replace(b=link.b - _widened(wrench, link)), links, wrenches)
 
 

@@ -27,7 +27,7 @@ class Margin(NamedTuple):
 
 
 class Mechanism:
-    """What the functions of the catalogue work on. One evaluation makes one mechanism; nothing in it can go stale."""
+    """A tree as functions of the catalogue see it. One evaluation makes one mechanism; nothing in it can go stale."""
 
     def __init__(
         self, tree: Skeleton, sweep: Sweeper | None = None, route: str | None = None, *, reveals: bool = False
@@ -45,7 +45,7 @@ class Mechanism:
         self.gravity: Array = np.asarray(tree.model.gravity).astype(object)
         self.base = falling(self.gravity)
         self.clustered: Any = None
-        """The same mechanism as a tree of clusters, where that is not simply unrolled."""
+        """This mechanism as a tree of clusters, where that is not simply unrolled."""
         self._margins: list[Margin] = []
         self._remarks: list[str] = []
 
@@ -101,12 +101,12 @@ class Mechanism:
 
     @property
     def margins(self) -> tuple[Margin, ...]:
-        """What the evaluation so far has required."""
+        """Requirements of the evaluation so far."""
         return tuple(self._margins)
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What a user should know of the answer so far."""
+        """Remarks for the user on the answer so far."""
         return tuple(self._remarks)
 
     def require(self, number: int, values: Iterable[Any]) -> None:
@@ -118,7 +118,7 @@ class Mechanism:
         self._remarks.append(text)
 
     def apart(self) -> Mechanism:
-        """The same mechanism for an evaluation within this one, whose margins are its own."""
+        """This mechanism for an evaluation within its own, whose margins are its own."""
         inner = copy(self)
         inner._margins = []
         return inner

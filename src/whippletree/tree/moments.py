@@ -110,7 +110,7 @@ class Moments(NamedTuple):
         return Flow(add_cross(self.mass * v, w, self.first), np.stack(rows))
 
     def rigid(self) -> RigidInertia:
-        """The same as a rigid inertia."""
+        """These moments as a rigid inertia."""
         return RigidInertia(self.mass, self.first, trace_minus(self.second))
 
 

@@ -56,7 +56,7 @@ from whippletree.tree.sweeps import BlockWeight, Unrolled
 
 
 class BodyLink(Protocol):
-    """What the theory asks of a body and its joint; :class:`whippletree.tree.links.Link` is one.
+    """Quantities of a body and its joint in the theory; :class:`whippletree.tree.links.Link` is one.
 
     With m numbers per vector of the body and n freedoms: X is the weight φ(parent, body), H is H* (m, n), M an inertia
     (m, m), J the rotor inertia of each freedom, a and b vectors (m,), where 0 stands for none.

@@ -1,4 +1,4 @@
-"""The same mechanics with simpler parts: joints with constant subspaces, and as little inertia as possible beyond each.
+"""Equal mechanics with simpler parts: joints with constant subspaces, and as little inertia as possible beyond each.
 
 Two changes to a skeleton, both exact in algebra; forces, accelerations and their derivatives stay what they are:
 
@@ -76,7 +76,7 @@ def _one(part: slice, i: int) -> slice:
 
 
 def _regrouped(given: list[MovingPart]) -> list[MovingPart]:
-    """The same parts with all mass moved to the parent that does not feel the joint; at the world it is dropped."""
+    """These parts with all mass moved to the parent that does not feel the joint; at the world it is dropped."""
     result = list(given)
     for k in reversed(range(len(result))):
         part = result[k]

@@ -44,7 +44,7 @@ class Node(NamedTuple):
     inertia: Any
     """About the node frame's origin, in its axes: a RigidInertia, or a ModalInertia of a body with modes."""
     armature: Any
-    """What the rotor adds to each freedom's inertia."""
+    """Inertia that the rotor adds to each freedom."""
     turns: bool = False
     """Whether that inertia resists along axes that turn with the node: of a free joint on the world. (On another part
     its velocities are taken as they are.)"""

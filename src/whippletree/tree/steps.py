@@ -17,7 +17,7 @@ Acceleration: TypeAlias = Callable[[Array, Array], Array]
 
 
 class Coordinates(Protocol):
-    """What a step asks of the coordinates of a system."""
+    """Operations of a step on the coordinates of a system."""
 
     def integrate(self, q: Array, d: Array) -> Array:
         """q ⊕ d (nq,)."""
@@ -29,7 +29,7 @@ class Coordinates(Protocol):
         """The coordinates with quaternions back at unit length."""
 
     def turning(self, v: Array) -> Array:
-        """What v̇ (nv,) lacks of the change of velocity in space."""
+        """Difference between the change of velocity in space and v̇ (nv,)."""
 
     def straight(self, q: Array, v: Array, d: Array) -> tuple[Array, Array]:
         """q ⊕ d (nq,) and v (nv,) there, free bodies along straight lines."""
@@ -65,7 +65,7 @@ class Manifold:
         return self._joined(parts)
 
     def turning(self, v: Array) -> Array:
-        """What v̇ (nv,) lacks of the change of velocity in space: a free body's linear velocity is in axes that turn."""
+        """Change of velocity in space less v̇ (nv,): a free body's linear velocity is in axes that turn."""
         return self._joined(
             [joint.turning(v[j]) if isinstance(joint, Free) else zeros(joint.nv) for joint, _, j in self.parts]
         )

@@ -52,7 +52,7 @@ class DenseWeight(NamedTuple):
 
 
 class Sweeper(Protocol):
-    """What runs the recursions; algorithms are written against this."""
+    """Runner of the recursions; algorithms are written against this."""
 
     def map(self, function: Callable[..., Any], *fields: Field) -> Field:
         """function(fields of k) for every body, independently."""

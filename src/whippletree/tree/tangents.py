@@ -1,4 +1,4 @@
-"""What small displacements of q and v do to a tree: to its joint forces, and to the motion of its frames.
+"""Effects of small displacements of q and v on a tree: to its joint forces, and to the motion of its frames.
 
 Everything of one tree is expressed in one frame, that of its root part, as it stands at this instant: then nothing is
 transformed on its way along the tree, and what a subtree has in common is a plain sum over its bodies. Turning joint j
@@ -83,7 +83,7 @@ class TangentBody(NamedTuple):
 
 
 class Accelerated(NamedTuple):
-    """What follows from joint accelerations; all in the frames of the trees' root parts, gravity included."""
+    """Consequences of joint accelerations; all in the frames of the trees' root parts, gravity included."""
 
     behind: list[Array]
     """α of every part, (6,)."""
@@ -179,7 +179,7 @@ class Tangents:
                 matrix[j, i] = self.freedoms[j].S @ wrench
 
     def accelerated(self, a: Array) -> Accelerated:
-        """What the joint accelerations a (nv,) add to the state."""
+        """Additions of the joint accelerations a (nv,) to the state."""
         behind: list[Array] = []
         second = [zeros(6)] * len(a)
         for part, at in zip(self.parts, self.moving, strict=True):

@@ -35,7 +35,7 @@ class Camera(NamedTuple):
         return np.asarray((points - self.target) @ np.stack([self.right, self.up, self.back], axis=1))
 
     def shown(self, points: Array) -> Array:
-        """What axes show, (..., 3): coordinates of the world for a planar mechanism, else as :meth:`project`."""
+        """Coordinates on axes, (..., 3): coordinates of the world for a planar mechanism, else as :meth:`project`."""
         middle = self.target @ np.stack([self.right, self.up, self.back], axis=1) if self.planar else np.zeros(3)
         return self.project(points) + middle
 

@@ -61,7 +61,7 @@ def reactions(
     names: Sequence[str] = (),
     component: str = "force",
 ) -> None:
-    """What joints and closures carry over time: the size of the force or moment, or one component of it.
+    """Loads of joints and closures over time: the size of the force or moment, or one component of it.
 
     A name is followed by ``(shared)`` where statics leaves it open at some time and the least-norm value is drawn.
     """

@@ -1,4 +1,4 @@
-"""What a scene is made of: tracks, items, layers, and the sizes that things are drawn with."""
+"""Parts of a scene: tracks, items, layers, and the sizes that things are drawn with."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ class Item:
     """Whether ``track`` counts the overlay's own tracks."""
 
     def on(self, track: int) -> Item:
-        """The same on a track of the scene."""
+        """This item on a track of the scene."""
         return replace(self, track=track, own=False)
 
     def massless(self) -> Item:
-        """The same in the layer of massless links."""
+        """This item in the layer of massless links."""
         return replace(self, layer="massless links")
 
 

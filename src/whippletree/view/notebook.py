@@ -1,4 +1,4 @@
-"""What notebooks show of a model and of pages, as HTML, without magic words.
+"""Views of a model and of pages in notebooks, as HTML, without magic words.
 
 A notebook asks the last value of a cell for ``_repr_html_``. Pages are shown in frames of their own, whole, so that a
 saved notebook still plays them.

@@ -1,4 +1,4 @@
-"""What is drawn over the bodies: joint axes, frames, closures, forces and moments, contact points, the ground."""
+"""Overlays drawn over the bodies: joint axes, frames, closures, forces and moments, contact points, the ground."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Scene:
     floor: float
     """Height of the ground along the camera's vertical, m; where there is none, of the lowest point."""
     notes: tuple[str, ...] = field(default=())
-    """What could not be drawn as it was meant, for people."""
+    """Notes for people on what could not be drawn as it was meant."""
 
     @property
     def layers(self) -> list[str]:

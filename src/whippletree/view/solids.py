@@ -133,7 +133,7 @@ def rod(start: Array, end: Array, radius: float) -> Mesh:
 
 
 def dashed_rod(start: Array, end: Array, radius: float, dashes: int = 9) -> Mesh:
-    """The same as a row of dashes."""
+    """The line as a row of dashes."""
     length = float(np.linalg.norm(end - start))
     if length == 0:
         return rod(start, end, radius)

@@ -52,7 +52,7 @@ FIGURE: dict[str, Any] = {
     "legend.fontsize": 8,
     "legend.frameon": False,
 }
-"""What matplotlib is told while it draws; the reader's own settings come back afterwards."""
+"""Settings of matplotlib while it draws; the reader's own settings come back afterwards."""
 
 
 def body_color(k: int) -> Color:

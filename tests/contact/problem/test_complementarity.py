@@ -15,10 +15,12 @@ from whippletree.contact.problem.cones import natural_map, project_on_cone, proj
 from whippletree.contact.problem.contact_problem import (
     ContactProblem,
     Measure,
+    block_scaling,
     local,
     measured,
     respond,
     solve_by_sweeps,
+    step_block,
 )
 from whippletree.contact.problem.interior_point import ConeStart, interior_point
 from whippletree.contact.problem.solver import FIRST_LOOK, solve
@@ -98,6 +100,21 @@ def test_one_contact_obeys_coulombs_law(seed, mu):
     if np.hypot(*ut) > 1e-6 * size and n > 0:  # slides: friction is full and against the motion
         assert np.hypot(*t) == pytest.approx(mu * n, rel=1e-9)
         assert np.dot(t, ut) == pytest.approx(-np.hypot(*t) * np.hypot(*ut), rel=1e-6)
+
+
+@given(seed=st.integers(0, 10_000), mu=st.sampled_from([0.0, 0.2, 0.7]))
+def test_many_steps_of_a_block_end_where_its_response_is(seed, mu):
+    """Also where normal and tangents feel each other, and sliding turns."""
+    problem = random_problem(seed, 1, 6, mu)
+    G = problem.G[0, :, 0]
+    if mu * np.linalg.norm(G[0, 1:]) > 0.5 * G[0, 0]:
+        return  # near Painlevé's paradox there need not be one answer
+    at, impulse = block_scaling(G), np.zeros(3)
+    for _ in range(3000):
+        impulse = step_block(at, impulse, problem.g[0] + G @ impulse, mu).astype(float)
+    assert measured(problem, impulse[None]).velocity < 1e-9 * np.abs(problem.g).max()
+    exact, _ = solve_by_sweeps(problem, 60)
+    assert np.allclose(impulse, exact.astype(float)[0], rtol=1e-7, atol=1e-9 * np.abs(impulse).max())
 
 
 def test_a_direction_in_which_nothing_moves_carries_no_impulse():

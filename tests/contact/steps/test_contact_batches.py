@@ -165,6 +165,10 @@ def test_a_closed_loop_comes_down_on_the_ground_in_a_batch():
     assert dyn.contact_gaps(found.q).min() > -1e-5
     velocity = np.einsum("...ij,...j->...i", dyn.constraint_jacobian(found.q[:, :-1]), found.v[:, :-1])
     assert np.abs(velocity).max() < 0.1 * np.abs(found.v).max()
+    ajar = np.array(model.home.q, dtype=float)
+    ajar[-1] += 1e-3
+    closed = rolled(model, ajar[None], np.zeros((1, model.nv)), 3, sweeps=20).q[0, -1]
+    assert np.abs(dyn.constraint_residual(closed)).max() < 1e-3 * np.abs(dyn.constraint_residual(ajar)).max()
 
 
 BOX_FOOTED = """

@@ -59,7 +59,6 @@ def given(model, speed):
 
 def both_ways(model, speed, monkeypatch):
     monkeypatch.setattr(contact_list_trees, "MOST_WRITTEN_VELOCITIES", 0)
-    monkeypatch.setattr(contact_lists, "_is_hard", lambda _: False)  # dense rows need no interior-point method here
     assert contact_lists.suits_recursion(model, ContactBlocks(model, alone=True))
     found = []
     for suits in (contact_lists.suits_recursion, lambda *_: False):

@@ -6,13 +6,13 @@ import pytest
 import whippletree as wt
 from whippletree.contact.geometry.box_pairs import NOWHERE, box_on_box
 from whippletree.contact.geometry.shapes import Box
-from whippletree.contact.kinematics.near_pairs import balls_near, near_pairs
+from whippletree.contact.kinematics.near_pairs import FEW, balls_near, near_pairs
 from whippletree.contact.kinematics.scene_layout import SceneLayout, Unsuited, scene_layout
 from whippletree.errors import ModelError
 from whippletree.simulation.motion import Motion
 from whippletree.simulation.time_stepping.impulse_step import ImpulseStep
 from whippletree.simulation.time_stepping.scene_method import SceneStepping
-from whippletree.simulation.time_stepping.scene_run import SteppedScene, Warm
+from whippletree.simulation.time_stepping.scene_run import MOST_SLOTS, ROWS, SteppedScene, Warm
 from whippletree.simulation.time_stepping.stepping_method import TimeStepping
 from whippletree.spatial import Pose
 from whippletree.spatial.vectors import quaternion_rotation
@@ -66,7 +66,8 @@ def tower(count, **options):
 def test_no_pair_of_balls_is_missed(spread):
     """Also of balls whose sizes differ a thousandfold, and of points."""
     random = np.random.default_rng(1)
-    centres, radii = random.uniform(-1, 1, (150, 3)), 0.05 * np.exp(-spread * random.uniform(size=150))
+    count = FEW + 50
+    centres, radii = random.uniform(-1, 1, (count, 3)), 0.05 * np.exp(-spread * random.uniform(size=count))
     radii[:5] = 0.0
     first, second = balls_near(centres, radii, 0.02)
     apart = np.linalg.norm(centres[:, None] - centres, axis=2) - radii[:, None] - radii
@@ -262,6 +263,82 @@ def test_effort_bounds_the_time_of_a_step_and_the_residual_is_told():
     assert run.sweeps.values.max() <= 20 * 5e-3 / 5e-3 * 2
     with pytest.raises(ValueError, match="effort is 0, expected a whole number of sweeps"):
         wt.simulate(model, duration=0.1, method="time_stepping", effort=0)
+
+
+def test_a_scene_at_rest_needs_hardly_a_sweep():
+    """Impulses of the step before are looked at first; some sweeps beyond the tolerance are invested once."""
+    sizes = [(0.4 - 0.05 * k, 0.3 - 0.03 * k, 0.2) for k in range(4)]
+    parts = [
+        ("box", {"size": size}, (0.01 * k, 0, 0.1 + 0.2 * k, 1, 0, 0, 0), (0, 0, 0), (0, 0, 0))
+        for k, size in enumerate(sizes)
+    ]
+    model = bodies_on_floor(parts)
+    run = wt.simulate(model, duration=0.3, step=H, output_dt=0.02, method="time_stepping", tolerance=1e-4)
+    assert run.sweeps.values[1] > 0
+    assert run.sweeps.values[-8:].mean() <= 6 * 10, "of ten steps"
+    assert run.residual_velocity.values[-8:].max() <= 1e-6
+
+
+def test_balls_that_fall_together_need_few_lists():
+    """What counts is how far they go against each other, and the world against them."""
+    model = balls(8)
+    high = model.home.q.reshape(-1, 7).copy()
+    high[:, 2] += 3.0
+    run = wt.simulate(model, high.ravel(), duration=0.3, step=5e-3, method="time_stepping", tolerance=1e-5)
+    # one for a look at the start, two for the step that is tried and the first one, and one every forty steps or so
+    assert run.attrs["contact_lists_made"] <= 8
+    assert np.allclose(run.q.values[-1].reshape(-1, 7)[:, 2], high[:, 2] - 9.81 * 0.005**2 * 60 * 61 / 2, atol=1e-9)
+
+
+def test_islands_fall_asleep_and_wake_when_something_comes_near():
+    parts = [("box", {"size": (0.1, 0.1, 0.1)}, (x, 0, z, 1, 0, 0, 0), (0, 0, 0), (0, 0, 0))
+             for x, z in ((0, 0.05), (0, 0.15), (1, 0.05), (0, 2.5))]  # fmt: skip
+    model = bodies_on_floor(parts)
+    options = {"duration": 1.2, "step": H, "output_dt": 0.1, "method": "time_stepping", "tolerance": 1e-6}
+    awake, run = wt.simulate(model, **options), wt.simulate(model, **options, sleep=1e-3)
+    assert awake.attrs["sleep"] == "never"
+    assert not awake.asleep.values.any()
+    assert run.attrs["sleep"] == 1e-3
+    asleep = run.asleep.values.astype(int).tolist()
+    assert asleep[0] == 0
+    assert asleep[5] == 3, "the tower and the box beside it; not the one that falls"
+    assert 1 in asleep[6:], "the falling box has woken the tower, and not the other one"
+    assert asleep[-1] == 4
+    assert np.allclose(run.q.values[-1], awake.q.values[-1], atol=1e-5)
+    # sleepers are carried, and their forces told
+    weights = 9.81 * (1.0 + 0.2 * np.arange(4))
+    assert np.allclose(run.contact_wrench.values[-1, :, 5], weights, rtol=1e-4)
+    with pytest.raises(ValueError, match="sleep is given together with a controller"):
+        wt.simulate(model, controller=lambda t, q, v: np.zeros(24), **options, sleep=1e-3)
+
+
+def test_steps_of_sleepers_are_the_same_where_a_run_goes_on_elsewhere():
+    layout = scene_layout(tower(3))
+    nv = layout.model.nv
+    options = (layout, 1e-6, 1e-9, 200, 1e-3)
+    one, other = SteppedScene(*options), SteppedScene(*options)
+    first = one.advance(layout.model.home.q, np.zeros(nv), COLD, np.zeros(nv), np.full(140, H))
+    warm = Warm(*[np.array(x) for x in first.warm])
+    here, there = (
+        scene.advance(first.q, first.v, memory, np.zeros(nv), np.full(30, H))
+        for scene, memory in ((one, first.warm), (other, warm))
+    )
+    assert np.array_equal(here.q, there.q)
+    assert np.array_equal(here.warm.impulses, there.warm.impulses)
+    assert np.isinf(here.warm.quiet).all()
+
+
+def test_a_slot_that_is_out_of_use_is_no_contact():
+    """Whatever it carried in the step before: the crossing of edges that are nearly parallel may be anywhere."""
+    layout = scene_layout(tower(2))
+    scene, nv = SteppedScene(layout, 1e-6, 1e-9, 200), layout.model.nv
+    edge = len(box_on_box(Box((1, 1, 1)), Box((1, 1, 1)), *[Pose(np.eye(3), np.zeros(3))] * 2)) - 1
+    key = (1 * len(layout.names) + 2) * MOST_SLOTS + edge
+    carried = COLD._replace(keys=np.array([key]), impulses=np.array([[1e-3, 0.0, 0.0]]))
+    told = scene.advance(layout.model.home.q, np.zeros(nv), carried, np.zeros(nv), np.full(1, H))
+    assert key in told.keys
+    assert told.account[0, ROWS["contacts"]] == 4 + 4
+    assert key not in told.warm.keys
 
 
 # ---- groups ---------------------------------------------------------------------------------------------------------

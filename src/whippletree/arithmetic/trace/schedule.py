@@ -18,7 +18,7 @@ _TRIALS = 24
 
 
 def ordered(code: Straight, registers: int) -> Straight:
-    """The same code in the order that needs the fewest numbers beyond that many registers."""
+    """This code in the order that needs the fewest numbers beyond that many registers."""
     size = len(code.nodes)
     trials = [_with_late_leaves(code.nodes, range(size))]
     if crowding(code.nodes, trials[0], registers):
@@ -57,7 +57,7 @@ def _demanded(code: Straight, start: int) -> list[int]:
 
 
 def _missing(nodes: Sequence[Node], wanted: int, done: bytearray) -> set[int]:
-    """What a node needs and is not there yet, itself included."""
+    """Nodes that a node needs and that are not there yet, itself included."""
     found: set[int] = set()
     stack = [wanted]
     while stack:

@@ -46,7 +46,7 @@ PRODUCTS = 64
 """Integer exponents up to which a power is a chain of products."""
 
 _OTHERS = (np.ndarray, scalars.Dual)
-"""What knows better than a traced scalar how to combine with one."""
+"""Types that know better than a traced scalar how to combine with one."""
 
 
 class Trace:

@@ -8,6 +8,7 @@ folded_code     the blocks and loops of a folding
 parity          unknown signs that must agree
 work_space      named buffers of a program that is being written
 traced_blocks   straight-line blocks from generic functions
+looped_blocks   blocks and loops from generic functions that iterate
 check           every address proved to lie in its buffer before any code exists
 interpret       the meaning of a program, in plain Python: the oracle of the back ends
 """

@@ -60,8 +60,8 @@ class Member:
 
     @property
     def folds(self) -> bool:
-        """Whether numbers that are 0 or ±1 become part of the code. The forms of time steps and of solids are long: each
-        is written once, with all numbers from tables, and with the world as one more body."""
+        """Whether numbers that are 0 or ±1 become part of the code. The forms of time steps and of solids are long:
+        each is written once, with all numbers from tables, and with the world as one more body."""
         return self.pair.solids is None and closed_form(*self.pair.shapes) is not None
 
 

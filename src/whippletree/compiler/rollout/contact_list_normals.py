@@ -32,7 +32,7 @@ ROUND_SWEEPS = 50
 NORMAL_STEPS, NORMAL_SOFTNESS = 12, 1e-6
 """Newton steps in a round at most, and ε."""
 
-FINE = 0.1
+FINE_DISPLACEMENT = 0.1
 """Share of the tolerated overlap that sweeps may still change, or Newton's method leave, when they end."""
 
 NEAR, SWEEP = "near", "position sweep"
@@ -48,7 +48,7 @@ class Displacement(Protocol):
 def _judge(space: StepSpace) -> Statement:
     """Whether the last sweep or step has left little enough."""
     return traced_block(
-        lambda slack, tolerance, h: [[select(less(FINE * h * tolerance, slack[0]), -1, 1)]],
+        lambda slack, tolerance, h: [[select(less(FINE_DISPLACEMENT * h * tolerance, slack[0]), -1, 1)]],
         [*space.each(("slack", "tolerance")), space.at("dt", STEP)],
         [space.at("even")],
     )

@@ -142,11 +142,8 @@ def suits_lists(model: Model) -> bool:
     return reason_against_lists(model) is None
 
 
-def _is_hard(model: Model) -> bool:
-    """Whether contacts may jam or share their loads in many ways: with loops, and with faces that meet.
-
-    Then the kernel has more code, for an interior-point method; feet and limbs of robots do without.
-    """
+def _shares_loads(model: Model) -> bool:
+    """Whether contacts usually share their loads in many ways: with loops, and with faces that meet."""
     return bool(model.constraints) or not contact_set(model).closed_form
 
 
@@ -212,7 +209,7 @@ class _ListBuilder(StepSpace):
             self.work(J=(self.blocks.count, 3, model.nv), response=(model.nv,))  # y of the solution
             self._paths()
         rows = self.long_rows or DenseRows(self, model.nv)
-        self.solver = ListSolver(self, self.blocks.count, rows, _is_hard(model) or self.long_rows is not None)
+        self.solver = ListSolver(self, self.blocks.count, rows, _shares_loads(model) or self.long_rows is not None)
         self.positions = Positions(self, self.in_tree, self.closures, self._displacement())
 
     def _long_rows(self) -> RecursiveRows | None:

@@ -17,9 +17,9 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.program import Address, Buffer, Index, Lookup, Loop, Statement, Switch
 from whippletree.compiler.program.traced_blocks import Piece, piece, traced_block
 from whippletree.compiler.rollout.contact_kinds import TOUCH
+from whippletree.contact.geometry.rounded_polytopes import Solid
 from whippletree.contact.geometry.shape_numbers import POSE, pose_of, with_numbers
 from whippletree.contact.geometry.shapes import Shape
-from whippletree.contact.geometry.solids import Solid
 from whippletree.contact.kinematics.scene_layout import GeometryClass, PairKind
 from whippletree.spatial import Pose
 

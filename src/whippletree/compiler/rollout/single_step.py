@@ -46,8 +46,8 @@ class StepResult(NamedTuple):
     tau: Any
     """Forces of actuators, and those that were given, over the step, N m or N, (..., nv)."""
     impulses: Any
-    """Of contacts, joint limits, joint friction and servos with a force range, N s, (..., blocks, 3); the next step may
-    begin with them."""
+    """Of contacts, joint limits, joint friction, moments of torsional and rolling friction (N m s) and servos with a
+    force range, N s, (..., blocks, 3); the next step may begin with them."""
     measure: Any
     """Residual of the contact problem as impulse (N s), as velocity (m/s), and violation of a cone (N s), (..., 3)."""
     act: Any

@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.contact.geometry.separation import Placed, BoundedShape, separation
+from whippletree.contact.geometry.separation import BoundedShape, Placed, separation
 from whippletree.contact.geometry.shapes import (
     Ball,
     Box,

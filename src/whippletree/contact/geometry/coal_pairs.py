@@ -36,7 +36,7 @@ from whippletree.contact.geometry.polytope_pairs import (
     flat_touches,
     separate_corners,
 )
-from whippletree.contact.geometry.separation import Placed, BoundedShape, farthest, separation
+from whippletree.contact.geometry.separation import BoundedShape, Placed, farthest, separation
 from whippletree.contact.geometry.shapes import Ball, Box, Capsule, Cylinder, Ellipsoid, Hull, Shape
 from whippletree.errors import MissingExtraError, UnsupportedError
 from whippletree.spatial import Pose

@@ -25,7 +25,7 @@ from whippletree.arithmetic.arrays import Array, vector
 from whippletree.arithmetic.scalars import Dual, duals, slopes
 from whippletree.contact.geometry.closed_forms import Touch, axes_of
 from whippletree.contact.geometry.polytopes import corner_points
-from whippletree.contact.geometry.separation import MetFace, Placed, BoundedShape, met_face, searched, separation
+from whippletree.contact.geometry.separation import BoundedShape, MetFace, Placed, met_face, searched, separation
 from whippletree.contact.geometry.shapes import Ball, Box, Capsule, Cylinder, Ellipsoid, Hull
 from whippletree.contact.geometry.terrain import Rolling
 from whippletree.errors import UnsupportedError

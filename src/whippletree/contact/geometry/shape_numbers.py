@@ -9,8 +9,8 @@ from typing import Any, cast
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
+from whippletree.contact.geometry.rounded_polytopes import Solid
 from whippletree.contact.geometry.shapes import HeightField, Hull, Shape, Terrain
-from whippletree.contact.geometry.solids import Solid
 from whippletree.spatial import Pose
 
 POSE = 12

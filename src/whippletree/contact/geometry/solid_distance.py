@@ -6,7 +6,7 @@ For a unit vector n from the second solid to the first one,
 
 is how far they are apart along n, and the gap is its largest value. Where that is positive it is the distance, and the
 iteration of Gilbert, Johnson and Keerthi (1988) finds it: the point of A − B that is nearest to the origin, by way of
-triangles with corners in A − B. So that is looked for first, and of solids that are apart nothing else. Where they touch
+triangles with corners in A − B. That is looked for first, and of solids that are apart nothing else. Where they touch
 or overlap, it ends at a triangle near the origin, whose normal is a good one to begin with. Then the first solid is
 *moved away* along the best normal n₀ that is known, by a length δ at which they are apart, and the nearest points there
 give the next one:
@@ -30,8 +30,8 @@ from whippletree.arithmetic.iteration import iterate
 from whippletree.arithmetic.scalars import less, negated, select, sqrt
 from whippletree.contact.geometry.box_pairs import NOWHERE
 from whippletree.contact.geometry.closed_forms import unit_or
+from whippletree.contact.geometry.rounded_polytopes import Sides, Solid
 from whippletree.contact.geometry.solid_normals import Corners, polished_normal
-from whippletree.contact.geometry.solids import Sides, Solid
 from whippletree.contact.problem.cones import both, largest
 from whippletree.spatial import Pose, cross
 

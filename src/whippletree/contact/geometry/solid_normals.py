@@ -17,7 +17,7 @@ from whippletree.arithmetic.arrays import Array, vector
 from whippletree.arithmetic.iteration import iterate
 from whippletree.arithmetic.scalars import less, select, sqrt
 from whippletree.contact.geometry.closed_forms import axes_of, unit_or
-from whippletree.contact.geometry.solids import Sides
+from whippletree.contact.geometry.rounded_polytopes import Sides
 from whippletree.contact.problem.cones import both
 from whippletree.spatial import cross
 

@@ -20,9 +20,7 @@ from whippletree.arithmetic.iteration import iterate
 from whippletree.arithmetic.scalars import entry, less, negated, select, sqrt
 from whippletree.contact.geometry.box_pairs import BESIDE_BOX, NOWHERE
 from whippletree.contact.geometry.closed_forms import Touch, axes_of
-from whippletree.contact.geometry.shapes import HalfSpace
-from whippletree.contact.geometry.solid_distance import chosen, nearest_of_solids
-from whippletree.contact.geometry.solids import (
+from whippletree.contact.geometry.rounded_polytopes import (
     AROUND,
     FLAT,
     OCTANTS,
@@ -32,6 +30,8 @@ from whippletree.contact.geometry.solids import (
     farthest_corner,
     farthest_in_range,
 )
+from whippletree.contact.geometry.shapes import HalfSpace
+from whippletree.contact.geometry.solid_distance import chosen, nearest_of_solids
 from whippletree.contact.problem.cones import both, largest
 from whippletree.spatial import Pose
 
@@ -111,7 +111,7 @@ class HullOnPlane:
         return touches
 
 
-class _Flat(NamedTuple):
+class _SeenFlat(NamedTuple):
     """A flat as seen along the normal: x along it, y and z across."""
 
     used: Any
@@ -162,8 +162,8 @@ def _overlap(first: Solid, second: Solid, X: Pose, Y: Pose, axes: Array) -> list
     return touches
 
 
-def _met_flat(solid: Solid, turn: Array, offset: Array, side: int) -> _Flat:
-    """Of the flats around the corner that is farthest along ``side`` times the normal, the one that looks most there."""
+def _met_flat(solid: Solid, turn: Array, offset: Array, side: int) -> _SeenFlat:
+    """Of the flats around the corner farthest along ``side`` times the normal, the one that looks there most."""
     tables = solid.tables
 
     def look(state: list[Any], given: list[Any]) -> list[Any]:
@@ -191,7 +191,7 @@ def _met_flat(solid: Solid, turn: Array, offset: Array, side: int) -> _Flat:
     across = across / sqrt(select(some, square, 1))
     normal = turn @ chosen(lined, across, k)
     offset = offset + select(lined, row[4], 0) * normal
-    return _Flat(select(less(LOOKS_AWAY, score), 1, -1), normal, turn, offset, row[5], row[6])
+    return _SeenFlat(select(less(LOOKS_AWAY, score), 1, -1), normal, turn, offset, row[5], row[6])
 
 
 def _score(flat: Array, towards: Array) -> Any:
@@ -202,7 +202,7 @@ def _score(flat: Array, towards: Array) -> Any:
     return select(less(0, flat[3]), lying, along)
 
 
-def _clip(edges: _Flat, area: _Flat, inward: int, own: bool, tables: SolidTables, farthest: Array) -> Array:
+def _clip(edges: _SeenFlat, area: _SeenFlat, inward: int, own: bool, tables: SolidTables, farthest: Array) -> Array:
     """Where edges of one flat enter and leave the area of another, among the corners that are farthest.
 
     ``own``: the edges are those of the first solid. ``inward``: 1 if the area is to the left of its edges.
@@ -210,7 +210,7 @@ def _clip(edges: _Flat, area: _Flat, inward: int, own: bool, tables: SolidTables
 
     def over_edges(state: list[Any], given: list[Any]) -> list[Any]:
         _, at, rows = state
-        edge, other = _Flat(*given[:6]), _Flat(*given[6:])
+        edge, other = _SeenFlat(*given[:6]), _SeenFlat(*given[6:])
         p, q = edge.corner(at, tables), edge.corner(at + 1, tables)
         _, _, start, end = iterate(within, [-1, 0, 0, 1], [*other.parts(), p, q], _most_corners(tables))
         exists = negated(less(end, start))
@@ -227,7 +227,7 @@ def _clip(edges: _Flat, area: _Flat, inward: int, own: bool, tables: SolidTables
         """The part of an edge on the inner side of the lines along an outline."""
         _, at, start, end = state
         *parts, p, q = given
-        other = _Flat(*parts)
+        other = _SeenFlat(*parts)
         a, b = other.corner(at, tables), other.corner(at + 1, tables)
         # inwards, across the line from a to b; a line itself ends at its ends
         line = less(other.count, 3)
@@ -250,7 +250,7 @@ def _clip(edges: _Flat, area: _Flat, inward: int, own: bool, tables: SolidTables
     return found
 
 
-def _is_met(edges: _Flat, area: _Flat, tables: SolidTables) -> Any:
+def _is_met(edges: _SeenFlat, area: _SeenFlat, tables: SolidTables) -> Any:
     """Whether edges may end inside of an area: a line has none, but for another line along it."""
     d, e = (flat.corner(1, tables) - flat.corner(0, tables) for flat in (edges, area))
     sine = d[1] * e[2] - d[2] * e[1]

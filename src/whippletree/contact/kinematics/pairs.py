@@ -10,9 +10,9 @@ import numpy as np
 
 from whippletree.contact.geometry import coal_pairs
 from whippletree.contact.geometry.closed_forms import Touch, Touching, closed_form, reversed_touch
+from whippletree.contact.geometry.rounded_polytopes import Solid, solids_of
 from whippletree.contact.geometry.shapes import SEPARATE_CORNERS, HalfSpace, Hull, Shape, shape_of
 from whippletree.contact.geometry.solid_pairs import HullOnPlane, SolidForm
-from whippletree.contact.geometry.solids import Solid, solids_of
 from whippletree.errors import ModelError, NameLookupError
 from whippletree.model import Contact, Model
 from whippletree.spatial import Pose

@@ -139,6 +139,14 @@ class SceneLayout:
         return found
 
     @cached_property
+    def reach(self) -> Array:
+        """How far the bounded shapes of a body reach from its centre of mass, at most, (bodies + 1,)."""
+        found = np.zeros(len(self.bodies))
+        bounded = np.isfinite(self.radii)
+        np.maximum.at(found, self.nodes[bounded], self.radii[bounded])
+        return found + self.swing
+
+    @cached_property
     def bodies(self) -> Array:
         """The moving bodies and, last, the world, (bodies + 1, 17)."""
         tree = skeleton(self.model)

@@ -69,7 +69,7 @@ def convert(draft: Draft, parts: Parts, base: str, contacts: bool) -> None:
 
 
 def _report_left_out(draft: Draft, parts: Parts) -> None:
-    """What joints of the file have, and joints of the model do not."""
+    """Properties that joints of the file have and joints of the model do not."""
     compiled = parts.poses
     names = [compiled.jnt(k).name for k in range(compiled.njnt)]
     quaternions = compiled.jnt_type <= _BALL
@@ -181,7 +181,7 @@ def _add_joint(draft: Draft, name: str, kind: str, parent: str, child: str, pose
 
 
 def _joint_data(parts: Parts, joint: int) -> dict[str, Any]:
-    """What acts along a joint, less what the file switches off."""
+    """Forces along a joint, without those that the file switches off."""
     compiled, weighed = parts.poses, parts.masses  # springs and dampers may follow from masses (springdamper)
     first = compiled.jnt_dofadr[joint]
     kind = int(compiled.jnt_type[joint])

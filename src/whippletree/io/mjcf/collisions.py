@@ -34,6 +34,10 @@ FRICTIONLESS, TORSIONAL, ROLLING = 1, 4, 6
 friction along the surface."""
 
 
+SINGLY = 24
+"""Geoms whose pairs are written out one by one; of more that touch alike there is one group."""
+
+
 class _Touch(NamedTuple):
     """How a pair of geoms touches."""
 
@@ -52,8 +56,14 @@ def add_contacts(draft: Draft, parts: Parts, shapes: dict[str, Geometry], floati
         draft.notes.append("contacts are switched off by a <flag> of the file")
         return
     declared = list(_declared(draft, parts))
+    group = _group(parts, shapes, floating)
+    if group:
+        first = _mixed(parts.poses, *group[:2])
+        names_of_group = [parts.poses.geom(k).name for k in group]
+        draft.builder.contact_group("geoms", names_of_group, friction=first.friction[0], margin=first.margin or 0)
     taken = {frozenset((touch.first, touch.second)) for touch in declared}
-    allowed = (touch for touch in _allowed(parts, floating) if frozenset((touch.first, touch.second)) not in taken)
+    single = () if group else _allowed(parts, floating)
+    allowed = (touch for touch in single if frozenset((touch.first, touch.second)) not in taken)
     names: set[str] = set()
     for touch in (*declared, *allowed):
         pair = [shapes[touch.first], shapes[touch.second]]
@@ -85,6 +95,31 @@ def add_contacts(draft: Draft, parts: Parts, shapes: dict[str, Geometry], floati
         )
     for kind, told in draft.left_out.items():
         draft.left_out[kind] = list(dict.fromkeys(told))
+
+
+def _group(parts: Parts, shapes: dict[str, Geometry], floating: int) -> list[int]:
+    """The geoms of a file with many, if any two of them may touch and all do so alike; none otherwise.
+
+    All must stand still or belong to children of the world, so that no rule but the bits leaves out a pair.
+    """
+    compiled = parts.poses
+    own = [k for k in range(compiled.ngeom) if compiled.geom_contype[k] or compiled.geom_conaffinity[k]]
+    if len(own) <= SINGLY or parts.spec.excludes:
+        return []
+    alike = {
+        (
+            *(int(table[k]) for table in (compiled.geom_contype, compiled.geom_conaffinity, compiled.geom_condim)),
+            *(float(x) for x in compiled.geom_friction[k]),
+            float(compiled.geom_margin[k]),
+        )
+        for k in own
+    }
+    bits, affinity, condim, *_ = next(iter(alike))
+    if len(alike) > 1 or not int(bits) & int(affinity) or condim >= TORSIONAL:
+        return []
+    names = [compiled.geom(k).name for k in own]
+    parents = [int(compiled.body_parentid[_weld_of(parts, floating, int(compiled.geom_bodyid[k]))]) for k in own]
+    return own if not any(parents) and all(_can_touch(shapes[name]) for name in names) else []
 
 
 def _can_touch(shape: Geometry) -> bool:

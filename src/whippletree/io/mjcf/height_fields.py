@@ -11,7 +11,7 @@ from whippletree.files.bounded_files import limit_text, limits, read_bounded, re
 from whippletree.io.draft import Draft
 
 _READS = (".png", ".hf", ".bin")
-"""What a file of heights may be called."""
+"""Endings of files of heights."""
 
 
 def height_field(draft: Draft, asset: Any, near: Path, found: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What an MJCF model asks MuJoCo's parser to do, worked out before that parser sees it.
+"""Requests of an MJCF model to MuJoCo's parser, worked out before that parser sees it.
 
 MuJoCo follows ``<model file=…>`` for as long as files name files, copies for as long as ``replicate`` and ``attach``
 ask for it, and cannot be interrupted. So all files of a model are collected here, circles among them are refused, and

@@ -61,7 +61,7 @@ def add_sensors(draft: Draft, parts: Parts) -> None:
 
 
 def _target(draft: Draft, parts: Parts, kind: str, objtype: Any, name: str) -> str | None:
-    """What a sensor measures, by this library's name; None for what the model does not have."""
+    """The quantity of a sensor, by this library's name; None for what the model does not have."""
     from mujoco import mjtObj
 
     if kind.startswith("joint"):

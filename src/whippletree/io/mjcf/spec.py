@@ -21,7 +21,7 @@ PAD = 2e-15
 """kg and kg m²: twice the least that MuJoCo's compiler takes for a moving body. Nothing real has it."""
 
 _UNUSED = ("cameras", "lights", "skins", "textures", "materials", "numerics", "texts", "tuples", "plugins")
-"""What says nothing of the mechanics: told, and taken out before compiling."""
+"""Elements without mechanics: told, and taken out before compiling."""
 
 _OPTIONS = (
     *("integrator", "cone", "solver", "impratio", "tolerance", "iterations", "ls_iterations", "ls_tolerance"),
@@ -30,7 +30,7 @@ _OPTIONS = (
 """Options of MuJoCo's own solver, which say nothing of the mechanics."""
 
 _READ = ("excludes", "hfields", "sensors")
-"""What is read from the specification itself, or left out and told, and taken out before compiling."""
+"""Elements that are read from the specification itself, or left out and told, and taken out before compiling."""
 
 _SIZES = (
     *("memory", "njmax", "nconmax"),
@@ -46,7 +46,7 @@ MUSCLE = 9
 
 @dataclass
 class Parts:
-    """What the conversion needs: two compiled models, and what compiling would lose."""
+    """Inputs of the conversion: two compiled models, and what compiling would lose."""
 
     spec: Any
     """As parsed, with every part named."""
@@ -70,7 +70,7 @@ class Parts:
 
     @property
     def mass_scale(self) -> float:
-        """What compiled masses, and numbers that follow from them, are multiplied by."""
+        """Factor of compiled masses and of numbers that follow from them."""
         if not self.total_mass:
             return 1.0
         return self.total_mass / sum(unpadded(mass) for mass in self.masses.body_mass)
@@ -175,7 +175,7 @@ def _report_unused(draft: Draft, spec: Any) -> None:
 
 
 def _chosen_options(spec: Any) -> list[str]:
-    """What the file chooses of MuJoCo's integrator and solver, in words."""
+    """Choices of the file about MuJoCo's integrator and solver, in words."""
     import mujoco
 
     usual, words = mujoco.MjSpec().option, []
@@ -189,7 +189,7 @@ def _chosen_options(spec: Any) -> list[str]:
 
 
 def _report_left_out(draft: Draft, spec: Any) -> None:
-    """What acts in the file, or measures, and is not taken over."""
+    """Elements that act or measure in the file and are not taken over."""
     for word, group in (
         ("mocap (the body stands still: wt.with_motion moves it)", [b for b in spec.bodies if b.mocap]),
         ("plugins", [part for part in (*spec.bodies, *spec.geoms) if part.plugin.active]),

@@ -119,7 +119,7 @@ class Values(Reader):
         return rotations.snap(turned / length)
 
     def joint_data(self, joint: Element) -> dict[str, Any]:
-        """What acts along a joint, where the file says so."""
+        """Forces along a joint, where the file says so."""
         words = {
             "axis/limit/lower": "lower",
             "axis/limit/upper": "upper",

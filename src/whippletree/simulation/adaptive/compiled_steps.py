@@ -51,7 +51,7 @@ from whippletree.simulation.motion import OPEN, POSITION_CORRECTIONS
 COMPILED_AT_ONCE = 12
 """Moving bodies up to which the code is compiled before the first step."""
 
-PER_BODY, FOR_A_CONTROLLER = 4, 100
+PER_BODY, FOR_A_CONTROLLER = 4, 8
 """Steps that a run takes in Python before, for every further body, and where a controller, which is not affine, has to
 be compiled with the rest, which each new one asks for."""
 

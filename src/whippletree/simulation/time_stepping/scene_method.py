@@ -44,6 +44,10 @@ SCENE_OVERLAP = 1e-9
 NAMED_UP_TO = 10_000
 """Pairs up to which every contact has a gap and a force by name in the result; of more, only what they do to bodies."""
 
+FEW_BODIES = 12
+"""Bodies with contacts in closed forms that are stepped as any mechanism is: code for each pair of forty balls took a
+minute and a half to compile."""
+
 SUMS = ("contact_work", "friction_work", "joint_work", "correction_work")
 WORST = ("residual_impulse", "residual_velocity", "cone_violation")
 
@@ -51,8 +55,8 @@ WORST = ("residual_impulse", "residual_velocity", "cone_violation")
 def is_scene(model: Model) -> bool:
     """Whether a model is stepped as a scene of many free bodies.
 
-    It is where it has groups, or pairs that have a form for lists only. A list of contacts in closed forms is left to
-    the other ways, whose solvers end at the tolerance, whatever that costs.
+    It is where it has groups, pairs that have a form for lists only, or many bodies. A list of contacts in closed forms
+    of a few bodies is left to the other ways, whose solvers end at the tolerance, whatever that costs.
     """
     if not model.touches:
         return False
@@ -60,13 +64,13 @@ def is_scene(model: Model) -> bool:
     if isinstance(layout, Unsuited):
         return False
     written = all(closed_form(layout.classes[k.first].shape, layout.classes[k.second].shape) for k in layout.kinds)
-    return bool(model.contact_groups) or not written
+    return bool(model.contact_groups) or not written or len(layout.bodies) - 1 > FEW_BODIES
 
 
 class SceneStepping(TimeStepping):
     """One scene of many free bodies."""
 
-    options: ClassVar[tuple[str, ...]] = (*TimeStepping.options, "effort")
+    options: ClassVar[tuple[str, ...]] = (*TimeStepping.options, "effort", "sleep")
     counters: ClassVar[tuple[str, ...]] = (*TimeStepping.counters, "lists_made")
 
     def __init__(
@@ -76,8 +80,10 @@ class SceneStepping(TimeStepping):
         tolerance: float = RESIDUAL_TOLERANCE,
         sweeps: int = 1,
         effort: int = EFFORT,
+        sleep: float | None = None,
     ) -> None:
-        """See :class:`TimeStepping`; ``effort``: sweeps of one step at most, however large its residual is then."""
+        """See :class:`TimeStepping`; ``effort``: sweeps of one step at most, however large its residual is then;
+        ``sleep``: m/s, speed below which islands at rest are held still until something comes near, None for never."""
         Method.__init__(self, task)
         self.longest, self.tolerance = positive("step", step), positive("tolerance", tolerance)
         if not (isinstance(effort, int | np.integer) and effort >= 1):
@@ -85,7 +91,13 @@ class SceneStepping(TimeStepping):
         layout = scene_layout(task.motion.model)
         assert isinstance(layout, SceneLayout)
         self.layout = layout
-        self.scene = SteppedScene(layout, self.tolerance, SCENE_OVERLAP, int(effort))
+        self.sleep = None if sleep is None else positive("sleep", sleep)
+        if sleep is not None and task.motion.controller is not None:
+            raise ValueError(
+                "simulate: sleep is given together with a controller, whose forces nobody would feel who is asleep: "
+                "leave out sleep"
+            )
+        self.scene = SteppedScene(layout, self.tolerance, SCENE_OVERLAP, int(effort), self.sleep)
         self.steps, self.unconverged, self.at_rounding, self.worst, self.lists_made = 0, 0, 0, 0.0, 0
         self.gained = 0.0
         self._named = _pair_count(layout) <= NAMED_UP_TO
@@ -118,6 +130,7 @@ class SceneStepping(TimeStepping):
             ),
             "contact_wrench": Variable(("moving_body", "wrench"), wrench, "N m or N", bodies),
             "contacts": Variable((), "contacts that could matter in the last step", "1"),
+            "asleep": Variable((), "bodies that are held still (sleep=)", "1"),
             "residual_impulse": Variable((), "largest natural map since the last output", "N s"),
             "residual_velocity": Variable((), "largest natural map since the last output", "m/s"),
             "cone_violation": Variable((), "largest violation of a friction cone since the last output", "N s"),
@@ -149,7 +162,7 @@ class SceneStepping(TimeStepping):
         else:
             y, first = memo["state"], int(memo["row"]) + 1
             keys, impulses, anchor = memo["keys"], memo["impulses"].reshape(-1, 3), memo["anchor"].reshape(-1, 7)
-            warm = Warm(keys.astype(np.int64), impulses, anchor, memo["budget"], memo["travel"])
+            warm = Warm(keys.astype(np.int64), impulses, anchor, memo["budget"], memo["travel"], memo["quiet"])
             work = {word: float(memo[word]) for word in SUMS}
         for row in range(first, len(times)):
             told = self._advance(row - 1, y, warm, None)
@@ -202,6 +215,7 @@ class SceneStepping(TimeStepping):
             "a": told.a,
             "contact_wrench": self._wrenches(q, told.kick, h),
             "contacts": account[-1:, ROWS["contacts"]].sum(),
+            "asleep": np.isinf(warm.quiet).sum(),
             "unconverged": (account[:, ROWS["residual_velocity"]] > self.tolerance).sum(),
             "sweeps": account[:, ROWS["sweeps"]].sum(),
             "penetration": max(0.0, -float(gaps.min(initial=0.0))),
@@ -264,6 +278,7 @@ class SceneStepping(TimeStepping):
             "largest_residual_velocity": self.worst,
             "contact_tolerance": self.tolerance,
             "contact_lists_made": self.lists_made,
+            "sleep": "never" if self.sleep is None else self.sleep,
             "path": COMPILED,
             "contact_energy_gained": self.gained,
         }

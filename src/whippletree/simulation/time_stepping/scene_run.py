@@ -18,7 +18,8 @@ from whippletree.compiler.cpu.cpu_function import CompiledFunction, compile_func
 from whippletree.compiler.rollout.scene_kinds import HEAD
 from whippletree.compiler.rollout.scene_step import ACCOUNT, scene_program
 from whippletree.contact.kinematics.near_pairs import NearPairs, near_pairs
-from whippletree.contact.kinematics.scene_layout import SceneLayout
+from whippletree.contact.kinematics.scene_layout import BODY, SceneLayout
+from whippletree.simulation.time_stepping.sleeping import STEPS_OF_WATCH, Islands, watched_islands, woken_islands
 
 MOST_SLOTS = 256
 """No pair has so many candidates: a candidate is known by its pair and its number there."""
@@ -49,11 +50,14 @@ class Warm(NamedTuple):
     """How far each body and the world may go from there, m, (bodies + 1,)."""
     travel: Array
     """How far they have gone, m, (bodies + 1,)."""
+    quiet: Array
+    """How long each body has been slow, s, (bodies,); ∞ for those asleep."""
 
     @staticmethod
     def cold() -> Warm:
         """Nothing is known."""
-        return Warm(np.zeros(0, dtype=np.int64), np.zeros((0, 3)), np.zeros((0, 7)), np.zeros(0), np.zeros(0))
+        none = np.zeros(0)
+        return Warm(np.zeros(0, dtype=np.int64), np.zeros((0, 3)), np.zeros((0, 7)), none, none, none)
 
 
 class _Held(NamedTuple):
@@ -61,6 +65,7 @@ class _Held(NamedTuple):
 
     lists: _Lists
     anchor: Array
+    islands: Islands
 
 
 class StepsTaken(NamedTuple):
@@ -96,10 +101,14 @@ class _Lists(NamedTuple):
 class SteppedScene:
     """The steps of one model."""
 
-    def __init__(self, layout: SceneLayout, tolerance: float, overlap: float, effort: int) -> None:
-        """``tolerance``: m/s; ``overlap``: m, how much may be left at the end of a step; ``effort``: sweeps of one."""
+    def __init__(
+        self, layout: SceneLayout, tolerance: float, overlap: float, effort: int, sleep: float | None = None
+    ) -> None:
+        """``tolerance``: m/s; ``overlap``: m, how much may be left at the end of a step; ``effort``: sweeps of one;
+        ``sleep``: m/s, speed below which islands fall asleep (:mod:`~whippletree.simulation.time_stepping.sleeping`).
+        """
         self.layout = layout
-        self.tolerance, self.overlap, self.effort = tolerance, overlap, effort
+        self.tolerance, self.overlap, self.effort, self.sleep = tolerance, overlap, effort, sleep
         kernel = _kernel(layout).ufunc
         assert kernel is not None
         self.kernel = kernel
@@ -110,6 +119,7 @@ class SteppedScene:
         self.size = float(np.median(sizes)) if len(sizes) else 1.0
         self.rebuilds = 0
         self._held: _Held | None = None
+        self._gaps_asleep: tuple[Array, Array, Array] | None = None
         self.sweep_bound = float(effort)
 
     def poses(self, q: Array) -> Array:
@@ -127,7 +137,9 @@ class SteppedScene:
         """The pairs that may touch before a body has travelled its ``budget``, m, (bodies + 1,)."""
         self.rebuilds += 1
         poses = self.poses(q)
-        near = near_pairs(self.layout, poses, budget[self.layout.nodes])
+        return self._tables(poses, near_pairs(self.layout, poses, budget[self.layout.nodes]), budget)
+
+    def _tables(self, poses: Array, near: NearPairs, budget: Array) -> _Lists:
         order = self._order(poses, near)
         near = NearPairs(*[column[order] for column in near])
         kinds = self.layout.kind_numbers[self.layout.class_of[near.first], self.layout.class_of[near.second]]
@@ -153,56 +165,120 @@ class SteppedScene:
         Q = np.concatenate([q.reshape(-1, 7), [[0.0, 0, 0, 1, 0, 0, 0]]])
         V, forces = (np.concatenate([x.reshape(-1, 6), np.zeros((1, 6))]) for x in (v, tau))
         account: list[Array] = []
-        done, travel = 0, warm.travel
-        held = self._lists_of(warm) if len(warm.anchor) else self._new_lists(Q, self._budget(Q, V, dt))
-        if not len(warm.anchor):
+        done = 0
+        if len(warm.anchor):
+            held, travel = self._lists_of(warm), warm.travel
+        else:
+            held = self._new_lists(Q, self._budget(Q, V, dt), np.zeros(self.count))
             travel = np.zeros(len(Q))
         impulses = _recalled(warm, held.lists.keys)
-        while True:
+        while not held.islands.all_asleep:
             lists = held.lists
             count = min(len(dt) - done, max(1, int(CONTACTS_OF_CALL / (1 + len(lists.keys)))))
-            found = self._call(Q, V, forces, travel, impulses, lists, np.append(dt[done : done + count], 0.0))
-            Q, V, travel, impulses, gaps, rows, a, kick, steps, ended = found
-            made = int(steps)
+            count = count if self.sleep is None else min(count, STEPS_OF_WATCH)
+            steps = np.append(dt[done : done + count], 0.0)
+            Q, V, travel, impulses, gaps, rows, a, kick, taken, ended = self._call(
+                Q, V, forces, travel, impulses, held, steps
+            )
+            made = int(taken)
             account.append(rows[:made])
             done += made
+            warm = self._kept(held, impulses, travel, warm)
+            if ended > -2 and self.sleep is not None:
+                held, slept = self._watched(held, V, float(steps[:made].sum()))
+                warm = warm._replace(quiet=held.islands.quiet)
+                if slept:
+                    V[:-1][held.islands.asleep] = 0.0
+                    held, travel = self._new_lists(Q, self._budget(Q, V, dt), held.islands.quiet), np.zeros(len(Q))
+                    impulses = _recalled(warm, held.lists.keys)
+                    warm = self._kept(held, impulses, travel, warm)
+                    if done < len(dt):
+                        continue
             if ended < -1 or done == len(dt):
-                every = np.concatenate(account)
-                warm = _kept(held, impulses, travel)
+                kick[:-1][held.islands.asleep, 3:] = -dt[-1] * self.gravity
                 flat = (Q[:-1].ravel(), V[:-1].ravel(), warm, a[:-1].ravel(), kick[:-1])
-                return StepsTaken(*flat, gaps, every, bool(ended > -2), lists.keys)
+                return StepsTaken(*flat, gaps, np.concatenate(account), bool(ended > -2), lists.keys)
             if ended < 0:
                 # a step that went too far although the lists were new needs a thicker skin
                 fresh = made == 0 and not travel.any()
                 budget = 2 * lists.budget if fresh else self._budget(Q, V, dt[done:])
-                warm = _kept(held, impulses, travel)
-                held, travel = self._new_lists(Q, budget), np.zeros(len(Q))
+                held, travel = self._new_lists(Q, budget, held.islands.quiet), np.zeros(len(Q))
                 impulses = _recalled(warm, held.lists.keys)
+        return self._still(Q, warm, dt, account)
 
-    def _new_lists(self, Q: Array, budget: Array) -> _Held:
-        self._held = _Held(self.lists(Q, budget), Q)
+    def _still(self, Q: Array, warm: Warm, dt: Array, account: list[Array]) -> StepsTaken:
+        """Steps of a scene that is all asleep: nothing happens."""
+        rest = np.zeros((len(dt) - sum(len(rows) for rows in account), len(ACCOUNT)))
+        nothing, kick = np.zeros(6 * self.count), np.zeros((self.count, 6))
+        kick[:, 3:] = -dt[-1] * self.gravity
+        q = Q[:-1].ravel()
+        if self._gaps_asleep is None or not np.array_equal(self._gaps_asleep[0], q):
+            self._gaps_asleep = (q, *self.gaps(q))
+        _, keys, gaps = self._gaps_asleep
+        return StepsTaken(q, nothing, warm, nothing, kick, gaps, np.concatenate([*account, rest]), True, keys)
+
+    def _watched(self, held: _Held, V: Array, time: float) -> tuple[_Held, bool]:
+        """The same lists, with what has become of the islands, and whether one has fallen asleep."""
+        assert self.sleep is not None
+        speeds = np.linalg.norm(V[:, 3:], axis=1) + self.layout.reach * np.linalg.norm(V[:, :3], axis=1)
+        islands = watched_islands(held.islands, speeds[:-1], self.sleep, time)
+        return held._replace(islands=islands), bool((islands.asleep & ~held.islands.asleep).any())
+
+    def _new_lists(self, Q: Array, budget: Array, quiet: Array) -> _Held:
+        """Lists of the pairs of which a body is awake."""
+        if self.sleep is None:
+            self._held = _Held(self.lists(Q, budget), Q, Islands(np.zeros(0, dtype=int), quiet))
+            return self._held
+        self.rebuilds += 1
+        poses, nodes, budget = self.poses(Q), self.layout.nodes, budget.copy()
+        budget[:-1][np.isinf(quiet)] = budget[-1]
+        near = near_pairs(self.layout, poses, budget[nodes])
+        islands = woken_islands(quiet, nodes[near.first], nodes[near.second])
+        still = np.append(islands.asleep, True)
+        awake = ~(still[nodes[near.first]] & still[nodes[near.second]])
+        near = NearPairs(*[column[awake] for column in near])
+        self._held = _Held(self._tables(poses, near, budget), Q, islands)
         return self._held
 
     def _lists_of(self, warm: Warm) -> _Held:
         """The lists of the last step, made again if it was taken elsewhere."""
         held = self._held
         if held is not None and held.anchor is warm.anchor:
-            return held
-        return self._new_lists(warm.anchor, warm.budget)
+            return held._replace(islands=held.islands._replace(quiet=warm.quiet))
+        return self._new_lists(warm.anchor, warm.budget, warm.quiet)
+
+    def _kept(self, held: _Held, impulses: Array, travel: Array, warm: Warm) -> Warm:
+        """The impulses that are not zero, those of sleepers included, and what the lists were made from."""
+        keys, quiet = held.lists.keys, held.islands.quiet
+        some = np.flatnonzero(impulses[:, 0] > 0)
+        keys, impulses = keys[some], impulses[some]
+        if held.islands.asleep.any():
+            still = np.append(held.islands.asleep, True)[self.layout.nodes]
+            first, second = np.divmod(warm.keys // MOST_SLOTS, len(self.layout.names))
+            slept = still[first] & still[second]
+            keys = np.concatenate([keys, warm.keys[slept]])
+            impulses = np.concatenate([impulses, warm.impulses[slept]])
+        order = np.argsort(keys, kind="stable")
+        return Warm(keys[order], impulses[order], held.anchor, held.lists.budget, travel, quiet)
 
     def gaps(self, q: Array) -> tuple[Array, Array]:
         """Candidates that are near, and their gaps, m."""
         Q = np.concatenate([q.reshape(-1, 7), [[0.0, 0, 0, 1, 0, 0, 0]]])
         nothing, lists = np.zeros((len(Q), 6)), self.lists(Q, np.full(len(Q), THINNEST * self.size))
-        found = self._call(Q, nothing, nothing, nothing[:, 0], np.zeros((len(lists.keys), 3)), lists, np.zeros(1))
+        held = _Held(lists, Q, Islands(np.zeros(0, dtype=int), np.zeros(self.count)))
+        found = self._call(Q, nothing, nothing, nothing[:, 0], np.zeros((len(lists.keys), 3)), held, np.zeros(1))
         return lists.keys, found[4]
 
     def _call(
-        self, Q: Array, V: Array, forces: Array, travel: Array, impulses: Array, lists: _Lists, dt: Array
+        self, Q: Array, V: Array, forces: Array, travel: Array, impulses: Array, held: _Held, dt: Array
     ) -> tuple[Any, ...]:
-        layout = self.layout
+        layout, lists, bodies = self.layout, held.lists, self.layout.bodies
+        if held.islands.asleep.any():
+            # as immobile as the world
+            bodies = bodies.copy()
+            bodies[:-1][held.islands.asleep] *= np.isin(np.arange(BODY), (13, 14, 15))
         found: tuple[Any, ...] = self.kernel(
-            *(Q, V, forces, layout.bodies, layout.placements, layout.swing, travel, impulses),
+            *(Q, V, forces, bodies, layout.placements, layout.swing, travel, impulses),
             *(lists.coefficients[:, 0], lists.coefficients[:, 1], self.gravity, dt),
             *(self.tolerance, self.overlap, self.sweep_bound, lists.budget, lists.node),
             *(layout.open, layout.nodes, lists.pairs, lists.margins),
@@ -246,14 +322,6 @@ def rotations(quaternions: Array) -> Array:
         [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
     ]
     return np.moveaxis(np.array(rows), -1, 0)
-
-
-def _kept(held: _Held, impulses: Array, travel: Array) -> Warm:
-    """The impulses that are not zero, by candidate, and what the lists were made from."""
-    keys = held.lists.keys
-    some = np.flatnonzero(impulses[:, 0] > 0)
-    some = some[np.argsort(keys[some], kind="stable")]
-    return Warm(keys[some], impulses[some], held.anchor, held.lists.budget, travel)
 
 
 def _recalled(warm: Warm, keys: Array) -> Array:

@@ -129,13 +129,13 @@ class Solid:
 
 def solids_of(shapes: Sequence[Shape]) -> list[Solid]:
     """The solids of some shapes, with common tables."""
-    lists = _Lists()
+    lists = _SolidLists()
     rows = [lists.add(number, shape) for number, shape in enumerate(shapes)]
     tables = lists.tables()
     return [Solid(tuple(map(float, row)), tables, shape) for row, shape in zip(rows, shapes, strict=True)]
 
 
-class _Lists:
+class _SolidLists:
     """The tables of solids, while they are filled."""
 
     def __init__(self) -> None:
@@ -167,7 +167,7 @@ class _Lists:
         extent = [*(low + high) / 2, *(high - low) / 2 + radii]
         return [first, count, stride, bool(flats), number, margin, *radii, *extent]
 
-    def _add_flats(self, shape: Shape) -> dict[int, _Flat]:
+    def _add_flats(self, shape: Shape) -> dict[int, _FlatOfShape]:
         """The flats of a shape by their numbers."""
         found = dict(enumerate(_flats(shape), start=len(self.flats)))
         for flat in found.values():
@@ -175,7 +175,7 @@ class _Lists:
             self.outlines += flat.outline.tolist()
         return found
 
-    def _add_around(self, shape: Shape, points: Array, first: int, flats: dict[int, _Flat]) -> None:
+    def _add_around(self, shape: Shape, points: Array, first: int, flats: dict[int, _FlatOfShape]) -> None:
         """What is around each corner; both ends of an axis know all flats of a round solid."""
         whole = isinstance(shape, Box | Hull)
         links: dict[tuple[float, ...], set[int]] = {tuple(p): set() for p in points.tolist()}
@@ -197,7 +197,7 @@ class _Lists:
             self.around.append([start, len(self.neighbours), begin, len(self.beside)])
 
 
-class _Flat(NamedTuple):
+class _FlatOfShape(NamedTuple):
     normal: Array
     line: float
     moved: float
@@ -221,15 +221,15 @@ def _body(shape: Shape) -> tuple[Array, Array, float]:
     raise TypeError(f"a {type(shape).__name__.lower()} is not bounded and convex")
 
 
-def _flats(shape: Shape) -> list[_Flat]:
+def _flats(shape: Shape) -> list[_FlatOfShape]:
     along = np.array([0.0, 0.0, 1.0])
     match shape:
         case Capsule(radius, half):
-            return [_Flat(along, 1.0, float(radius), _axis(half))]
+            return [_FlatOfShape(along, 1.0, float(radius), _axis(half))]
         case Cylinder(radius, half):
-            return [_Flat(along, 1.0, float(radius), _axis(half)), *[_cap(shape, end) for end in (1.0, -1.0)]]
+            return [_FlatOfShape(along, 1.0, float(radius), _axis(half)), *[_cap(shape, end) for end in (1.0, -1.0)]]
         case Box() | Hull():
-            return [_Flat(face.normal, 0.0, 0.0, face.corners) for face in faces_of(shape)]
+            return [_FlatOfShape(face.normal, 0.0, 0.0, face.corners) for face in faces_of(shape)]
     return []
 
 
@@ -237,11 +237,11 @@ def _axis(half: Any) -> Array:
     return np.array([[0, 0, float(half)], [0, 0, -float(half)]])
 
 
-def _cap(cylinder: Cylinder, end: float) -> _Flat:
+def _cap(cylinder: Cylinder, end: float) -> _FlatOfShape:
     turn = end * 2 * math.pi * np.arange(CAP_CORNERS) / CAP_CORNERS
     rim = float(cylinder.radius) * np.column_stack([np.cos(turn), np.sin(turn)])
     outline = np.column_stack([rim, np.full(CAP_CORNERS, end * float(cylinder.half))])
-    return _Flat(np.array([0.0, 0.0, end]), 0.0, 0.0, outline)
+    return _FlatOfShape(np.array([0.0, 0.0, end]), 0.0, 0.0, outline)
 
 
 # ---- how far a solid reaches ---------------------------------------------------------------------------------------

@@ -1,0 +1,104 @@
+"""Memory of very long runs: what a process holds after each tenth of a million steps, and how soon Ctrl-C is answered.
+
+    python -m benchmarks.memory [--steps 1000000]
+
+A double pendulum by adaptive steps and a biped on its feet by time steps; then each is interrupted once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import whippletree as wt
+
+SMALL_STEP, ADAPTIVE_STEP = 1e-3, 0.034
+"""Seconds of a time step, and of an adaptive one on average."""
+
+RUNS: dict[str, Callable[[int], dict[str, Any]]] = {
+    "adaptive steps": lambda steps: {
+        "model": wt.mechanisms.double_pendulum(),
+        "duration": steps * ADAPTIVE_STEP,
+        "max_steps": 100 * steps,
+    },
+    "time steps": lambda steps: {
+        "model": wt.mechanisms.planar_biped(),
+        "duration": steps * SMALL_STEP,
+        "method": "time_stepping",
+        "step": SMALL_STEP,
+    },
+}
+
+
+def resident() -> float:
+    """What the process holds, MB."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def measure(name: str, steps: int) -> str:
+    """Run, and look at the memory ten times on the way."""
+    asked = RUNS[name](steps)
+    model, duration = asked.pop("model"), asked.pop("duration")
+    held: list[float] = []
+    wt.simulate(model, duration=duration / 1000, output_dt=duration / 1000, variables=(), **asked)
+    begin = time.process_time()
+    done = threading.Event()
+    watch = threading.Thread(target=_sample, args=(held, done), daemon=True)
+    watch.start()
+    run = wt.simulate(model, duration=duration, output_dt=duration / 100, variables=(), **asked)
+    done.set()
+    watch.join()
+    taken = time.process_time() - begin
+    count = int(run.attrs.get("steps", round(duration / SMALL_STEP)))
+    told = run.attrs["failure"] or "no failure"
+    tenths = " ".join(f"{held[(len(held) - 1) * k // 10]:.0f}" for k in range(1, 11))
+    return f"{name}: {count} steps, {1e6 * taken / count:.1f} µs each, {told}; MB held after each tenth: {tenths}"
+
+
+def _sample(held: list[float], done: threading.Event) -> None:
+    while not done.wait(0.2):
+        held.append(resident())
+    held.append(resident())
+
+
+def interrupted(name: str, steps: int) -> str:
+    """Ctrl-C in the middle of a run."""
+    asked = RUNS[name](steps)
+    model, duration = asked.pop("model"), asked.pop("duration")
+    sent: list[float] = []
+
+    def press() -> None:
+        sent.append(time.perf_counter())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    timer = threading.Timer(1.0, press)
+    timer.start()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # which tells of the interrupt
+        wt.simulate(model, duration=duration, output_dt=duration / 100, variables=(), **asked)
+    if not sent:
+        timer.cancel()
+        return f"{name}: was over before it could be interrupted"
+    return f"{name}: Ctrl-C answered, with what was computed, after {1e3 * (time.perf_counter() - sent[0]):.0f} ms"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--steps", type=int, default=1_000_000, help="of each run")
+    steps = parser.parse_args().steps
+    for name in RUNS:
+        print(measure(name, steps), flush=True)
+    for name in RUNS:
+        print(interrupted(name, 10 * steps), flush=True)
+
+
+if __name__ == "__main__":
+    main()
