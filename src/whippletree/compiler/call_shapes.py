@@ -69,7 +69,7 @@ def convert(function: str, buffers: Sequence[Buffer], arrays: Sequence[Any], dty
 
 
 def _content(values: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> str:
-    """What an array holds that is not converted."""
+    """Types of arrays that are not converted."""
     largest = np.finfo(dtype).max
     if values.dtype == object and any(isinstance(x, int) and abs(x) > int(largest) for x in values.flat):
         return f"object values, a whole number beyond {largest:.3g} among them"

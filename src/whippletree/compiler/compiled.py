@@ -46,10 +46,10 @@ UNROLL_UP_TO = 48
 """Moving bodies up to which code is unrolled; beyond, it loops over bodies. Measured: see docs/performance.md."""
 
 UNROLL_MATRICES_UP_TO = 150
-"""The same for functions that cannot loop; beyond, they are refused rather than compiled for minutes."""
+"""Number for functions that cannot loop; beyond, they are refused rather than compiled for minutes."""
 
 UNROLL_LINES_UP_TO = 500
-"""The same for those of them whose code grows with the number of bodies only, such as the pose of a frame: 4 s."""
+"""Number for those of them whose code grows with the number of bodies only, such as the pose of a frame: 4 s."""
 
 UNROLL_FLEXIBLE_UP_TO = 600
 """Moving parts up to which functions without a matrix are unrolled for models with flexible bodies, of which each has
@@ -519,7 +519,7 @@ class Compiled(CompiledTable):
         return self._made[key]
 
     def _watch_of(self, function: Function, names: tuple[Any, ...]) -> Callable[..., Any] | None:
-        """What looks for lost digits in calls of a function; None where they are not looked at."""
+        """Watch over lost digits in calls of a function; None where they are not looked at."""
         if self._watch == NEVER or self._target != "cpu" or self._dtype != np.float64 or not is_watched(function):
             return None
 
@@ -630,5 +630,5 @@ class Compiled(CompiledTable):
         return fingerprint(self.model)
 
     def _explain(self, status: int, inputs: Mapping[str, Any]) -> str:
-        """What a status that is not zero means: the joint that lacked inertia."""
+        """Meaning of a status that is not zero: the joint that lacked inertia."""
         return str(failure(self._tree, status - 1, inputs))

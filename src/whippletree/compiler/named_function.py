@@ -1,4 +1,4 @@
-"""What every compiled function shares, whatever it runs on: named inputs, named outputs, and a status per state."""
+"""Common parts of all compiled functions, whatever it runs on: named inputs, named outputs, and a status per state."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 @dataclass(frozen=True)
 class Wording:
-    """What errors say: ``hints`` about inputs whose shape is wrong, ``failure`` about a status that is not zero; what
+    """Words of errors: ``hints`` about inputs whose shape is wrong, ``failure`` about a status that is not zero; what
     ``help`` says: the ``explanation``; and what several results are called: the fields of a named tuple. ``watch``
     looks for lost digits in a call, its inputs by name and its results, and warns; ``watch_every`` call, or first ones.
     """
@@ -40,7 +40,7 @@ class Wording:
 
 
 class ToldSignature:
-    """What help and editors ask of a function, which is an instance here, and of its class, which answers apart."""
+    """Facts for help and editors about a function, which is an instance here, and of its class, which answers apart."""
 
     def __init__(self, of_class: str | None, of_function: Callable[[Any], Any]) -> None:
         self.of_class, self.of_function = of_class, of_function
@@ -173,7 +173,7 @@ class NamedFunction:
         warn_user(self._failure_text(status, inputs), RuntimeWarning)
 
     def _failure_text(self, status: Array, inputs: Sequence[Any]) -> str:
-        """What a warning says. Python shows a text once for each line of a program: the first calls that fail have
+        """Text of a warning. Python shows a text once for each line of a program: the first calls that fail have
         texts of their own, and of a loop in which many do, one for each power of ten.
         """
         if self._failed_calls > CALLS_TOLD:

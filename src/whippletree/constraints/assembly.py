@@ -1,4 +1,4 @@
-"""What a user asks of a model's constraints: close its loops, check a state, leave rows out."""
+"""Questions of a user to a model's constraints: close its loops, check a state, leave rows out."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class Weight(NamedTuple):
 
 
 class JointShape(NamedTuple):
-    """What a type of joint adds to the system, whatever its coordinates."""
+    """Contribution of a type of joint to the system, whatever its coordinates."""
 
     n: int
     blocked: tuple[int, ...]
@@ -97,7 +97,7 @@ class JointShape(NamedTuple):
 
 
 class Element(NamedTuple):
-    """What a joint with its body, or a constraint, adds to the system, on the z unknowns that it touches."""
+    """Contribution of a joint with its body, or of a constraint, to the system, on the z unknowns that it touches."""
 
     K: Array
     """(z, z), weighted rows included; its lower triangle."""
@@ -378,7 +378,7 @@ class Binding(NamedTuple):
     bodies: tuple[int, ...]
     """Nodes that its rows feel."""
     unknowns: tuple[int, ...]
-    """What its rows feel, side by side; some may appear twice."""
+    """Unknowns that its rows feel, side by side; some may appear twice."""
     rows: tuple[int, ...]
     """Its rows among all rows."""
     rigid: tuple[tuple[int, int], ...]

@@ -38,7 +38,7 @@ IMMOBILE = (
     "take a constraint away, change a length, weld the joints that cannot move, or start from another assembled "
     "configuration (wt.assemble from another guess) if only this one is held"
 )
-"""What to do where nothing can move."""
+"""Cure where nothing can move."""
 
 
 def is_at_rest(v: Array) -> bool:
@@ -157,7 +157,7 @@ def nothing_moves(model: Model) -> SingularSystemError:
 
 
 def _moment_of_weight(model: Model) -> float:
-    """What all masses would weigh at the end of all joint offsets in one line, N m: the scale of small loads."""
+    """Moment of all weights at the end of all joint offsets in one line, N m: the scale of small loads."""
     weight = sum(float(body.mass) for body in model.bodies) * float(np.linalg.norm(model.gravity.astype(float)))
     return weight * sum(float(np.linalg.norm(joint.pose[:3, 3].astype(float))) for joint in model.joints)
 

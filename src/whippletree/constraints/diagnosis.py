@@ -34,7 +34,7 @@ MATRICES = 1000
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What was found; ``str()`` of it is the report."""
+    """Findings; ``str()`` of them is the report."""
 
     model: Model = field(repr=False)
     q: Array

@@ -74,7 +74,7 @@ class Closed(NamedTuple):
         return own if self.mask is None else (own.T * self.mask).T
 
     def right_of_rigid(self, values: Array) -> Array:
-        """The same with zero for compliant rows: a correction does not close them, but feels their inertia 1/C."""
+        """Values with zero for compliant rows: a correction does not close them, but feels their inertia 1/C."""
         kept = np.array([0 if self.system.compliance[i] else 1 for i in self.kept], dtype=object)
         return np.asarray((self.right(values).T * kept).T)
 
@@ -159,7 +159,7 @@ def _closed_by_bodies(
 
 
 def row_terms(system: ConstraintSet, active: Array | None, kept: Sequence[int]) -> RowTerms:
-    """What is known of some rows; a row that is redundant elsewhere has no typical size, and 1 in its place."""
+    """Properties of some rows; a row that is redundant elsewhere has no typical size, and 1 in its place."""
     mask = system.mask(active)
     typical = dict(zip(system.structure.independent, system.structure.squares, strict=True))
     compliance = np.array([system.compliance[i] for i in kept], dtype=object)
@@ -557,7 +557,7 @@ def _long_velocity_step(
 def _long_correction(
     m: Mechanism, links: Field, rows: LongRows, values: Array, active: Array | None
 ) -> tuple[Field, Array]:
-    """What takes ``values`` (m,) of the rigid rows away, joint by joint, and the impulses of all rows that do it."""
+    """Motion that ends ``values`` (m,) of the rigid rows, joint by joint, and the impulses of all rows that do it."""
     system = constraint_set(m.tree.model)
     chosen = _chosen(system, active)
     rigid = np.array([0 if system.compliance[i] else 1 for i in chosen.kept], dtype=object)

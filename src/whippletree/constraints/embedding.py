@@ -84,7 +84,7 @@ class Clustered(Protocol):
         """Numbers of all rows of the clusters as those of all rows, (m,); zeros for rows of no cluster."""
 
     def join_positions(self, field: Field) -> Any:
-        """The same of rows that have a position alone."""
+        """Numbers of rows that have a position as those of all such rows."""
 
     def require(self, margins: Field, pivots: Field) -> None:
         """Require the margins of clusters (kind, number), and the pivots of single joints that may lack inertia."""
@@ -359,7 +359,7 @@ def joint_pivots(factor: JointFactor | ClusterFactor | MotionFactor) -> Array:
 
 
 class ClusterBlocks(Protocol):
-    """What makes the block matrix of one cluster where the pivots of its own route fail."""
+    """Maker of the block matrix of one cluster where the pivots of its own route fail."""
 
     def block(self, D: Array) -> tuple[kkt.Factored, RowTerms]:
         """The rank-revealing factor, and what is known of its rows, from D (n, n)."""
@@ -605,7 +605,7 @@ def all_forces_of(at: Clustered, found: Field) -> Field:
 
 
 def _of_world(at: Clustered, value: Array) -> tuple[Array, ...]:
-    """What the world hands to the clusters on it: its only port is the first."""
+    """Inputs of the world to the clusters on it: its only port is the first."""
     return (value, *[zeros(*value.shape) for _ in range(at.clusters.most_ports - 1)])
 
 
@@ -677,7 +677,7 @@ def closing_step(at: Clustered, masks: Field | None, q: Any, t: Any) -> Any:
 
 
 def _correction(at: Clustered, links: Field, own_rows: Field, values: Field, masks: Field | None) -> Field:
-    """What takes ``values`` of the factored rows away; compliant rows are not closed, but feel their inertia 1/C."""
+    """Motion that takes away ``values`` of factored rows; compliant rows are not closed, but feel their inertia 1/C."""
 
     def rigid(piece: ClusterPiece, values: Array) -> Array:
         soft = at.clusters.kinds[piece.word].compliance

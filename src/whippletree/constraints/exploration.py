@@ -55,7 +55,7 @@ PROBES = 24
 """Random starts from which the equations of the branches at a singular start are solved."""
 
 FEW_PROBES = 4
-"""The same at special configurations of a branch, where any way on will do."""
+"""Random starts at special configurations of a branch, where any way on will do."""
 
 NEARLY_SINGULAR = 1e-4
 """Singular value of rows of unit length, relative to the largest, up to which a configuration is taken for a singular
@@ -339,7 +339,7 @@ class _Decomposed(NamedTuple):
     Y: Array
     """An orthonormal basis (p, l) of their combinations that vanish."""
     scale: Array
-    """What each row was multiplied by (p,); 1 for empty ones."""
+    """Factor of each row (p,); 1 for empty ones."""
 
 
 def _decomposed(A: Array, tolerance: float) -> _Decomposed:

@@ -51,7 +51,7 @@ class Actuated(NamedTuple):
     contacts: Array
     """p of all candidates, normal and two tangents each, (3k,); zero for those that do not touch."""
     residual: Array
-    """What neither motors nor rows nor contacts can provide, (nv,)."""
+    """Forces that neither motors nor rows nor contacts can provide, (nv,)."""
 
 
 class Pushers(NamedTuple):

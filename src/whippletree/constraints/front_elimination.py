@@ -127,7 +127,7 @@ class Fronts(NamedTuple):
     pivots: Array
     reciprocals: Array
     sizes: Array
-    """What a pivot is compared with: the diagonal entry of a motion, the free mobility of a row."""
+    """Measure of a pivot: the diagonal entry of a motion, the free mobility of a row."""
 
     def solve(self, right: Array) -> Array:
         """Solutions for right-hand sides (count,) or (count, c); zeros for unknowns that are not used."""

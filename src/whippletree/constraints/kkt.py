@@ -73,7 +73,7 @@ def _margins(kind: str, factor: linalg.LDLT | linalg.TreeLTDL, diagonal: Array, 
 def _mass_margins(
     factor: linalg.LDLT | linalg.TreeLTDL, diagonal: Array, tolerance: Any, inertias: Array
 ) -> list[Margin]:
-    """The same for inertias, which must also be more than what rounding leaves of zero: ``inertias`` (n,) are usual."""
+    """Margins of inertias, which must also be more than what rounding leaves of zero: ``inertias`` (n,) are usual."""
     floor: Any = 0
     for d in inertias:
         floor = floor + d

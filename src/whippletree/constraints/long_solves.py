@@ -57,7 +57,7 @@ def recursive(m: Mechanism, links: Field, A: Array, corner: Array | None) -> Rec
 
 
 class JointSolves(NamedTuple):
-    """What a joint keeps for the way out."""
+    """Quantities that a joint keeps for the way out."""
 
     K: Array
     nu: Array

@@ -184,7 +184,7 @@ def least_motion(system: LongRowSystem, g: Array) -> Array:
 
 
 class LongValues(NamedTuple):
-    """What rows are at a state."""
+    """Rows at a state."""
 
     residual: Array
     """g of the rows that have a position, (p,)."""
@@ -303,13 +303,13 @@ class _Bodies:
         return self._each(drift)
 
     def _seen(self, bindings: Sequence[Binding]) -> list[Any]:
-        """What the residual of a demand takes: poses in the world, or coordinates."""
+        """Arguments of a demand's residual: poses in the world, or coordinates."""
         if bindings[0].prepared.demand.on == "frames":
             return [body.X @ pose for body, pose in zip(self._held(bindings), self._poses(bindings), strict=True)]
         return [self._coordinates(bindings, i) for i in range(len(bindings[0].joints))]
 
     def _each(self, evaluate: Callable[[Sequence[Binding]], Array | None]) -> list[Array]:
-        """What is found for demands that are alike, demand by demand; nothing for those without an answer."""
+        """Results for demands that are alike, demand by demand; nothing for those without an answer."""
         found: dict[int, Array] = {}
         for bindings in _alike(self.un.demands):
             values = evaluate(bindings)

@@ -41,7 +41,7 @@ class Hold(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ClusterKind:
-    """What clusters have in common that share one piece of code: everything but the numbers of their bodies.
+    """Common properties of clusters that share one piece of code: everything but the numbers of their bodies.
 
     Positions count the members of the cluster; −1 is the root body, which carries the cluster and is no part of it.
     """

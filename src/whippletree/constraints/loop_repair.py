@@ -62,7 +62,7 @@ class Repair:
 
     @property
     def report(self) -> str:
-        """What was changed, in words."""
+        """The changes, in words."""
         ways = listed(f"{name!r} by {way:.3g} m and {turn:.3g} rad" for name, (way, turn) in self.moved.items())
         told = [f"moved the closing frames of {ways}"] if self.moved else []
         if self.left_out:

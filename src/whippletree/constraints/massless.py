@@ -1,4 +1,4 @@
-"""What to do about a massless motion that no constraint carries: refuse, hold, or relax.
+"""Treatment of a massless motion that no constraint carries: refuse, hold, or relax.
 
 Document 000 (assumption A6) removes such a motion from the system and treats it by itself, for example by holding
 it. That is a modelling choice: the limit of a small mass exists too, and differs (a light pendulum swings fast; a
@@ -30,7 +30,7 @@ RESISTANCE_TOLERANCE = 1e-10
 """Share of the largest (square root of a) damping or stiffness below which a motion counts as not resisted."""
 
 LASTING_TOLERANCE = 1e-8
-"""The same, for comparing configurations."""
+"""Share below which a motion counts as not resisted where configurations are compared."""
 
 
 def with_massless(model: Model, massless: str) -> Model:
@@ -146,7 +146,7 @@ def _require_springs(model: Model, Z: Array) -> None:
 
 
 def _require_lasting(model: Model, support: Support, undamped: Array) -> None:
-    """What no damper resists at one configuration must not meet one at another: rows cannot change their level."""
+    """Motions that no damper resists must not meet one elsewhere: rows cannot change their level."""
     damping = np.sqrt(_per_velocity(model, "damping"))[:, None]
     m, system = Mechanism(skeleton(model)), constraint_set(model)
     for q in generic_configurations(system):

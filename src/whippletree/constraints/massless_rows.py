@@ -41,7 +41,7 @@ OthersJacobian: TypeAlias = Callable[[Mechanism, Field, Array, Any], Array]
 
 
 class Support(NamedTuple):
-    """What is known of a model's massless motions before any state is."""
+    """A model's massless motions, before any state is known."""
 
     pivots: tuple[int, ...]
     """One velocity per motion, whose unit motion it is."""
@@ -128,7 +128,7 @@ class RelaxedRows:
 
     @property
     def resistance(self) -> Array:
-        """What these rows are measured by: dampers, or springs."""
+        """Measure of these rows: dampers, or springs."""
         return dampers(self.m) if self.damped else springs(self.m)
 
     def _slope(self, rate: Array, v: Array | None, dt: int) -> Array:

@@ -55,7 +55,7 @@ class Middle(NamedTuple):
 
 
 def begin(m: Mechanism, q: Array, v: Array, t: Any, active: Any) -> MidpointStart:
-    """What a step needs to know of its start."""
+    """Quantities at the start of a step."""
     return MidpointStart(q, momentum(m, q, v), _rows(m, q, t, active))
 
 

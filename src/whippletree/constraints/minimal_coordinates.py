@@ -48,7 +48,7 @@ class VelocityMap(NamedTuple):
     X: Array
     """X_S (nv, d)."""
     s: Array
-    """What prescribed motion adds, (nv,)."""
+    """Velocity that prescribed motion adds, (nv,)."""
 
 
 class _Block(NamedTuple):
@@ -66,7 +66,7 @@ class MinimalSystem:
     independent: tuple[str, ...]
     """Names of the independent velocities: a joint's, or ``joint[i]`` where it has several."""
     numbers: tuple[int, ...] = field(repr=False)
-    """The same by number, in v."""
+    """Their numbers in v."""
 
     @cached_property
     def _system(self) -> ConstraintSet:
@@ -162,7 +162,7 @@ class MinimalSystem:
         return close_loops(closure, np.asarray(start, dtype=float), dict(values), attainable(self.model))
 
     def rechosen(self, q: Any, t: float = 0.0) -> MinimalSystem:
-        """The same system with the independent velocities that suit a configuration best."""
+        """This system with the independent velocities that suit a configuration best."""
         return embed(self.model, q=q, t=t)
 
     def sine(self, q: Any, t: float = 0.0) -> float:

@@ -71,7 +71,7 @@ def lightest(M: Array, A: Array, rank_tolerance: float) -> list[FreeDirection]:
 
 
 def sparsest(motions: list[FreeDirection], model: Model) -> list[FreeDirection]:
-    """The same span by directions that move as few joints as possible, so that each can be named by itself."""
+    """A span by directions that move as few joints as possible, so that each can be named by itself."""
     if not motions:
         return []
     worst = max(m.inertia for m in motions)

@@ -38,7 +38,7 @@ SWEPT = 1_000
 (counted: a humanoid in contact 5 to 13 % fewer, a chain of 48 joints a quarter) and keep more digits."""
 
 LOOPED = 25_000
-"""The same, from which on sweeps may run as loops over bodies: a chain of 54 joints."""
+"""Cost from which on sweeps may run as loops over bodies: a chain of 54 joints."""
 
 
 def fits(system: ConstraintSet) -> bool:
@@ -119,7 +119,7 @@ def sighted(m: Mechanism, links: Field) -> Field:
 
 
 class Pulls(NamedTuple):
-    """What the rows do to one node: a wrench (m, 6) in its frame, and a force on its joint (m,), per unit force."""
+    """Effect of the rows on one node: a wrench (m, 6) in its frame, and a force on its joint (m,), per unit force."""
 
     wrench: Array
     effort: Array
@@ -138,7 +138,7 @@ class LongRows:
         ]
 
     def pulls(self) -> list[Pulls]:
-        """What all rows do to the nodes that they hold, in the order of ``nodes``."""
+        """Effects of all rows on the nodes that they hold, in the order of ``nodes``."""
         pulls = {node: Pulls(zeros(self.count, 6), zeros(self.count)) for node in self.nodes}
         start = 0
         for part in self._parts:

@@ -59,7 +59,7 @@ class Reactions(NamedTuple):
 
 
 class _Hold(NamedTuple):
-    """What one constraint does to one of its frames."""
+    """The load of one constraint on one of its frames."""
 
     constraint: Constraint
     number: int
@@ -130,7 +130,7 @@ def joint_reactions(
 
 
 def _holds(system: ConstraintSet, rows: Rows) -> Iterator[_Hold]:
-    """What every constraint on frames does to each of them."""
+    """The loads of every constraint on its frames."""
     model, start = system.model, 0
     for c, part in zip(system.demands, rows.parts, strict=True):
         own = slice(start, start + len(c.demand.rows))
@@ -191,7 +191,7 @@ def _idle_combinations(m: Mechanism, links: Field, q: Array, t: Any, active: Arr
 def _idle_at_this_state(
     m: Mechanism, system: ConstraintSet, links: Field, q: Array, t: Any, active: Array | None
 ) -> Array:
-    """The same of all rigid rows by their rank here, which may be less than usual: at a dead point."""
+    """Idle rows of all rigid ones by their rank here, which may be less than usual: at a dead point."""
     rigid = [i for i, c in enumerate(system.compliance) if not c]
     A, mask = system.rows(m, links, q, None, t).jacobian(), system.mask(active)
     on = A if mask is None else (A.T * mask).T

@@ -99,7 +99,7 @@ def _no_forces(m: Mechanism, links: Field) -> Field:
 
 
 def _balanced(m: Mechanism, links: Field, freed: Field, base: Array, values: Array, chosen: Chosen) -> LongSolution:
-    """What the rows' forces add, where A a + γ is ``values`` (k,) without them; ``base``: the world's acceleration."""
+    """Effect of the rows' forces, where A a + γ is ``values`` (k,) without them; ``base``: the world's acceleration."""
     m.require_inertia(freed)
     S = _sum(m, freed, len(chosen.kept)) + np.diag(chosen.corner)
     factor = linalg.ldlt(S, lenient=True)
@@ -112,7 +112,7 @@ def _balanced(m: Mechanism, links: Field, freed: Field, base: Array, values: Arr
 
 
 class Inward(NamedTuple):
-    """What travels inwards: articulated inertia, bias wrench, and the rows' pulls (m, 6)."""
+    """Quantities that travel inwards: articulated inertia, bias wrench, and the rows' pulls (m, 6)."""
 
     P: Any
     z: Any
@@ -120,14 +120,14 @@ class Inward(NamedTuple):
 
 
 class Freed(NamedTuple):
-    """What a joint keeps."""
+    """Quantities that a joint keeps."""
 
     K: Array
     pivots: Array
     nu: Array
     """D⁻¹ ε, (n,)."""
     E: Array
-    """What the elimination leaves of every row, (m, n)."""
+    """Rest of every row after the elimination, (m, n)."""
     N: Array
     """D⁻¹ Eᵀ, (n, m)."""
 

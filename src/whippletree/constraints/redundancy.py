@@ -1,4 +1,4 @@
-"""What can be said of a model's rows once, before any state is known: which are redundant, what freedom they leave.
+"""Structure of a model's rows, found once before any state is known: which are redundant, what freedom they leave.
 
 A row is *redundant* when it depends on rows before it at every assembled configuration: a planar loop that is closed
 by a spatial hinge has three such rows. They are found here, at a few generic assembled configurations near the model's
@@ -40,7 +40,7 @@ FAINT = 1e-4
 
 @dataclass(frozen=True)
 class Structure:
-    """What holds at all but special configurations, at time 0 where constraints depend on time."""
+    """Facts at all but special configurations, at time 0 where constraints depend on time."""
 
     independent: tuple[int, ...]
     """Rows that are factored: a maximal independent set, in order, and rows that switches may make independent."""
@@ -125,7 +125,7 @@ def is_long(system: ConstraintSet) -> bool:
 
 
 def find_long_structure(system: ConstraintSet) -> Structure:
-    """The same without any dense matrix, at one generic configuration; a singular start is not told apart there.
+    """The structure without any dense matrix, at one generic configuration; a singular start is not told apart there.
 
     Of rows that depend on each other those are kept that are eliminated first. Their typical size is that of their
     entries on bodies.
@@ -171,7 +171,7 @@ def independent_rows(A: Array, order: Sequence[int], tolerance: float = STRUCTUR
 
 
 def row_sines(A: Array, order: Sequence[int], tolerance: float = STRUCTURE_TOLERANCE) -> dict[int, float]:
-    """The same with the sine of each row's angle to the rows chosen before it; by orthogonalisation done twice.
+    """Independent rows with the sine of each row's angle to the rows chosen before it; by orthogonalisation done twice.
 
     Rows that are all but explained by earlier ones wait until all others have been chosen: of rows that rounded data
     made nearly dependent, the clearest are kept.

@@ -38,7 +38,7 @@ def fails(margin: Any) -> bool:
 
 
 class RowTerms(NamedTuple):
-    """What is known of factored rows beside their Jacobian, (k,) each."""
+    """Properties of factored rows beside their Jacobian, (k,) each."""
 
     compliance: Array
     """0 for rigid rows."""

@@ -37,7 +37,7 @@ from whippletree.tree.tangents import Accelerated, Tangents
 
 
 class RowState(NamedTuple):
-    """What the rows are differentiated at: a state, its accelerations and its time."""
+    """Point at which the rows are differentiated: a state, its accelerations and its time."""
 
     tangents: Tangents
     motion: Accelerated
@@ -220,5 +220,5 @@ def _along(values: Sequence[Any], k: int | None) -> list[Dual]:
 
 
 def _rows(function: Callable[[Array], Array], matrix: Array) -> Array:
-    """The same matrix with the function applied to every row, (r, 6)."""
+    """This matrix with the function applied to every row, (r, 6)."""
     return np.stack([function(row) for row in matrix])

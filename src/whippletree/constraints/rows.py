@@ -117,7 +117,7 @@ class Rows:
         return np.concatenate([zeros(0, self.nv), *[self._matrix(p) for p in self.parts]])
 
     def sizes(self) -> Array:
-        """What each row of A would be made of if nothing in it cancelled (m,). Numbers only."""
+        """Size of each row of A if nothing in it cancelled (m,). Numbers only."""
         return np.concatenate([zeros(0), *[p.sizes() for p in self.parts]])
 
     def velocity(self) -> Array:

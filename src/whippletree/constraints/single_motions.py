@@ -39,7 +39,7 @@ FEW_ROWS = 2
 
 
 class MotionFactor(NamedTuple):
-    """What is kept of such a cluster."""
+    """Quantities that are kept of such a cluster."""
 
     loads: tuple[Any, ...]
     """Inertia of each member with what the clusters on it add, seen at θ̈ = 0."""

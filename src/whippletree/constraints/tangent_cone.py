@@ -66,7 +66,7 @@ class Choice:
     """Accelerations (n,) of branches that are equally good."""
 
     def words(self, model: Model) -> str:
-        """What was chosen and what would have been as good; for messages."""
+        """The choice, and others that would have been as good; for messages."""
         listed = " or ".join(f"the motion of {_named(a, model)}" for a in self.others)
         return (
             f"model {model.name!r} is at rest on a dead point where branches meet that are equally good by Gauss's "
@@ -174,7 +174,7 @@ class _ConeProblem:
     """The last entry of z, where the rows ask for a particular acceleration."""
 
     def minima(self) -> list[tuple[float, Array]]:
-        """What each branch gains, −½ zᵀ M z + bᵀ z, and its z."""
+        """Gain of each branch, −½ zᵀ M z + bᵀ z, and its z."""
         d = len(self.b)
         directions = _directions(self.Q.tobytes(), len(self.Q), d)
         free = np.linalg.lstsq(self.M, self.b, rcond=SAME_DIRECTION)[0]

@@ -24,7 +24,7 @@ WORDS = {OPEN: "open", STICK: "sticks", SLIDE: "slides"}
 
 @dataclass(frozen=True, eq=False)
 class Mode:
-    """What every candidate does."""
+    """The status of every candidate."""
 
     status: tuple[int, ...]
     directions: Array

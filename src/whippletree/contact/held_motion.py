@@ -25,7 +25,7 @@ SMALLEST_PIVOT = 1e-11
 
 
 class HeldMotion(NamedTuple):
-    """What rows make of a motion."""
+    """Effect of rows on a motion."""
 
     a: Array
     """(n,)"""

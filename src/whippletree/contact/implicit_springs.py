@@ -54,7 +54,7 @@ class StepDamping(NamedTuple):
         return found
 
     def as_floats(self) -> StepDamping:
-        """The same numbers as floats."""
+        """These numbers as floats."""
         blocks = tuple((part, block.astype(float)) for part, block in self.blocks)
         return StepDamping(self.diagonal.astype(float), blocks)
 
@@ -120,7 +120,7 @@ def implicit_dampings(model: Model, h: Any, servos: Array | None = None) -> Step
 
 
 def implicit_links(m: Mechanism, links: Field, h: Any, servos: Array | None = None) -> Field:
-    """The same links with the inertia h D̃ that dampers, springs and servos (nv,) add."""
+    """These links with the inertia h D̃ that dampers, springs and servos (nv,) add."""
     if servos is None and not any(map(is_passive, m.tree.joints)):
         return links
     damping = implicit_dampings(m.tree.model, h, servos)
@@ -135,7 +135,7 @@ def implicit_links(m: Mechanism, links: Field, h: Any, servos: Array | None = No
 
 
 def with_modal_inertia(m: Mechanism, links: Field, h: Any, damping: StepDamping) -> Field:
-    """The same links, whose flexible bodies have h D̃ in their modal mass; nodes must be concrete."""
+    """These links, whose flexible bodies have h D̃ in their modal mass; nodes must be concrete."""
     blocks = {part.start: block for part, block in damping.blocks}
     found = []
     for link, joint, part in zip(links, m.tree.joints, m.tree.v_slices, strict=True):
@@ -146,7 +146,7 @@ def with_modal_inertia(m: Mechanism, links: Field, h: Any, damping: StepDamping)
 
 
 def implicit_model(model: Model, h: float, servos: Array | None = None) -> Model:
-    """The same model with that inertia in its rotors and modal masses, for functions that know nothing of steps."""
+    """This model with that inertia in its rotors and modal masses, for functions that know nothing of steps."""
     damping = implicit_dampings(model, h, servos)
     blocks = {part.start: block for part, block in damping.blocks}
 

@@ -83,7 +83,7 @@ class ContactMoment(NamedTuple):
 
     @property
     def word(self) -> str:
-        """What it is called."""
+        """Name."""
         return "torsion" if self.axes == SPINNING else "rolling"
 
 
@@ -275,7 +275,7 @@ class Posed(NamedTuple):
     approach: Array
     """J v, m/s, (blocks, 3)."""
     response: Response
-    """What impulses do to the velocities."""
+    """Effect of impulses on the velocities."""
 
 
 def posed(
@@ -306,7 +306,7 @@ def posed(
 
 
 def shifts(gaps: Array, speeds: Array, restitution: Array, h: Any) -> Array:
-    """What is added to the normal velocities (blocks,): gap / h apart, e u⁻ where a bounce is due, 0 in overlap."""
+    """Shift of the normal velocities (blocks,): gap / h apart, e u⁻ where a bounce is due, 0 in overlap."""
     found, rate = [], 1 / h
     for gap, speed, e in zip(gaps, speeds, restitution, strict=True):
         apart = largest([gap, 0]) * rate

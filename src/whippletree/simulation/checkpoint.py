@@ -41,7 +41,7 @@ _HEADER, _FINISHED, _LOCK = "run.json", "finished.json", "lock"
 _SEAL = hashlib.sha256().digest_size
 """Bytes at the end of a part: a digest of all that comes before."""
 _TALLY, _RUN = "tally", "run"
-"""What a part's memo holds beside the method's own: what was counted, and which run it belongs to."""
+"""Entries of a part's memo beside the method's own: what was counted, and which run it belongs to."""
 
 
 DIFFERENCES_MENTIONED = 4
@@ -56,7 +56,7 @@ class CheckpointWarning(UserWarning):
 
 
 class Finished(NamedTuple):
-    """What is left to say of a run that has come to its end."""
+    """Closing facts of a run that has come to its end."""
 
     failures: Mapping[int, str]
     """Of a batch: which runs have failed, and why."""
@@ -133,7 +133,7 @@ class Checkpoint:
             self._refused(error)
 
     def recalled(self) -> tuple[list[Chunk], dict[str, Any]]:
-        """What was kept, in order, and the tally at its end.
+        """The parts that were kept, in order, and the tally at their end.
 
         What comes behind a damaged part is removed, since it follows nothing, and so are drafts of a killed process.
         """
@@ -215,7 +215,7 @@ def _locked(folder: Path) -> IO[str]:
 
 
 def _finished(folder: Path, about: Header, parts: int) -> Finished | None:
-    """What a run has left at its end; None if it has not come there, or if parts are lost since."""
+    """Closing facts that a run has left; None if it has not come there, or if parts are lost since."""
     try:
         found = _unsealed((folder / _FINISHED).read_bytes())
     except (OSError, ValueError):
@@ -242,7 +242,7 @@ class Header:
 
     @property
     def incomparable(self) -> str:
-        """What has no content to compare, in words; empty if there is nothing like that."""
+        """Parts without content to compare, in words; empty if there is nothing like that."""
         found = {word: text for word, text in self.identity.items() if text.startswith(INCOMPARABLE)}
         return "; ".join(f"{word} {text}" for word, text in list(found.items())[:DIFFERENCES_MENTIONED])
 
@@ -361,7 +361,7 @@ def _part_seal(path: Path, data: bytes) -> bytes:
 
 
 def read_checkpoint(folder: str | os.PathLike[str]) -> xarray.Dataset:
-    """What a run has left in its checkpoint so far: time and states, and what its method has worked out beside them.
+    """Contents of a run's checkpoint so far: time and states, and what its method has worked out beside them.
 
     Raises:
         FileError: if there is no checkpoint, or nothing in it yet.

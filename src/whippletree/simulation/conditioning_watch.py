@@ -129,7 +129,7 @@ class Watch:
         return error if error < SINGULAR_START else np.nan
 
     def attributes(self) -> dict[str, Any]:
-        """What was found before the run."""
+        """Findings before the run."""
         if not np.isfinite(self.asked):
             return {}
         return {"predicted_error": self.predicted, "rtol_asked": self.asked, "rtol": self.rtol}

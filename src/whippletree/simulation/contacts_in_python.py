@@ -49,7 +49,7 @@ class ContactAnswers(NamedTuple):
 
 
 class PlainContacts:
-    """What the catalogue says of contacts, for a compiled model ``dyn`` with these contacts."""
+    """Functions of the catalogue about contacts, for a compiled model ``dyn`` with these contacts."""
 
     def __init__(self, dyn: Any, contacts: ContactSet) -> None:
         self.dyn, self.contacts, self.nv = dyn, contacts, dyn.model.nv
@@ -104,7 +104,7 @@ class _Moving(NamedTuple):
     """Whether velocities were given."""
 
     def carried(self, at: Pose) -> _Moving:
-        """What is fixed to it at a pose."""
+        """Shapes fixed to it, at a pose."""
         R, (x, y, z) = at.R.astype(float), at.p.astype(float)
         arm = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
         T = np.block([[R.T, np.zeros((3, 3))], [-R.T @ arm, R.T]])

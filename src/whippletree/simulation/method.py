@@ -1,4 +1,4 @@
-"""What every way of stepping through time has in common: a task in, chunks of output out.
+"""Common interface of all ways of stepping through time: a task in, chunks of output out.
 
 A method is a generator of :class:`Chunk`. Between two chunks a run can be shown, stored, interrupted and taken up
 again: a chunk's ``memo`` holds all that the method needs to go on, so that a run that was resumed and one that never
@@ -28,7 +28,7 @@ Memo: TypeAlias = dict[str, Array]
 """Named arrays of plain numbers or texts (0-dimensional ones too), so that any file format can keep them."""
 
 PREVIEW = "preview "
-"""What begins the names of arrays in a memo that are output already, but not yet handed out."""
+"""Beginning of the names of arrays in a memo that are output already, but not yet handed out."""
 
 DEFAULT_ROWS = 200
 """Rows of output where no spacing is asked for."""
@@ -65,9 +65,9 @@ class Chunk:
     states: Array
     """(k, nq + nv), or (k, runs, nq + nv)."""
     memo: Memo
-    """What the method needs to go on from here."""
+    """Memory that the method needs to go on from here."""
     events: tuple[tuple[str, float], ...] = ()
-    """What was found on the way, (name, time)."""
+    """Findings on the way, (name, time)."""
     variables: Mapping[str, Array] = field(default_factory=dict)
     """Further output of the method, (k, …) each, as its ``variables`` describe."""
 
@@ -82,7 +82,7 @@ def preview(memo: Memo) -> Chunk | None:
 
 
 class Variable(NamedTuple):
-    """What a reader needs to know of an output."""
+    """Description of an output for its reader."""
 
     dimensions: tuple[str, ...]
     """Beside time."""
@@ -130,7 +130,7 @@ class Method(ABC):
 
     @property
     def variables(self) -> dict[str, Variable]:
-        """What its chunks hold beside the states; a variable of every run (``a``, say) may be replaced."""
+        """Variables of its chunks beside the states; a variable of every run (``a``, say) may be replaced."""
         return {}
 
     @abstractmethod
@@ -142,11 +142,11 @@ class Method(ABC):
         """
 
     def unfinished(self) -> Chunk | None:
-        """What an interrupted run can show beside the chunks that it has handed out."""
+        """Results that an interrupted run can show beside the chunks that it has handed out."""
         return None
 
     def tally(self) -> dict[str, Any]:
-        """What was counted and noted so far, of plain values as JSON has them; kept with a memo."""
+        """Counts and notes so far, of plain values as JSON has them; kept with a memo."""
         counted = {name: _plain(getattr(self, name)) for name in self.counters}
         return counted | {"failures": {str(run): why for run, why in self.failures.items()}}
 
@@ -162,7 +162,7 @@ class Method(ABC):
 
     @abstractmethod
     def account(self) -> dict[str, Any]:
-        """What the run has cost and met: attributes of the result."""
+        """Costs and events of the run: attributes of the result."""
 
 
 def positive(name: str, value: Any) -> float:

@@ -65,7 +65,7 @@ class Motion:
         self.position_tolerance = position_tolerance
         self.dead_points = 0
         self.ties: set[str] = set()
-        """What was said of rest at points where branches meet that are equally good."""
+        """Messages about rest at points where branches meet that are equally good."""
         self.own_controller, self.actuated = controller, actuated
         self.remembers = remembers and actuated is not None and bool(self.model.activations)
         parts = [part for part in (controller, actuated) if part is not None]
@@ -153,7 +153,7 @@ class Motion:
         return np.asarray(tau + self._further_forces(t, q, v, act))
 
     def forces_if_told(self, t: Array, q: Array, v: Array, act: Array | None = None) -> Array:
-        """The same, NaN where the controller has no answer, such as the state at which a run has ended for it."""
+        """Forces, NaN where the controller has no answer, such as the state at which a run has ended for it."""
         try:
             return self.forces(t, q, v, act)
         except IntegrationError:
@@ -191,7 +191,7 @@ class Motion:
         return tau
 
     def asked_if_told(self, controller: Ask, t: Array, q: Array, v: Array) -> Array:
-        """The same, NaN where the controller has no answer."""
+        """Forces of the controller, NaN where it has no answer."""
         found = np.full(v.shape, np.nan)
         if is_batched(controller):
             tau = self._answer(controller, t, q, v)
@@ -210,7 +210,7 @@ class Motion:
         return tau
 
     def _answer(self, controller: Ask, t: Any, q: Array, v: Array) -> Array:
-        """What a controller says, as real numbers in the shape of v; it may be any Python function."""
+        """Answer of a controller, as real numbers in the shape of v; it may be any Python function."""
         when = float(np.ravel(t)[0]) if np.size(t) else 0.0
         try:
             told = controller(t, q, v)
@@ -311,7 +311,7 @@ class Motion:
         return float(self.gaps(t, q).max(initial=0.0))
 
     def gaps(self, t: Any, q: Array) -> Array:
-        """The same of each of many configurations (..., nq)."""
+        """The largest residuals of each of many configurations (..., nq)."""
         return self._residual(t, q) if self.model.constraints else np.zeros(q.shape[:-1])
 
     def _closed(self, t: Any, q: Array) -> Array:
@@ -403,7 +403,7 @@ class Motion:
 
     @cached_property
     def _plain_contacts(self) -> PlainContacts | None:
-        """What answers for contacts that cannot be compiled."""
+        """Functions of contacts that cannot be compiled."""
         if not self.model.touches or contact_set(self.model).closed_form:
             return None
         return PlainContacts(self.dyn, contact_set(self.model))

@@ -58,7 +58,7 @@ class InTurn(Method):
         return self._everything() if self._account else None
 
     def _everything(self) -> Chunk:
-        """What there is so far, at all output times."""
+        """Results so far, at all output times."""
         variables = {name: x for name, x in self._found.items() if name != "states"}
         return Chunk(
             self.task.times, self._found["states"], self._memo(len(self._runs) + 1), tuple(self._events), variables

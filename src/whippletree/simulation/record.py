@@ -20,7 +20,7 @@ INTERRUPTED = "interrupted by the user"
 
 
 class Record:
-    """What a run has produced so far."""
+    """The record of a run so far."""
 
     def __init__(self) -> None:
         self.chunks: list[Chunk] = []
@@ -29,7 +29,7 @@ class Record:
         self.failures: Mapping[int, str] = {}
         """Of a batch: which runs have failed, and why."""
         self.account: Mapping[str, Any] = {}
-        """What the run has cost and met."""
+        """Costs and events of the run."""
 
     def follow(self, method: Method, keep: Checkpoint | None = None, show: Shows | None = None) -> None:
         """Take a method's chunks until they end; a run that fails, or that the user interrupts, keeps what it had.
@@ -54,7 +54,7 @@ class Record:
     def take(
         self, method: Method, memo: Memo | None = None, keep: Checkpoint | None = None, show: Shows | None = None
     ) -> None:
-        """The same for a part of something larger: an interrupt is not answered here."""
+        """Take a method's chunks as a part of something larger: an interrupt is not answered here."""
         try:
             for chunk in method.chunks(memo):
                 # an interrupt may come at any time: what takes long comes before or after both have the chunk

@@ -297,7 +297,7 @@ def _compiled_before(model: Model, massless: str) -> Compiled:
 
 
 def _of_this_model(compiled: Compiled, model: Model) -> Compiled:
-    """What was compiled before, if that was the same tree of bodies; loops may have been added or left out since."""
+    """Functions compiled before, if for an equal tree of bodies; loops may have been added or left out since."""
     if compiled.model.bodies is not model.bodies:
         trees = [
             fingerprint(replace(m, constraints=(), contacts=(), contact_groups=())) for m in (compiled.model, model)

@@ -1,4 +1,4 @@
-"""What makes a run the one that it is, in words and short texts that can be stored and compared years later.
+"""Identity of a run, in words and short texts that can be stored and compared years later.
 
 Numbers, texts, arrays and containers of them are compared by content. A Python function is compared by what decides its
 answers: its bytecode and constants (of nested functions too), its defaults, the values that it has captured, the
@@ -310,7 +310,7 @@ def _digest(*pieces: bytes) -> str:
 
 
 def _code_pieces(code: types.CodeType) -> Iterator[bytes]:
-    """What a code object does, without where it stands in a file."""
+    """Content of a code object, without its place in a file."""
     yield code.co_code
     yield repr((code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)).encode()
     yield repr((code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)).encode()

@@ -27,7 +27,7 @@ AXES = {"frame_x_axis": 0, "frame_y_axis": 1, "frame_z_axis": 2}
 def read_sensors(
     model: Model, run: xarray.Dataset | None = None, *, q: Any = None, v: Any = None, a: Any = None
 ) -> Any:
-    """What the model's sensors read: of a run, or of states.
+    """Readings of the model's sensors: of a run, or of states.
 
     Args:
         model: with sensors.
@@ -161,7 +161,7 @@ class _Readings:
         return felt if sensor.kind == "accelerometer" else _turned(R, felt)
 
     def _load(self, sensor: Sensor) -> Array:
-        """What the parent of a frame's body applies to it, in the frame."""
+        """Load of the parent of a frame's body on it, in the frame."""
         frame = self.model.frame(sensor.on)
         R, p = np.array(frame.pose[:3, :3], dtype=float), np.array(frame.pose[:3, 3], dtype=float)
         carriers = [joint.name for joint in self.model.joints if joint.child == frame.body]

@@ -25,7 +25,7 @@ class Array:
 
 @dataclass
 class CallFrame:
-    """What surrounds the body: the arrays of the call and the memory that it owns."""
+    """Surroundings of the body: the arrays of the call and the memory that it owns."""
 
     arrays: dict[str, Array]
     pointers: dict[str, Operand]  # work, table and index buffers

@@ -154,7 +154,7 @@ class CompiledFunction(NamedFunction):
 
     @property
     def content(self) -> bytes:
-        """What it computes, as a key that is equal for equal functions; not how it was compiled."""
+        """Its content, as a key that is equal for equal functions; not how it was compiled."""
         kernel = self._engine.kernel
         return kernel.content + str(kernel.options.dtype).encode()
 

@@ -32,7 +32,7 @@ UNCUT = 12_000
 but were seen to cost inverse dynamics 2 % of its speed."""
 
 UNCUT_OF_SEVERAL = 2000
-"""The same where a program has several statements. Cuts were seen to save a third of the time that LLVM takes for the
+"""Number where a program has several statements. Cuts were seen to save a third of the time that LLVM takes for the
 loop over the limbs of a humanoid, whose code was 5 % faster with them."""
 
 LONGEST_BLOCK = 800

@@ -185,7 +185,7 @@ class _Loop:
         return release
 
     def bytes_of(self, buffer: Buffer, frame: CallFrame) -> Operand:
-        """What a buffer takes whose number of rows the call decides, as i64; one state at a time."""
+        """Size of a buffer whose number of rows the call decides, as i64; one state at a time."""
         w, (rows, *others) = self.writer, buffer.shape
         row = math.prod(int(d) for d in others) * self.lanes.bytes
         bytes_ = w.value(f"mul i64 {frame.dimensions[str(rows)]}, {row}")

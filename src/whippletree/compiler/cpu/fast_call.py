@@ -111,7 +111,7 @@ MOST_ARRAYS = 32
 MOST_DIMENSIONS = 4
 
 PER_ARRAY = 1 + MOST_DIMENSIONS
-"""What the table holds of an array: rank and sizes."""
+"""Entries of the table for an array: rank and sizes."""
 
 
 class TableSlot(IntEnum):

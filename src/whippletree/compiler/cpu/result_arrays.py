@@ -23,7 +23,7 @@ MOST_HELD = 24
 """So many results of a block wait in registers for its end."""
 
 Takers = dict[int, Callable[[Operand], None]]
-"""What takes a result, by the number of its store."""
+"""Receiver of a result, by the number of its store."""
 
 
 @dataclass
@@ -60,7 +60,7 @@ class Results:
         self.staged: list[tuple[AddressRun, Operand, Operand]] = []
 
     def takers(self) -> Takers:
-        """What takes each result as soon as it is known."""
+        """Receiver of each result as soon as it is known."""
         if self.lanes.width == 1:
             return self._takers_of_one_state()
         wait = sum(len(run.members) for run in self.runs) <= MOST_HELD

@@ -159,7 +159,7 @@ class CudaFunction(NamedFunction):
 
 
 class _Call:
-    """What one call needs: the device, the stream, and the copies that must live until it is done."""
+    """Needs of one call: the device, the stream, and the copies that must live until it is done."""
 
     def __init__(self, function: CudaFunction, name: str, leader: Any, stream: Any) -> None:
         self.function = function

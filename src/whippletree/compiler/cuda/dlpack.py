@@ -39,7 +39,7 @@ class _Tensor(ctypes.Structure):
 
 
 class Described:
-    """What a capsule says: address, shape, strides in bytes (None: C-contiguous), type and device."""
+    """Contents of a capsule: address, shape, strides in bytes (None: C-contiguous), type and device."""
 
     def __init__(self, label: str, array: Any, stream: int) -> None:
         kind, number = array.__dlpack_device__()

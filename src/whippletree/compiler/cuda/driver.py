@@ -93,7 +93,7 @@ class Device:
 
     @property
     def name(self) -> str:
-        """What the driver calls it."""
+        """The driver's handle of it."""
         text = ctypes.create_string_buffer(256)
         call("cuDeviceGetName", text, 256, self._handle)
         return text.value.decode()

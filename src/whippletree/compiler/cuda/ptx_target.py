@@ -107,7 +107,7 @@ _HEAD = "threads of a block: {}, bytes of shared memory: {}, bytes of work space
 
 @dataclass(frozen=True)
 class LaunchSize:
-    """What a launch must know: threads of a block, its bytes of shared memory, bytes of global memory for a state."""
+    """Numbers of a launch: threads of a block, its bytes of shared memory, bytes of global memory for a state."""
 
     threads: int
     shared: int

@@ -23,7 +23,7 @@ ANGLES = 2
 """Angles that one pass of a loop treats."""
 
 Handed = list[Operand]
-"""What a loop hands from pass to pass."""
+"""Values that a loop hands from pass to pass."""
 
 Copy = Callable[[Sequence[Operand], Sequence[Operand]], None]
 """Emits the copying of some numbers: their slots, and their addresses in an array."""

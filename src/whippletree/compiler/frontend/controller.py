@@ -82,7 +82,7 @@ def affine_forces(
 
 
 class OwnGains(NamedTuple):
-    """What a controller does about each joint's own motion, where that is a constant; 0 elsewhere."""
+    """Gains of a controller on each joint's own motion, where that is a constant; 0 elsewhere."""
 
     stiffness: Array
     """−∂τᵢ/∂qᵢ, N m/rad or N/m, (nv,)."""

@@ -68,7 +68,7 @@ MOST_ROTATIONS = 2
 
 
 class _How(NamedTuple):
-    """What to trace."""
+    """A function to trace, and how."""
 
     function: Function
     names: tuple[Any, ...]

@@ -24,7 +24,7 @@ and the one of our own modules whose objects hold functions of users."""
 
 @contextmanager
 def untouched(function: Callable[..., Any]) -> Iterator[None]:
-    """What a function, a closure, a method or an object remembers is the same after this as before.
+    """Leave the memory of a function, a closure, a method or an object as it was before.
 
     Attributes and variables of closures are put back, and the contents of arrays, lists, dictionaries and sets among
     them; global variables are not.

@@ -49,7 +49,7 @@ _unseen: dict[Path, int] = {}
 
 @dataclass(frozen=True)
 class CacheInfo:
-    """What is in a cache."""
+    """Contents of a cache."""
 
     folder: Path | None
     entries: int
@@ -200,7 +200,7 @@ class _Folder:
     descriptor: int | None
 
     def at(self, name: str) -> str:
-        """What to give to a function of ``os`` together with ``dir_fd=descriptor``."""
+        """Name to give to a function of ``os`` together with ``dir_fd=descriptor``."""
         return str(self.path / name) if self.descriptor is None else name
 
 

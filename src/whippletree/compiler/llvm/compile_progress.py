@@ -1,4 +1,4 @@
-"""What is being compiled, told to whom it keeps waiting: a line on a terminal, or a function of one's own.
+"""Progress of compilation, told to those whom it keeps waiting: a line on a terminal, or a function of one's own.
 
 Most kernels compile in a tenth of a second; a humanoid's derivatives take many. After :data:`TOLD_AFTER` seconds a line
 on stderr names the function, the model and what is done with it, and counts the seconds; it is taken away at the end.
@@ -69,7 +69,7 @@ def _tell(listener: Listener, what: str, ended: threading.Event) -> None:
 
 
 def _on_terminal(stream: TextIO | None) -> Listener | None:
-    """What writes a line to a terminal; None where nobody watches, or it was said so."""
+    """Writer of a line to a terminal; None where nobody watches, or it was said so."""
     asked = os.environ.get(VARIABLE, "")
     if stream is None or asked == "0" or not (asked == "1" or stream.isatty()):
         return None

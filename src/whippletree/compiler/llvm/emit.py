@@ -101,7 +101,7 @@ class Memory(ABC):
         return {a: lambda x, a=a: self.store([(a, self.seen(a, x))], registers) for a in stores}  # type: ignore[misc]
 
     def seen(self, address: Address, value: Operand) -> Operand:
-        """What is stored of a value: a caller sees one bit pattern for NaN; inside, nothing depends on it."""
+        """Stored form of a value: a caller sees one bit pattern for NaN; inside, nothing depends on it."""
         return self.writer.canonical(value) if self.role[address.buffer] == "output" else value
 
     def finish_stores(self) -> None:

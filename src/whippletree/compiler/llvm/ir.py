@@ -27,7 +27,7 @@ INTRINSICS = {"fma": 3, "sqrt": 1, "fabs": 1}
 
 @dataclass(frozen=True)
 class MachineLanes:
-    """What one number of a program is on the machine: ``width`` reals side by side."""
+    """A number of a program on the machine: ``width`` reals side by side."""
 
     width: int
     real: Real
@@ -256,7 +256,7 @@ class Writer:
         return self.value(f"fptosi {self.lanes.number} {safe} to {self.lanes.of('i64')}")
 
     def canonical(self, a: Operand) -> Operand:
-        """The same number with one bit pattern for every NaN: the sign and payload of a NaN depend on the machine.
+        """A number with one bit pattern for every NaN: the sign and payload of a NaN depend on the machine.
 
         Once for each number of a basic block: one that goes to a thousand places would otherwise be compared a thousand
         times, for which LLVM needs time that grows with the square.

@@ -172,7 +172,7 @@ def _linker() -> Any:
 
 @cache
 def _imports() -> dict[str, int]:
-    """What object code may call: memory, flags, and what LLVM falls back on without an FMA unit."""
+    """Functions that object code may call: memory, flags, and what LLVM falls back on without an FMA unit."""
     import sys
 
     library = ctypes.CDLL("ucrtbase" if sys.platform == "win32" else None)

@@ -51,7 +51,7 @@ class Recipe:
     key: bytes
     build: Callable[[], Program]
     what: str = ""
-    """What it makes, for people who wait for it; the name of the program if nothing is said."""
+    """Purpose, for people who wait for it; the name of the program if nothing is said."""
 
     @staticmethod
     def of(program: Program, what: str = "") -> Recipe:
@@ -77,7 +77,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Interface:
-    """What a call needs to know of a program: everything but its body."""
+    """Facts of a program that a call needs: everything but its body."""
 
     name: str
     buffers: tuple[Buffer, ...]
@@ -130,7 +130,7 @@ class Kernel:
 
     @property
     def memory(self) -> tuple[Any, ...]:
-        """What must live for as long as a loop may run: the code, also that which is still to come, and the tables."""
+        """Objects that a loop needs while it may run: the code, also that which is still to come, and the tables."""
         return self._loaded, self.tables
 
     @property

@@ -36,7 +36,7 @@ class SpillStep:
 
 @dataclass(frozen=True)
 class SpillPlan:
-    """What to do, in order, and how many slots it takes."""
+    """Actions in order, and how many slots it takes."""
 
     steps: list[SpillStep]
     slots: int

@@ -89,6 +89,9 @@ def _check_buffers(program: Program) -> None:
     names = [b.name for b in program.buffers]
     if len(set(names)) != len(names):
         raise ProgramError(f"{program.name}: two buffers have the same name")
+    roles = [b.role for b in program.of_role("input", "output")]
+    if roles != sorted(roles):  # "input" is before "output", as in the addresses that a call hands over
+        raise ProgramError(f"{program.name}: an input follows an output; inputs come first, as in the call")
     for b in program.buffers:
         if any(isinstance(d, int) and d < 0 for d in b.shape):
             raise ProgramError(f"{program.name}: {b.name} has a negative dimension")
@@ -120,7 +123,7 @@ def _check_lists(program: Program) -> None:
 
 
 def _check_single_lanes(program: Program) -> None:
-    """What lanes run one after the other is plain arithmetic, and a list is known either there or elsewhere."""
+    """Statements for single lanes are plain arithmetic, and a list is known either there or elsewhere."""
     alone = buffers_of_single_lanes(program)
     for statement in every_statement(program.body):
         if not isinstance(statement, PerLane):
@@ -266,7 +269,7 @@ class _Checker:
     def bounded(
         self, lookup: Lookup, known: _Known, masks: _Masks, positive: frozenset[str]
     ) -> tuple[_Values | _NamedCounter, dict[int, Any]]:
-        """What a number of a caller may be, and the masks from here on."""
+        """Range of a number of a caller, and the masks from here on."""
         buffer = self.buffer(lookup.address)
         if buffer.role != "input" or not buffer.integer:
             raise ProgramError(f"{self.name}: a lookup in {buffer.name!r}, which holds no integers of a call")
@@ -281,7 +284,7 @@ class _Checker:
     def collect(
         self, collect: Collect, known: _Known, masks: _Masks, positive: frozenset[str]
     ) -> _Values | _NamedCounter:
-        """What an entry of the list may be from here on."""
+        """Range of an entry of the list from here on."""
         if collect.list not in self.buffers or not self.buffers[collect.list].is_list:
             raise ProgramError(f"{self.name}: {collect.list!r} is no list")
         if isinstance(collect.count, str):

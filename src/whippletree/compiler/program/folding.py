@@ -75,7 +75,7 @@ class Folding:
         return Writing(name, self.plan, self.inputs, self.outputs).program()
 
     def straight_program(self, name: str) -> Program:
-        """The same operations one after the other, in one block: the same bits, to the sign of every zero."""
+        """These operations one after the other, in one block: the same bits, to the sign of every zero."""
         return straight_program(name, unrolled_code(self.plan), self.inputs, self.outputs)
 
 

@@ -224,7 +224,7 @@ class FoldingPlan:
         return first == other or {self.operations[first], self.operations[other]} == {"const"}
 
     def _operand(self, values: tuple[int, ...]) -> tuple[Operand, int]:
-        """What an operand of a row is, and the first stage in whose loop it is known."""
+        """Meaning of an operand of a row, and the first stage in whose loop it is known."""
         kinds = {self.operations[v] for v in values}
         if kinds == {"const"}:
             self.columns.append(values)

@@ -138,7 +138,7 @@ class _Run:
                         self.statements(statement.body, known)
 
     def run_along(self, body: Sequence[Statement], registers: Mapping[Register, int]) -> None:
-        """What a state does in a body that only its neighbours are in."""
+        """Behaviour of a state in a body that only its neighbours are in."""
         if self.results is None:
             return
         before, self.accompanies = self.accompanies, True
@@ -177,7 +177,7 @@ class _Run:
 
 
 def machine_arithmetic(real: Any) -> dict[str, Callable[..., Any]]:
-    """What each operation does to numbers of a NumPy type, rounded once."""
+    """Effect of each operation on numbers of a NumPy type, rounded once."""
 
     def fma(a: Any, b: Any, c: Any) -> Any:
         exact = all(math.isfinite(x) for x in (a, b, c))

@@ -21,7 +21,7 @@ class _Rounds(NamedTuple):
 
     state: list[Any]
     given: list[Traced]
-    """What is not known beforehand of what the rounds are given."""
+    """Inputs of the rounds that are not known beforehand."""
     body: _LoopingTrace
     results: list[Any]
     most: int

@@ -25,7 +25,7 @@ class Parities:
         return 1 << self._unknowns
 
     def reduced(self, form: int) -> int:
-        """The same sum without the unknowns that are known from others."""
+        """This sum without the unknowns that are known from others."""
         left, kept = form, 0
         while left > 1:
             top = left.bit_length() - 1

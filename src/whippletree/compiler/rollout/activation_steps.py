@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from whippletree.compiler.compiled import Compiled
 
 NUMBERS = ("ctrl", "act0", "dt")
-"""What the kernels read."""
+"""Inputs of the kernels."""
 
 
 def activation_step_program(model: Model) -> Program:

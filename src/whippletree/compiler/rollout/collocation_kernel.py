@@ -119,7 +119,7 @@ Controller = Callable[[Any, Any, Any], Any]
 
 
 class Notes(NamedTuple):
-    """What is told of each step that was kept, one number each."""
+    """Reports on each step that was kept, one number each."""
 
     start: Any
     length: Any
@@ -136,7 +136,7 @@ class Notes(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What is told of a call, and of the last step that was tried, kept or not."""
+    """Reports on a call, and of the last step that was tried, kept or not."""
 
     kept: Any
     """How many steps were."""
@@ -207,14 +207,14 @@ class RateBlocks(Protocol):
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What, with the model, says all about them."""
+        """Key that, with the model, says all about them."""
 
     @property
     def inputs(self) -> dict[str, tuple[int, ...]]:
-        """What comes with the call beside the rest, after the gains of an affine controller."""
+        """Further arguments of the call, after the gains of an affine controller."""
 
     def statements(self, space: WorkSpace, controlled: bool, watched: bool) -> tuple[list[Statement], list[Statement]]:
-        """What comes before a controller and after it: from the state X at a point and its time T to its rates F, and
+        """Statements before a controller and after it: from the state X at a point and its time T to its rates F, and
         where ``ending`` is positive to the state Y on the constraints; ``doubt`` is raised where the reference has to
         decide. A controller reads q and v and writes tau; ``watched``: whether guards need more of each point."""
 
@@ -307,7 +307,7 @@ class CollocationKernel:
 
     @cached_property
     def _frame(self) -> tuple[list[Statement], list[Statement], list[Statement], list[Statement]]:
-        """What comes before the rounds, at the beginning of a step, after the rates of a round, and at the end."""
+        """Statements before the rounds, at the beginning of a step, after the rates of a round, and at the end."""
         address = self.space.address
         looking = [] if self.newton is None else [If(address("looking"), tuple(self._looking()))]
         # in this order, so that a stage which begins the next one waits for its rates
@@ -454,7 +454,7 @@ class CollocationKernel:
         return traced_block(rates, reads, [at("F", POINT), at("Y", POINT), at("doubt")])
 
     def _rates(self) -> tuple[list[Statement], list[Statement]]:
-        """What comes before a controller, and what comes after it: quaternions to unit length, positions onto the
+        """Statements before a controller, and those after it: quaternions to unit length, positions onto the
         constraints by least-energy corrections, velocities too; then the rates."""
         at, point = self.space.at, self.point
         around = [at("T", POINT), at("doubt"), *([at("active")] if self.switches else [])]

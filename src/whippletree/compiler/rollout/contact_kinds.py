@@ -51,7 +51,7 @@ class Member:
 
     @property
     def kind(self) -> tuple[Any, ...]:
-        """What pairs of one kind share."""
+        """Common numbers of pairs of one kind."""
         shapes = tuple(kind_of(shape) for shape in self.pair.compared)
         if not self.folds:
             return shapes, self.pair.slots, ()

@@ -154,7 +154,7 @@ class RecursiveNormals:
         return [*rows.closures.close_coordinates("z"), *rows.tree.forward("z", "away"), PerLane(solve)]
 
     def _weigh(self) -> list[Statement]:
-        """What every normal pushes and weighs in the next step, and what is left."""
+        """Push and weight of every normal in the next step, and the rest."""
         at, each, rows = self.space.at, self.space.each, self.rows
 
         def weigh(B: Array, moved: Array, ease: Any, gap: Any, target: Any, push: Any, slack: Array) -> list[Any]:

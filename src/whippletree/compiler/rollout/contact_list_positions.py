@@ -141,7 +141,7 @@ class Positions:
         return found
 
     def of_limit(self, name: str) -> Piece:
-        """What a buffer of all blocks holds of the limit in hand."""
+        """Part of a buffer of all blocks for the limit in hand."""
         shape = tuple(int(n) for n in self.space.buffers[name].shape[1:])
         rest = list(np.ndindex(*shape))
         places = [Address(name, (Index(BLOCK, self.contacts), *[Index(None, i) for i in index])) for index in rest]

@@ -169,7 +169,7 @@ class ListSolver:
         return traced_block(lambda done: [-done], [self.space.at("done")], [self.space.at("undone")])
 
     def _state(self, impulse: str = "impulse", y: str = "y") -> list[Piece]:
-        """What a block's velocity is made of, in the order of :func:`velocity_of`."""
+        """Terms of a block's velocity, in the order of :func:`velocity_of`."""
         return [self.rows.at(y), *self.space.each(("B", "g", impulse, *self.servos), BLOCK)]
 
     def _parted(self, given: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
@@ -186,7 +186,7 @@ class ListSolver:
         return [Lookup("host", self.space.address("host", BLOCK))] if self.pressed else []
 
     def bounds(self, impulse: str = "impulse") -> list[Piece]:
-        """What the law of friction of a block is made of, for :meth:`law`; ``impulse``: where contacts press."""
+        """Numbers of the law of friction of a block, for :meth:`law`; ``impulse``: where contacts press."""
         found = [*self.space.each(("friction", "cap"), BLOCK), self.space.at("dt", STEP)]
         if self.pressed:
             normal = Piece((), (Address(impulse, (Index("host"), Index(None, 0))),))

@@ -125,7 +125,7 @@ def screw_count(tree: Skeleton) -> int:
 
 
 class MotorNumbers:
-    """What motors and servos put into a step: forces that are given, rows of servos, their compliances and offsets."""
+    """Motors and servos in a step: forces that are given, rows of servos, their compliances and offsets."""
 
     def __init__(self, space: StepSpace) -> None:
         self.space, self.actuators, self.servos = space, space.actuators, space.blocks.servos
@@ -153,7 +153,7 @@ class MotorNumbers:
         return (tau + self.actuators.forces(m, q, v, ctrl, h) if self.actuators.acting else tau), ctrl
 
     def damping(self, h: Any, given: Sequence[Any]) -> Any:
-        """What servos and controllers add to the dampers of their joints (nv,); None without either."""
+        """Damping that servos and controllers add to that of their joints (nv,); None without either."""
         found = dict(zip(self._names, given, strict=True))
         parts = [self.actuators.damping(h)] if self.actuators.acting else []
         parts += [self.space.held(found["held"])] if "held" in found else []
@@ -312,7 +312,7 @@ class WrittenTree:
 
 
 class Halved(NamedTuple):
-    """What a joint keeps of the articulated recursion, for F; D = C Cᵀ."""
+    """Quantities that a joint keeps of the articulated recursion, for F; D = C Cᵀ."""
 
     W: Array
     """U C⁻ᵀ (6, n)."""

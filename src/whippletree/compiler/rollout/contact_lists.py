@@ -241,7 +241,7 @@ class _ListBuilder(StepSpace):
         self.add(*self.outputs)
 
     def _results(self) -> dict[str, tuple[int, ...]]:
-        """What is told of a step, and the shape of it."""
+        """Reports on a step, and their shapes."""
         nq, nv, k = self.model.nq, self.model.nv, self.blocks.count
         found: dict[str, tuple[int, ...]] = {"q": (nq,), "v": (nv,), "impulses": (k, 3), "measure": (3,)}
         if not self.single:
@@ -254,7 +254,7 @@ class _ListBuilder(StepSpace):
         return {"ctrl": (*steps, len(self.model.actuators))} if given else {}
 
     def _memory(self) -> None:
-        """What a step keeps for its later parts and for the next step."""
+        """Memory of a step for its later parts and for the next step."""
         nq, nv, k, nodes = self.model.nq, self.model.nv, self.blocks.count, len(self.tree.nodes)
         self.work(
             now_q=(nq,),
@@ -291,7 +291,7 @@ class _ListBuilder(StepSpace):
             self.ranges.reserve()
 
     def _tables(self) -> None:
-        """What is known of every block beforehand."""
+        """Numbers of every block that are known beforehand."""
         blocks = self.blocks
         axes = [*blocks.limited, *blocks.rubbing]
         servos, moments = len(blocks.servos), len(blocks.moments)

@@ -100,7 +100,7 @@ def require_steps(dt: Any, sweeps: Any) -> None:
 
 
 def earlier_result(out: Any) -> ContactRollout | None:
-    """What was given as ``out``: an earlier result, or nothing.
+    """Arrays given as ``out``: an earlier result, or nothing.
 
     Raises:
         TypeError: anything else.
@@ -122,7 +122,7 @@ def start(model: Model, impulses: Any, commands: bool) -> Any:
 
 
 def told(found: ContactRollout) -> ContactRollout:
-    """The same, NaN throughout from the step on in which a scene was lost, with a warning that counts such scenes."""
+    """The result, NaN throughout from the step on in which a scene was lost, with a warning that counts such scenes."""
     if not isinstance(found.q, np.ndarray):
         return found  # on a device, where looking costs a transfer
     lost = ~(np.isfinite(found.q).all(axis=-1) & np.isfinite(found.v).all(axis=-1))

@@ -55,7 +55,7 @@ Controller = Callable[[Any, Any, Any], Any]
 
 @dataclass(frozen=True)
 class Plan:
-    """What a roll-out does; two equal plans of one model are one program."""
+    """Plan of a roll-out; two equal plans of one model are one program."""
 
     method: str
     given: bool = True
@@ -174,7 +174,7 @@ def _program(model: Model, plan: Plan, blocks: RolloutBlocks) -> Program:
 
 
 def explain(tree: Skeleton, method: str, status: int) -> str:
-    """What a status that is not zero means."""
+    """Meaning of a status that is not zero."""
     words = {
         NOT_FINITE: "the state is no longer finite: the forces grow without bound, or the steps",
         NOT_CLOSED: f"constraints stay open by more than {CLOSED_STEP:g} after {STEP_CORRECTIONS} corrections: "

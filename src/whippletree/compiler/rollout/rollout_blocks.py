@@ -23,7 +23,7 @@ from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import skeleton
 
 NOT_FINITE, NOT_CLOSED, NOT_CONVERGED = 3, 4, 5
-"""What can become of a step; numbers after the nodes of the tree and the two failures of the block matrix."""
+"""Failures of a step; numbers after the nodes of the tree and the two failures of the block matrix."""
 
 ROW, STEP, STAGE = "row", "step", "stage"
 """Counters of the loops over output rows, over the steps of a row, over the stages of a step."""

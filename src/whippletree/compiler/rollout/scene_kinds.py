@@ -67,7 +67,7 @@ class _PairLists:
         self.poses, self.touches = world
 
     def case(self, kind: PairKind, pair: Sequence[GeometryClass]) -> tuple[Statement, ...]:
-        """What is done with a pair of one kind."""
+        """Work on a pair of one kind."""
         body: list[Statement] = []
         reads: list[Piece] = []
         for side, own in enumerate(pair):

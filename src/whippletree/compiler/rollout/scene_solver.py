@@ -72,7 +72,7 @@ SWEPT = {
     "delta": (84, (3,)),
     "roughness": (87, ()),
 }
-"""What sweeps read of a contact, side by side in one row of ``swept``, so that a sweep through a long list meets few
+"""Numbers of a contact for sweeps, side by side in one row of ``swept``, so that a sweep through a long list meets few
 pages of memory: where each thing begins, and its shape.
 
 columns, rows     see :func:`lever_tables`
@@ -195,7 +195,7 @@ class SceneSolver:
         ]
 
     def of_contact(self, *names: str) -> list[Piece]:
-        """What is known of the contact in hand, in buffers of these names or in its row of ``swept``."""
+        """Numbers of the contact in hand, in buffers of these names or in its row of ``swept``."""
         found = []
         for name in names:
             if name not in SWEPT:
@@ -208,7 +208,7 @@ class SceneSolver:
         return found
 
     def of_body(self, name: str, body: Register) -> Piece:
-        """What a buffer holds of a body, or of a contact; six numbers of its velocity."""
+        """Part of a buffer for a body, or for a contact; six numbers of its velocity."""
         if body == CONTACT:
             return self.of_contact(name)[0]
         whole = self.space.at(name, body)
@@ -217,7 +217,7 @@ class SceneSolver:
         return Piece((6,), (*whole.addresses[:3], *whole.addresses[LANES : LANES + 3]))
 
     def both(self, name: str) -> list[Piece]:
-        """What a buffer holds of both bodies."""
+        """Parts of a buffer for both bodies."""
         return [self.of_body(name, FIRST), self.of_body(name, SECOND)]
 
     def masses(self) -> list[Piece]:
@@ -242,7 +242,7 @@ class SceneSolver:
         return Loop(LANE, LANES, (block,), side_by_side=True)
 
     def push(self) -> Statement:
-        """What an impulse ``given`` along the axes of the contact in hand does to its bodies."""
+        """Effect of an impulse ``given`` along the axes of the contact in hand on its bodies."""
 
         def change(rows: Array, p: Array, m: Any, k: Any, *velocities: Any) -> list[Any]:
             turn, way, other_turn, other_way = velocities
@@ -287,7 +287,7 @@ class SceneSolver:
         ]
 
     def _tables(self) -> Statement:
-        """What sweeps want to know of a contact."""
+        """Numbers of a contact that sweeps need."""
 
         def tables(row: Array, own: Array, mu: Any, first: Array, second: Array) -> list[Any]:
             mean = (own[0] + own[3] + own[5]) / 3
@@ -505,7 +505,7 @@ class SceneSolver:
         ]
 
     def _apart_sweeps(self) -> list[Statement]:
-        """What a sweep there, and one back, do to a contact that would overlap."""
+        """Effect of a sweep there, and one back, on a contact that would overlap."""
         at, each = self.space.at, self.space.each
 
         def improve(normal: Array, own: Any, ahead: Any, push: Any, *of_bodies: Any) -> Any:

@@ -66,7 +66,7 @@ ACCOUNT = (
     "sweeps",
     "contacts",
 )
-"""What is told of every step."""
+"""Reports on every step."""
 
 
 def scene_program(classes: Sequence[GeometryClass], kinds: Sequence[PairKind]) -> Program:

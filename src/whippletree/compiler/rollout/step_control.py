@@ -54,7 +54,7 @@ def growth(iterations: Any, by_error: Any, by_contraction: Any, minds_contractio
 
 
 def error_before(error: Any, ratio: Any, order: Any) -> Any:
-    """What a step would have had as its error, had it been longer by a ratio; after a leap its error says little, for
+    """Error of a step, had it been longer by a ratio; after a leap its error says little, for
     it may have been rounding."""
     return error * power(minimum(ratio, LARGEST_ERROR_RATIO), order)
 

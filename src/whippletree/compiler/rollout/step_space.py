@@ -1,4 +1,4 @@
-"""What the parts of a compiled step share: the model, its blocks, what drives it, and the buffers of the program."""
+"""Space of a compiled step and its parts: the model, its blocks, what drives it, and the buffers of the program."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class StepSpace(WorkSpace):
         return super().at(name, *[r for r in registers if not (self.single and r == STEP)])
 
     def some(self, name: str, places: range, *rest: int) -> Piece:
-        """What a buffer holds of some blocks, at further indices that are the same for all."""
+        """Part of a buffer for some blocks, at further indices that are the same for all."""
         inner = [Index(None, i) for i in rest]
         return Piece((len(places),), tuple(Address(name, (Index(None, i), *inner)) for i in places))
 

@@ -34,7 +34,7 @@ class GuardBlocks(Protocol):
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What, with the model and its equations, says all about them."""
+        """Key that, with the model and its equations, says all about them."""
 
     @property
     def count(self) -> int:
@@ -46,7 +46,7 @@ class GuardBlocks(Protocol):
 
     @property
     def basis(self) -> Array:
-        """What the coefficients of a step's polynomial add to its states at :data:`WATCHED`, (m, s)."""
+        """Additions of the coefficients of a step's polynomial to its states at :data:`WATCHED`, (m, s)."""
 
     @property
     def needs_rates(self) -> bool:
@@ -54,7 +54,7 @@ class GuardBlocks(Protocol):
 
     @property
     def inputs(self) -> dict[str, tuple[int, ...]]:
-        """What comes with the call for them."""
+        """Arguments of the call for them."""
 
     def statements(self, space: WorkSpace) -> list[Statement]:
         """From the state X at a point to the ``guards`` (count,) at hand."""
@@ -78,7 +78,7 @@ class StepWatch:
 
     @staticmethod
     def inputs(guards: GuardBlocks) -> dict[str, tuple[int, ...]]:
-        """What a call takes for a watch over these guards."""
+        """Arguments of a call for a watch over these guards."""
         own = {"offset": (guards.count,), "least": (guards.count,), "grazing": (guards.gaps,)}
         return own | guards.inputs
 

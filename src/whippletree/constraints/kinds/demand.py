@@ -1,4 +1,4 @@
-"""What a constraint asks for, as data: a residual with named rows."""
+"""Demands of constraints as data: a residual with named rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from whippletree.model import Constraint, constraint_syntax
 
 @dataclass(frozen=True)
 class Demand:
-    """What a constraint asks for.
+    """The demand of a constraint.
 
     ``residual(poses, t)`` for frames, ``residual(coordinates, t)`` for joints, ``residual(poses, twists, t)`` at
     velocity level; each returns an array with one entry per row. Massless motions have equations of their own.
@@ -68,7 +68,7 @@ def function_of(c: Constraint, word: str) -> Callable[..., Any]:
 
 
 def selected(c: Constraint, demands: Demands) -> Demands:
-    """What a constraint demands without the rows that its parameter ``without`` names."""
+    """The demand of a constraint without the rows that its parameter ``without`` names."""
     without = tuple(c.parameters.get("without", ()))
     known = [row for demand in demands for row in demand.rows]
     for row in without:
@@ -119,7 +119,7 @@ def kind_fault(c: Constraint) -> str:
 
 
 def spelling_faults(c: Constraint) -> list[str]:
-    """What is wrong with the words and numbers of a constraint, before anything is known of its model."""
+    """Faults in the words and numbers of a constraint, before anything is known of its model."""
     if c.kind not in constraint_syntax.KINDS:
         return []
     words = constraint_syntax.parameters_of(c.kind)
@@ -137,7 +137,7 @@ def spelling_faults(c: Constraint) -> list[str]:
 
 
 def _number_fault(word: str, value: Any) -> str:
-    """What is wrong with a number, or with a list of numbers; empty if nothing is."""
+    """The fault of a number or of a list of numbers; empty if there is none."""
     if value is None or word not in (*VECTORS, *SCALARS, *LISTS):
         return ""
     numbers = list(np.asarray(value, dtype=object).flat)

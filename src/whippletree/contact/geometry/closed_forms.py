@@ -115,7 +115,7 @@ def _lowest(points: Array, down: Array) -> Array:
 
 
 def _lowest_on_lanes(points: Array, down: Array) -> Array:
-    """The same in one pass over all points and lanes: hulls of robots have hundreds of corners."""
+    """The lowest point in one pass over all points and lanes: hulls of robots have hundreds of corners."""
     x, y, z = np.asarray(points, dtype=float).T[:, :, None]
     a, b, c = (np.atleast_1d(plain(d)) for d in down)
     deepest = (x * a + y * b + z * c).argmax(axis=0)
@@ -252,7 +252,7 @@ def axes_of(normal: Array) -> Array:
 
 
 def reversed_touch(touch: Touch) -> Touch:
-    """The same contact seen from the other shape: the point on its surface, the normal and one tangent reversed."""
+    """This contact seen from the other shape: the point on its surface, the normal and one tangent reversed."""
     gap, point, (normal, first, second) = touch.gap, touch.point, touch.axes
     return Touch(gap, point - gap * normal, np.stack([-normal, first, -second]))
 

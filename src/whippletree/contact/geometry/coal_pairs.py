@@ -185,7 +185,7 @@ def _nearest(first: BoundedShape, second: BoundedShape, X: Placed, Y: Placed) ->
 def _corners_against(
     shape: BoundedShape, X: Pose, other: BoundedShape, Y: Pose, normal: Array, reach: float
 ) -> list[Touch | None]:
-    """What of a shape may touch another one, beside their nearest points: slot by slot, None where there is nothing.
+    """Parts of a shape that may touch another, beside their nearest points: slot by slot, None where there is nothing.
 
     ``normal`` (3,) is that of the nearest points, towards the shape; what is farther away than ``reach`` is left out.
     """

@@ -53,7 +53,7 @@ DEEP = 1e-6
 
 
 class Feature(NamedTuple):
-    """What a nearest point lies on, in the shape's frame."""
+    """Feature that a nearest point lies on, in the shape's frame."""
 
     base: Array
     """(3,)"""
@@ -128,7 +128,7 @@ class Rough:
 
 
 def witness(first: BoundedShape, second: BoundedShape, X: Placed, Y: Placed, rough: Touch) -> OnFace | Between | Rough:
-    """What two shapes have nearest to each other, from nearest points that were found roughly."""
+    """Nearest features of two shapes, from nearest points that were found roughly."""
     first_try = rough
     if not -GARBAGE < float(rough.gap) < GARBAGE or (rough.gap < -DEEP and not (_flat(first) and _flat(second))):
         # coal's way out of an overlap of round shapes is not always the shortest
@@ -167,7 +167,7 @@ def _flat(shape: BoundedShape) -> bool:
 
 
 def _features(shape: BoundedShape, towards: Array, ladder: tuple[float, ...]) -> list[Feature]:
-    """What of a shape may be farthest in a direction (3,) of its frame, for every tolerance once."""
+    """Features of a shape that may be farthest in a direction (3,) of its frame, for every tolerance once."""
     none, nowhere = np.zeros(3), (0.0, 0.0)
     match shape:
         case Ball(radius):

@@ -51,7 +51,7 @@ class Placement:
     shape: Box | Hull
     X: Pose
     at: Placed
-    """The same in plain numbers."""
+    """The pose in plain numbers."""
 
     @cached_property
     def corners(self) -> Array:
@@ -143,7 +143,7 @@ def _crossing(
 
 
 def _turned(touches: Sequence[Touch | None]) -> list[Touch | None]:
-    """The same contacts seen from the other shape; those over one face share their axes."""
+    """These contacts seen from the other shape; those over one face share their axes."""
     axes: dict[int, Array] = {}
     found: list[Touch | None] = []
     for touch in touches:

@@ -52,7 +52,7 @@ OCTANTS = 8
 
 
 class SolidTables(NamedTuple):
-    """What the solids of a model have in common."""
+    """Common tables of the solids of a model."""
 
     corners: Table
     """x, y and z of every corner."""
@@ -75,7 +75,7 @@ class Solid:
     numbers: tuple[Any, ...]
     tables: SolidTables
     shape: Shape
-    """What it was made of."""
+    """The shape that it was made of."""
 
     @property
     def first(self) -> Any:
@@ -176,7 +176,7 @@ class _SolidLists:
         return found
 
     def _add_around(self, shape: Shape, points: Array, first: int, flats: dict[int, _FlatOfShape]) -> None:
-        """What is around each corner; both ends of an axis know all flats of a round solid."""
+        """Neighbours of each corner; both ends of an axis know all flats of a round solid."""
         whole = isinstance(shape, Box | Hull)
         links: dict[tuple[float, ...], set[int]] = {tuple(p): set() for p in points.tolist()}
         places = {point: first + k for k, point in enumerate(links)}
@@ -262,7 +262,7 @@ class Sides(NamedTuple):
         return self.offset + R @ farthest_corner(first, -(R.T @ n)).point, S @ farthest_corner(second, S.T @ n).point
 
     def roundings(self, n: Array) -> tuple[Array, Array]:
-        """What is beyond these corners: points (3,) of the first solid's rounding along −n, of the second's along n."""
+        """Surface beyond these corners: points (3,) of the first solid's rounding along −n, of the second's along n."""
         (first, second), (R, S) = self.solids, self.turns
         return R @ rounding(first.radii, -(R.T @ n)), S @ rounding(second.radii, S.T @ n)
 

@@ -28,7 +28,7 @@ def numbers_of_pose(X: Pose) -> list[float]:
 
 
 def kind_of(shape: Shape | Solid) -> Any:
-    """What shapes of one kind share: their type, or themselves where they are more than a few numbers; of solids, their
+    """Key of shapes of one kind: their type, or themselves where they are more than a few numbers; of solids, their
     tables, and whether they have flats."""
     if isinstance(shape, Solid):
         return Solid, id(shape.tables), bool(shape.flat)

@@ -152,7 +152,7 @@ class _Bracket(NamedTuple):
         return both(both(less(self.below, 0), less(0, self.above)), less(self.end, self.start))
 
     def otherwise(self, found: Any) -> Any:
-        """What was found inside; else the middle of its zeros, or the end that it has its sign up to."""
+        """The zero found inside; else the middle of its zeros, or the end that it has its sign up to."""
         flat = less(self.end, self.start)
         ends = select(less(0, self.above), self.low, self.high)
         return select(self.inside, found, select(flat, ends, (self.start + self.end) / 2))

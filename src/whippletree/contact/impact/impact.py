@@ -41,7 +41,7 @@ LEAVES_CONE = 1e-9
 
 
 class Outcome(NamedTuple):
-    """What an impact did."""
+    """The outcome of an impact."""
 
     v: Array
     """Velocities after, (nv,)."""
@@ -150,7 +150,7 @@ class Correction(NamedTuple):
 
 
 class Response(NamedTuple):
-    """What rows that hold make of impulses."""
+    """Effect of rows that hold on impulses."""
 
     W: Array
     """M† Jᵀ (n, 3k)."""

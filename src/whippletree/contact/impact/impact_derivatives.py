@@ -44,7 +44,7 @@ class ImpactSlopes(NamedTuple):
 
 
 def impact_derivative(impact: Impact, law: Law, change: Changes) -> ImpactSlopes:
-    """What an impact makes of m changes."""
+    """Effect of an impact on m changes."""
     n, m = len(impact.v), len(change.v)
     outcome = impact.resolved(law)
     light = impact.weightless()

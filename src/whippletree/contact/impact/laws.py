@@ -31,7 +31,7 @@ APPROACHING = 1e-12
 """Share of the largest contact velocity below which a contact no longer counts as approaching."""
 
 RESTING = 1e-8
-"""The same for a contact that its friction may drive together although it does not approach."""
+"""Share for a contact that its friction may drive together although it does not approach."""
 
 LAST_STROKES = 500
 """Of the plastic law where contacts wedge."""

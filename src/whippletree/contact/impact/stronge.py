@@ -163,7 +163,7 @@ def _turning(G: Array, path: _ImpulsePath, friction: float, target: float | None
 
 
 def _stop(G: Array, path: _ImpulsePath) -> None:
-    """What is left of a slip, taken by friction."""
+    """The rest of a slip, taken by friction."""
     friction = -np.linalg.pinv(G[1:, 1:], hermitian=True) @ path.u[1:]
     path.p[1:] += friction
     path.u = path.u + G[:, 1:] @ friction

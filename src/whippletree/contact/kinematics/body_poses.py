@@ -33,7 +33,7 @@ class _Alike(NamedTuple):
 
 
 class Postures:
-    """What of a tree does not depend on the state."""
+    """Numbers of a tree that do not depend on the state."""
 
     def __init__(self, tree: Skeleton) -> None:
         self.tree = tree

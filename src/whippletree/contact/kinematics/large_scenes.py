@@ -50,7 +50,7 @@ class Snapshot:
         return self.within(np.inf)
 
     def within(self, reach: float, *, of_slow_pairs: bool = False) -> Points:
-        """The same; pairs that are farther apart than ``reach``, m, may have infinite gaps, or only slow ones."""
+        """Candidates; pairs that are farther apart than ``reach``, m, may have infinite gaps, or only slow ones."""
         k = self.layout.first_slot[-1]
         found = Points(np.full(k, ABSENT), np.zeros((k, 3)), np.zeros((k, 3, 3)))
         for group in self._groups_within(reach, of_slow_pairs):
@@ -165,7 +165,7 @@ class _Group(NamedTuple):
 
 
 class _Layout(NamedTuple):
-    """What of a model's pairs does not depend on the state."""
+    """Numbers of a model's pairs that do not depend on the state."""
 
     first_slot: Array
     """Number of each pair's first candidate, and of all candidates, (pairs + 1,)."""

@@ -39,7 +39,7 @@ class Pair:
 
     @property
     def compared(self) -> tuple[Shape | Solid, Shape | Solid]:
-        """What the form takes: the shapes, or their solids."""
+        """Arguments of the form: the shapes, or their solids."""
         return self.solids or self.shapes
 
     def places(self, tree: Skeleton) -> tuple[Place, Place]:
@@ -62,7 +62,7 @@ class Pair:
 
 
 def no_closed_form(pair: Pair) -> str:
-    """What to say of a pair of shapes that only a collision library can handle."""
+    """Message about a pair of shapes that only a collision library can handle."""
     kinds = " against ".join(type(shape).__name__.lower() for shape in pair.shapes)
     return (
         f"contact {pair.contact.name!r}: {kinds} has no closed form, so it cannot be compiled or evaluated on symbols; "

@@ -191,7 +191,7 @@ def _relax(p: SlidingProblem, x: Array, i: int, exact: bool) -> None:
 
 
 def _guess(p: SlidingProblem, x: Array) -> tuple[int, ...]:
-    """What the contacts seem to do at these impulses."""
+    """Apparent states of the contacts at these impulses."""
     status = []
     for i, choices in enumerate(p.allowed):
         n, t = 3 * i, slice(3 * i + 1, 3 * i + 3)

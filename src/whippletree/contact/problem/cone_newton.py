@@ -104,7 +104,7 @@ class _Curve:
         return float(np.linalg.norm(F / self.mass[:, None], axis=1).max(initial=0.0))
 
     def norm(self, F: Array) -> float:
-        """What the line search brings down, m/s."""
+        """Measure that the line search brings down, m/s."""
         return float(np.linalg.norm(F / self.mass[:, None]))
 
     def step(self, F: Array, P: Array, damping: float) -> Array:

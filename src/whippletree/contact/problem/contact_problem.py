@@ -55,7 +55,7 @@ class LoadedDiscs(NamedTuple):
 
 
 class ContactProblem(NamedTuple):
-    """What one step asks of the contacts; k blocks."""
+    """The problem of one step; k blocks."""
 
     G: Any
     """1/kg, (k, 3, k, 3); of plain numbers also a sparse array (3k, 3k), :mod:`whippletree.contact.problem.delassus`.
@@ -116,13 +116,13 @@ class Measure(NamedTuple):
     impulse: Any
     """Largest norm of the natural map of a block, N s."""
     velocity: Any
-    """The same as a velocity, m/s."""
+    """This error as a velocity, m/s."""
     cone: Any
     """Largest violation of a cone, N s."""
 
 
 class Local(NamedTuple):
-    """What a block needs to know of itself, worked out once per step: 9 numbers.
+    """A block's knowledge of itself, worked out once per step: 9 numbers.
 
     The tangents are turned to the principal axes of S = G_tt − G_tn G_nt / G_nn.
     """
@@ -262,7 +262,7 @@ def _can_stop(inverse: Any, b: Any, speed: Any) -> Any:
 
 
 class BlockScaling(NamedTuple):
-    """What :func:`step_block` needs to know of a block, all of whose directions can be moved: 7 numbers."""
+    """Knowledge of a block that :func:`step_block` needs, all of whose directions can be moved: 7 numbers."""
 
     normal: Any
     """1 / G_nn."""

@@ -25,7 +25,7 @@ DENSE_UP_TO = 100
 """Blocks up to which a matrix is an array: there LAPACK is as fast as sparse factors."""
 
 FULL_UP_TO = 300
-"""The same where most contacts have a body in common, so that they must be swept one after the other."""
+"""Blocks up to which it is one where most contacts have a body in common, and must be swept one after the other."""
 
 SHIFT = 1e-7
 """ε against the mean diagonal in solutions of least norm; by it, against the softest mode, errors fall each time."""
@@ -106,7 +106,7 @@ def own_blocks(G: Matrix) -> Array:
 
 
 def reach(G: Matrix, x: Array) -> Array:
-    """What sums of products in G x are made of if nothing cancels: |G| |x|, or |J| |M† Jᵀ| |x|."""
+    """Size of the sums of products in G x if nothing cancels: |G| |x|, or |J| |M† Jᵀ| |x|."""
     if is_sparse(G):
         return np.asarray(abs(G.rows) @ (abs(G.response).T @ np.abs(x)))
     return np.asarray(np.abs(G) @ np.abs(x))

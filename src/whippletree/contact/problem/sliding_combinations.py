@@ -21,7 +21,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 
 OPEN, STICK, SLIDE = 0, 1, 2
-"""What a contact does: it carries nothing, it moves with its partner, it slides (or has no friction)."""
+"""States of a contact: it carries nothing, it moves with its partner, it slides (or has no friction)."""
 
 CHECKED = 1e-10
 """How far a condition may be missed, relative to the largest entries (or terms) of b and of the impulses that b asks
@@ -113,7 +113,7 @@ def settled(p: SlidingProblem, status: tuple[int, ...], start: Array) -> Sliding
 
 
 def wedged(p: SlidingProblem, status: tuple[int, ...], start: Array) -> SlidingAnswer | None:
-    """The same for contacts that wedge a body, whose impulses are not unique and far from those of the sweeps.
+    """The answer for contacts that wedge a body, whose impulses are not unique and far from those of the sweeps.
 
     Impulses in the cones are sums of pushes along their edges (in space, EDGES of them), so nonnegative least squares
     finds some if there are any.
@@ -292,7 +292,7 @@ def alone(G: Array, b: Array, friction: float) -> Array:
 
 
 def _planar(G: Array, b: Array, friction: float) -> Array:
-    """The same where nothing moves along tangent 2: it sticks, or slides one way or the other."""
+    """Choices where nothing moves along tangent 2: it sticks, or slides one way or the other."""
     (gnn, gnt, _), (_, gtt, _) = G[0].tolist(), G[1].tolist()
     bn, bt = float(b[0]), float(b[1])
     det = gnn * gtt - gnt * gnt

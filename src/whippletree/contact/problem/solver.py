@@ -47,10 +47,10 @@ SWEEP_PATIENCE = 5e6
 wheels with free axles only creep, and twenty thousand sweeps of sixteen contacts cost less than its factorisations."""
 
 RESPONSE = 12
-"""What the answer of a block to the others costs in a sweep, in products: 0.1 µs, much of a sweep over few blocks."""
+"""Cost of a block's answer to the others in a sweep, in products: 0.1 µs, much of a sweep over few blocks."""
 
 STEP_OF_SWEEP, SPARSE_PRODUCT = 4000, 20
-"""What a step of a sweep over a sparse problem costs, 40 µs whatever its size, and each block in it, in products."""
+"""Cost of a step of a sweep over a sparse problem, 40 µs whatever its size, and of each block in it, in products."""
 
 LONG_SWEEPS = (0.03, 0.22, 0.75)
 """Shares of it, after each of which the residual is looked at."""
@@ -139,7 +139,7 @@ def _islands(problem: ContactProblem) -> list[Array]:
 
 
 def _searched(search: _Search, start: Array, starts: Sequence[ConeStart]) -> ContactSolution:
-    """What comes of an island after a first look."""
+    """An island after a first look."""
     problem = search.problem
     if not np.any(start):
         search.stick()
@@ -208,7 +208,7 @@ class _Search:
 
     @property
     def rounding(self) -> float:
-        """What rounding leaves of the best, m/s."""
+        """Residual that rounding leaves of the best, m/s."""
         G = self.problem.matrix
         summed = reach(G, self.best.impulse.ravel()) + np.abs(self.problem.g).ravel()
         return float(np.sqrt(products(G)) * np.finfo(float).eps / 2 * summed.max(initial=0.0))

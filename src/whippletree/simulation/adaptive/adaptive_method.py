@@ -140,7 +140,7 @@ def memo_of(progress: Progress) -> Memo:
 
 
 def progress_of(memo: Memo) -> Progress:
-    """The same, taken from named arrays."""
+    """Progress, taken from named arrays."""
     time, state = float(memo["time"]), memo["state"]
     if "next_length" not in memo:
         return Progress(time, state)

@@ -69,7 +69,7 @@ class CompiledSteps:
         takes in Python in any case; ``guards``: what ends a call where it may vanish."""
         self.blocks, self.guards = blocks, guards
         self.more: tuple[Array, ...] = ()
-        """What these and the guards take with each call."""
+        """Arguments of these and the guards in each call."""
         self.task, self.motion = task, task.motion
         model = self.motion.model
         self.patience = IterationLimits(

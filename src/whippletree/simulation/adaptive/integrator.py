@@ -61,7 +61,7 @@ MOST_SLACK = 1e4
 
 
 class Integrand(Protocol):
-    """What is integrated: an ordinary differential equation on a manifold."""
+    """The system to integrate: an ordinary differential equation on a manifold."""
 
     def rates(self, t: Array, y: Array) -> Array:
         """ẏ (m, n) at m states on (or near) the manifold."""
@@ -87,7 +87,7 @@ class IntegrationError(WhippletreeError, ArithmeticError):
 
 
 NO_RATES = (IntegrationError, SingularSystemError)
-"""What is raised where a trial has left the states that a motion can have."""
+"""Errors raised where a trial has left the states that a motion can have."""
 
 
 class StepError(IntegrationError):
@@ -109,7 +109,7 @@ class Event:
 
 @dataclass
 class Statistics:
-    """What a run has cost."""
+    """Costs of a run."""
 
     steps: int = 0
     iterations: int = 0
@@ -176,7 +176,7 @@ class TriedStep(NamedTuple):
     stiff: bool = False
     """Whether it was solved by Newton's method."""
     before: float = 0.0
-    """What the step before would have had as its error, had it been as long as this one."""
+    """Error of the step before, had it been as long as this one."""
 
     @property
     def order(self) -> int:
@@ -255,7 +255,7 @@ class Stride(NamedTuple):
 
 
 class StepSolver(Protocol):
-    """What takes steps by machine code, where it can."""
+    """Steps by machine code, where there are any."""
 
     def prepare(self, tried: int) -> bool:
         """Whether it can, after so many steps that the run has tried."""
@@ -296,7 +296,7 @@ class Integrator:
     corrector: Corrector | None = None
     """How the equations of a step are solved; None for Picard iteration or Newton's, as the problem asks for."""
     compiled: StepSolver | None = None
-    """What solves steps by machine code where the iteration is Picard's."""
+    """Solver of steps by machine code where the iteration is Picard's."""
     ahead: int = LOOK_AGAIN
     """Steps that machine code may take before anybody looks at them."""
     solver: str = "auto"
@@ -360,7 +360,7 @@ class Integrator:
         )
 
     def _count(self, step: AcceptedStep) -> None:
-        """What a step by machine code has cost."""
+        """Costs of a step by machine code."""
         self.statistics.steps += 1
         self.statistics.rejections += step.rejections
         self.statistics.iterations += step.solution.iterations

@@ -56,11 +56,11 @@ class CompiledGuards:
 
     @cached_property
     def basis(self) -> Array:
-        """What the coefficients of a step's polynomial add to its states at the times of the watch."""
+        """Additions of the coefficients of a step's polynomial to its states at the times of the watch."""
         return basis_integrals(WATCHED)
 
     def watched(self, guards: Guards) -> tuple[Array, ...] | None:
-        """What a call has to know of a phase's guards; None where Python has to look at some of them."""
+        """Arguments of a call about a phase's guards; None where Python has to look at some of them."""
         phase, k = guards.phase, self.scene.count
         if any(kind == JAM or i in phase.trailing for kind, i in guards.guards):
             return None

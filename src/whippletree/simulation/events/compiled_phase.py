@@ -40,7 +40,7 @@ NOTHING_YET = 1e300
 
 
 class SwitchedRows(NamedTuple):
-    """What a mode holds, as numbers of a call."""
+    """Rows that a mode holds, as numbers of a call."""
 
     on: Array
     """(rows,): 1 for those that hold: constraints, held massless motions, three of each candidate."""
@@ -198,7 +198,7 @@ class CompiledPhases:
 
     @property
     def inputs(self) -> dict[str, tuple[int, ...]]:
-        """What a mode holds."""
+        """Rows that a mode holds."""
         n = self.scene.model.nv
         return {"on": (self.rows,), "holds": (HELD_MOTIONS, n), "slide": (self.scene.count, 2), "rub": (n,)}
 

@@ -36,7 +36,7 @@ class DryJoints:
 
     @property
     def candidates(self) -> tuple[Candidate, ...]:
-        """What a list of candidates has of them."""
+        """Their part in a list of candidates."""
         names = [(f"friction of {joint.name}", joint) for joint, _ in self._found]
         return tuple(Candidate(name, name, 0, joint.child, joint.parent, 1, 0) for name, joint in names)
 

@@ -58,7 +58,7 @@ class At(NamedTuple):
 
 
 class EventEquations:
-    """What modes, guards and impacts ask of a model in motion."""
+    """Quantities of a model in motion for modes, guards and impacts."""
 
     def __init__(self, motion: Motion) -> None:
         self.motion, self.model = motion, motion.model

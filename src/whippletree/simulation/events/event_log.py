@@ -51,7 +51,7 @@ SEQUENCES = (
     "energy_lost_in_impacts", "mode_times", "mode_names", "instant_times", "instant_states",
     "instant_impulses", "saltation_times", "saltation_missing", "saltation_entries",
 )  # fmt: skip
-"""What every run of a batch has for itself."""
+"""Attributes that every run of a batch has for itself."""
 
 
 class EventLog:

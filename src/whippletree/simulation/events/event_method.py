@@ -59,7 +59,7 @@ class Events(Method):
         saltation: bool = True,
         sensitivity: bool = False,
     ) -> None:
-        """What ``wt.simulate(..., method="events")`` takes beside the usual.
+        """Options of ``wt.simulate(..., method="events")`` beside the usual.
 
         Args:
             task: what to simulate.

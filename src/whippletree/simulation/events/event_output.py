@@ -1,4 +1,4 @@
-"""What a run from event to event puts out beside q and v: the mode, gaps, and forces of contacts and constraints."""
+"""Outputs of a run from event to event beside q and v: the mode, gaps, and forces of contacts and constraints."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def sampled(phase: Phase, mode: int, pieces: Sequence[MotionPiece], end: float, 
 def within_cones(
     output: PhaseOutput, phase: Phase, forces_of: Callable[[Phase, float, Array], Array | None]
 ) -> PhaseOutput:
-    """The same, with other forces where those of a hyperstatic mode that sticks have left their cones: they are not
+    """Loads, with other forces where those of a hyperstatic mode that sticks have left their cones: they are not
     unique, and complementarity (``forces_of``) has some inside. Forces of constraints change with them.
     """
     scene, own = phase.scene, output.variables

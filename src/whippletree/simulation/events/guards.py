@@ -56,7 +56,7 @@ GRAZED = 1e-15
 
 
 class Guard(NamedTuple):
-    """What to watch of one candidate."""
+    """A quantity of one candidate to watch."""
 
     kind: str
     contact: int
@@ -155,7 +155,7 @@ class Guards:
         return np.concatenate([f[:, lifting, 0], left], axis=1)
 
     def _units(self, feet: dict[int, Footing]) -> Array:
-        """What a guard is measured by (guards,): 1 m or 1 m/s, 1 N or the largest force."""
+        """Unit of each guard (guards,): 1 m or 1 m/s, 1 N or the largest force."""
         largest = 1.0
         if any(kind in (LIFT_OFF, SLIP) for kind, _ in self.guards):
             largest = max(1.0, float(np.abs(self.phase.start_loads.contacts).max(initial=0.0)))
@@ -301,7 +301,7 @@ def may_graze(times: Array, values: Array) -> Array:
 
 @cache
 def _sampled_basis(count: int) -> Array:
-    """What the coefficients of a polynomial add to its states at :data:`WATCHED`."""
+    """Additions of the coefficients of a polynomial to its states at :data:`WATCHED`."""
     return basis_integrals(WATCHED, count)
 
 

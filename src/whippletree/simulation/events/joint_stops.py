@@ -34,7 +34,7 @@ class Stop(NamedTuple):
 
     @property
     def candidate(self) -> Candidate:
-        """What a list of candidates has of it."""
+        """Its part in a list of candidates."""
         name = f"{'lower' if self.sign > 0 else 'upper'} limit of {self.joint.name}"
         return Candidate(name, name, 0, self.joint.child, self.joint.parent, 0, 0)
 
@@ -84,6 +84,6 @@ class Stops:
 
 @dataclass(frozen=True, eq=False)
 class Touchables(Listed):
-    """What can touch in a scene: the contacts' candidates, then what joints have."""
+    """Candidates of a scene: the contacts' candidates, then what joints have."""
 
     candidates: tuple[Candidate, ...]

@@ -53,7 +53,7 @@ class Loads(NamedTuple):
 
 
 class Turning(NamedTuple):
-    """What follows at m states from given directions of slip, and from a turn of them."""
+    """Consequences at m states of given directions of slip, and from a turn of them."""
 
     rates: Array
     """(q̇, v̇) (m, nq + nv)."""
@@ -201,7 +201,7 @@ class Phase:
 
     @cached_property
     def held_rows(self) -> SwitchedRows | None:
-        """What machine code has to know of the mode; None where it has no answer."""
+        """The mode as machine code knows it; None where it has no answer."""
         phases, scene = self.scene.compiled, self.scene
         plain = type(self) is Phase and self.reference is None and self.acting_rows == self.contact_rows
         if not (phases.possible and phases.ready and plain) or self.hyperstatic or len(self.holds) > HELD_MOTIONS:
@@ -240,7 +240,7 @@ class Phase:
         return [*self.kept, *range(own, own + len(self.holds)), *(first + row for row in self.acting_rows)]
 
     def turned(self, t: Array, y: Array, d: Array) -> Turning:
-        """What slips along d (m, k, 2), whatever the velocities say, make of m states."""
+        """Effect of slips along d (m, k, 2), whatever the velocities say, on m states."""
         q, v = self.scene.motion.split(y)
         at = self.scene.at(t, q, v)
         K, b = self.block_matrix(at, d)
@@ -413,7 +413,7 @@ class Phase:
         return np.asarray(self.velocities_projected(np.array([t]), q[None], v[None])[0])
 
     def velocities_projected(self, t: Array, q: Array, v: Array) -> Array:
-        """The same at m states, (m, n)."""
+        """Velocities brought onto the rows at m states, (m, n)."""
         if not (self.kept or len(self.holds) or self.contact_rows):
             return v
         if self.leaves_dead_point:

@@ -98,7 +98,7 @@ class PhaseStretch(NamedTuple):
 
     @property
     def found(self) -> list[tuple[str, float]]:
-        """What users look for, up to there."""
+        """Events that users look for, up to there."""
         return [event for piece in self.pieces for event in piece.found if event[1] <= self.end]
 
 

@@ -1,4 +1,4 @@
-"""What happens at an event: an impact if something approaches, then the mode that complementarity asks for."""
+"""Course of an event: an impact if something approaches, then the mode that complementarity asks for."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ WITHOUT_COLLISION = "impact without collision"
 
 
 class Change(NamedTuple):
-    """What an event made of the state."""
+    """The outcome of an event."""
 
     mode: Mode
     state: Array
@@ -308,7 +308,7 @@ def _staying(
 
 
 def _differences(before: Mode, after: Mode) -> list[tuple[str, int]]:
-    """What the contacts that were closed do now; touchdowns are told by their guards."""
+    """Changes of the contacts that were closed; touchdowns are told by their guards."""
     entries = []
     for i, (old, new) in enumerate(zip(before.status, after.status, strict=True)):
         if old != OPEN and new == OPEN:

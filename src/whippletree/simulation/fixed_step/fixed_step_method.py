@@ -48,7 +48,7 @@ class OutputRows:
 
 
 class FixedStep(Method):
-    """What the methods of fixed step share; each names its roll-out."""
+    """Common parts of the methods of fixed step; each names its roll-out."""
 
     options = ("step",)
     batches = opens = True
@@ -134,7 +134,7 @@ class FixedStep(Method):
         return Chunk(self.task.times[first : first + len(states)], own, memo)
 
     def _parts(self, done: int, runs: int) -> Iterator[OutputRows]:
-        """What is left after some rows, in parts of a chunk each."""
+        """The rest after some rows, in parts of a chunk each."""
         for rows in self.rows:
             work = rows.steps * self.evaluations * max(runs, 1) * max(self.task.motion.model.nv, 1)
             most = max(1, WORK_PER_CHUNK // work)
@@ -175,7 +175,7 @@ class FixedStep(Method):
         return states, good.astype(int)
 
     def _together(self, y: Array, rows: OutputRows) -> tuple[Array, Array]:
-        """The same, stepped in Python side by side where the controller answers for all runs at once; else none."""
+        """A batch stepped in Python side by side where the controller answers for all runs at once; else none."""
         states, motion = np.full((rows.count, *y.shape), np.nan), self.task.motion
         python = PythonSteps(motion, self.rollout)
         one_design = motion.of_run(0) is motion

@@ -33,7 +33,7 @@ class FreeBodies:
         return motion.evaluate("forward_dynamics", q=q, v=v, tau=tau, t=t) + self.turning(v)
 
     def turning(self, v: Array) -> Array:
-        """What v̇ (..., nv) lacks of the change of velocity in space."""
+        """Difference between the change of velocity in space and v̇ (..., nv)."""
         turning = np.zeros(v.shape)
         if self._v.size:
             turning[..., self._v] = _turning()(v[..., self._v])

@@ -128,7 +128,7 @@ class PythonSteps:
         return self.motion.normalised(q)
 
     def turning(self, v: Array) -> Array:
-        """What v̇ (nv,) lacks of the change of velocity in space."""
+        """Difference between the change of velocity in space and v̇ (nv,)."""
         return self._free.turning(v)
 
     def straight(self, q: Array, v: Array, d: Array) -> tuple[Array, Array]:

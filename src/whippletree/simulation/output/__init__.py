@@ -1,4 +1,4 @@
-"""What a run leaves: a labelled dataset, and its files.
+"""Results of a run: a labelled dataset, and its files.
 
 dataset         the xarray dataset of a run
 contact_loads   forces of contacts, stops and dry friction as loads on joints and bodies

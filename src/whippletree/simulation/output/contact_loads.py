@@ -23,7 +23,7 @@ OF_JOINTS = ("limit_force", "friction_force")
 
 
 class ContactLoads(NamedTuple):
-    """What contacts, stops and friction did at k states."""
+    """Loads of contacts, stops and friction at k states."""
 
     tau: Array
     """All of it as joint forces, (k, nv)."""

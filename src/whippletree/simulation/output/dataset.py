@@ -204,7 +204,7 @@ class _Grid:
 
 
 class Met(NamedTuple):
-    """What a method has found itself of forces and accelerations, at the good states."""
+    """Forces and accelerations that a method has found itself, at the good states."""
 
     forces: dict[str, tuple[tuple[str, ...], Array]]
     """Of contacts, stops and dry friction, by variable: names, and values (k, …)."""
@@ -231,7 +231,7 @@ WITH_CONSTRAINTS = ("constraint_forces", "constraint_residual", "constraint_velo
 
 
 class Output:
-    """What follows from the states, each worked out when it is asked for."""
+    """Consequences of the states, each worked out when it is asked for."""
 
     def __init__(self, motion: Motion, grid: _Grid, watch: Watch, met: Met) -> None:
         self.motion, self.grid, self.watch, self.met = motion.of_runs(grid.numbers), grid, watch, met
@@ -306,7 +306,7 @@ class Output:
         return self.grid.variable(("row",), self._evaluated("constraint_velocity"), title, "m/s or 1/s", names)
 
     def reactions(self) -> dict[str, Any]:
-        """What joints and closures carry, and which of it statics determines."""
+        """Loads of joints and closures, and those that statics determines."""
         names = reaction_names(self.model)
         found = self._reactions_in_contact() if self.met.forces else self._evaluated("joint_reactions")
         dimensions = ("reaction", "component")

@@ -23,7 +23,7 @@ _JOINT_UNITS = {
 _FLAT = {"cylindrical": ("angle", "advance"), "universal": ("first", "second"), "planar": ("x", "y", "angle")}
 _COORDINATES = _FLAT | {"spherical": ("qw", "qx", "qy", "qz"), "free": ("x", "y", "z", "qw", "qx", "qy", "qz")}
 _VELOCITIES = _FLAT | {"spherical": ("wx", "wy", "wz"), "free": ("wx", "wy", "wz", "vx", "vy", "vz")}
-"""What the entries of q and of v are called, for joints that have several."""
+"""Names of the entries of q and of v, for joints that have several."""
 
 _FORCES = {"rad": "N m", "m": "N"}
 

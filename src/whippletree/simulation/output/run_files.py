@@ -24,7 +24,7 @@ _TEXTS = "texts"
 """The attribute that holds variables of texts in zarr."""
 
 _AS_TEXT = "json:"
-"""What begins an attribute that files cannot keep as it is: a list of texts, a truth value, nothing."""
+"""Beginning of an attribute that files cannot keep as it is: a list of texts, a truth value, nothing."""
 
 
 def save_run(run: xarray.Dataset, path: str | os.PathLike[str]) -> Path:

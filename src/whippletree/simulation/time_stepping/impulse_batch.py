@@ -19,7 +19,7 @@ from whippletree.simulation.time_stepping.impulse_step import ImpulseStep
 
 
 class Advance(NamedTuple):
-    """What some steps have led to; every number is one per scene, (...,)."""
+    """The outcome of some steps; every number is one per scene, (...,)."""
 
     state: Array
     """(..., nq + nv)"""
@@ -125,7 +125,7 @@ class Advance(NamedTuple):
         )
 
     def without(self, runs: Sequence[int]) -> Advance:
-        """The same batch, its runs of these numbers lost: NaN, which stays NaN."""
+        """This batch, its runs of these numbers lost: NaN, which stays NaN."""
         lost = list(runs)
         if not lost:
             return self
@@ -134,7 +134,7 @@ class Advance(NamedTuple):
         return self._replace(state=state, impulses=impulses, a=a)
 
     def as_rows(self) -> Advance:
-        """The same as one row of output: every array with a dimension of one in front."""
+        """This batch as one row of output: every array with a dimension of one in front."""
         return Advance._make([*[np.asarray(x)[None] for x in self[:-1]], self.refusals])
 
     def only_row(self) -> Advance:
@@ -246,7 +246,7 @@ def _commands(stepper: ImpulseStep, t: float, q: Array, v: Array, h: float, coun
 
 
 def _refusals(stepper: ImpulseStep, t: float, q: Array, v: Array, silent: Array) -> dict[int, str]:
-    """What the controller's failure is called in the scenes, by number, in which it is silent."""
+    """Names of the controller's failure in the scenes, by number, in which it is silent."""
     found = {}
     for run in silent:
         try:

@@ -38,14 +38,14 @@ leave is left to the next round or step."""
 
 
 COMPILED = "compiled"
-"""What is told of runs whose steps are machine code."""
+"""Word for runs whose steps are machine code."""
 
 SLOWNESS = "such steps take 100 to 1000 times as long as compiled ones"
-"""What is told of runs whose steps are not. Measured: walker 195 times, ant 123, humanoid 918."""
+"""Word for runs whose steps are not. Measured: walker 195 times, ant 123, humanoid 918."""
 
 
 class Step(NamedTuple):
-    """What a step has led to."""
+    """The outcome of a step."""
 
     state: Array
     """(nq + nv,)"""
@@ -78,7 +78,7 @@ class Coupled(NamedTuple):
         return np.asarray((self.gains * (self.G @ v)) @ self.G)
 
     def changed(self, moved: Any) -> Any:
-        """What M† b (..., nv), found without them, is with them."""
+        """M† b (..., nv) with them, from that without them."""
         if not len(self.G):
             return moved
         inner = np.diag(1 / (self.h * self.gains)) + self.G @ self.X.T
@@ -196,7 +196,7 @@ class ImpulseStep:
         return np.asarray(tau + self.actuators.forces(self._mechanism, q, v, ctrl, h).astype(float))
 
     def _servo_damping(self, h: float) -> Array:
-        """What servos and controllers add to the dampers of their joints (nv,)."""
+        """Damping that servos and controllers add to that of their joints (nv,)."""
         return np.asarray(self.actuators.damping(h).astype(float) + self.motors.held(h))
 
     def _servo_rows(self, q: Array) -> Array:
@@ -227,7 +227,7 @@ class ImpulseStep:
         return ContactProblem.of(with_diagonal(problem.matrix, own.ravel()), *problem[1:])
 
     def _moving_elements(self, q: Array, v: Array) -> Array:
-        """What elements other than joints apply because of the velocities, (nv,): their dampers and drag."""
+        """Forces of elements other than joints because of the velocities, (nv,): their dampers and drag."""
         if not self.model.elements:
             return np.zeros(v.shape)
         return np.asarray(self.dyn.element_forces(q, v) - self.dyn.element_forces(q, np.zeros_like(v)))
@@ -294,7 +294,7 @@ class ImpulseStep:
         return every, np.concatenate([gaps, np.zeros(count)]), appended(rows, own.reshape(3 * count, -1))
 
     def _with_moments(self, q: Array, near: Near, numbers: Array, gaps: Array, rows: Any) -> tuple[Array, Array, Any]:
-        """The same blocks, and the torsional and rolling friction of those contacts that are near."""
+        """These blocks, and the torsional and rolling friction of those contacts that are near."""
         blocks, place = self.blocks, {int(number): i for i, number in enumerate(near.numbers)}
         some = [i for i, moment in enumerate(blocks.moments) if moment.candidate in place]
         if not some:

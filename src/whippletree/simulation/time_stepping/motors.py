@@ -1,4 +1,4 @@
-"""What drives a scene in its steps: a controller's forces, and commands of the actuators, which are implicit in a step.
+"""Drives of a scene in its steps: a controller's forces, and commands of the actuators, which are implicit in a step.
 
 Other methods see the forces of actuators as those of a controller; a time step needs their commands
 (:mod:`whippletree.contact.servos`).

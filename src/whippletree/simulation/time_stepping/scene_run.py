@@ -38,7 +38,7 @@ CONTACTS_OF_CALL = 4e6
 
 
 class Warm(NamedTuple):
-    """What the next steps begin with: impulses of the last one by candidate, and what its lists were made from."""
+    """Start of the next steps: impulses of the last one by candidate, and what its lists were made from."""
 
     keys: Array
     """Candidates, ascending, (n,)."""
@@ -218,7 +218,7 @@ class SteppedScene:
         return StepsTaken(q, nothing, warm, nothing, kick, gaps, np.concatenate([*account, rest]), True, keys)
 
     def _watched(self, held: _Held, V: Array, time: float) -> tuple[_Held, bool]:
-        """The same lists, with what has become of the islands, and whether one has fallen asleep."""
+        """These lists, with the new state of the islands, and whether one has fallen asleep."""
         assert self.sleep is not None
         speeds = np.linalg.norm(V[:, 3:], axis=1) + self.layout.reach * np.linalg.norm(V[:, :3], axis=1)
         islands = watched_islands(held.islands, speeds[:-1], self.sleep, time)

@@ -79,7 +79,7 @@ class TimeStepping(Method):
         tolerance: float = RESIDUAL_TOLERANCE,
         sweeps: int = SWEEPS_OF_BATCH,
     ) -> None:
-        """What ``wt.simulate(..., method="time_stepping")`` takes beside the usual.
+        """Options of ``wt.simulate(..., method="time_stepping")`` beside the usual.
 
         Args:
             task: what to simulate.
@@ -347,7 +347,7 @@ class TimeStepping(Method):
         )
 
     def _told(self, made: Advance, gaps: Array, time: float) -> Advance:
-        """The same, NaN where a run of a batch cannot go on, which is noted.
+        """Steps, NaN where a run of a batch cannot go on, which is noted.
 
         Raises:
             IntegrationError: if a single run cannot go on.

@@ -1,4 +1,4 @@
-"""What crosses an edge of the tree: which of its numbers really vary, and which are the same number twice.
+"""Numbers that cross an edge of the tree: which of them really vary, and which are the same number twice.
 
 A symmetric inertia has 36 entries and 21 numbers; a planar chain's twists have three zeros. Both are found by assuming
 the best (every entry that starts as a constant stays that constant, equal entries stay equal), tracing a step, and

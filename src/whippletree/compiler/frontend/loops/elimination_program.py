@@ -83,7 +83,7 @@ class NodePiece(NamedTuple):
 
     node: Node
     shape: str
-    """What its type of joint adds to the system: joints of one kind may differ in that, as hinges and screws do."""
+    """Contribution of its type of joint: joints of one kind may differ in that, as hinges and screws do."""
     grounded: bool
     turns: Any
     shifts: Any
@@ -131,7 +131,7 @@ class Code:
 
 
 class ElementValues(NamedTuple):
-    """What an element of one type leaves in memory: for each number, what it is and where."""
+    """Memory of an element of one type: for each number, its meaning and its place."""
 
     K: list[tuple[int, int, int]]
     """(i, j, place): entry (i, j) of the lower triangle is ``place`` numbers after the element's first."""
@@ -638,7 +638,7 @@ class EliminationProgram(WorkSpace):
         ]
 
     def _hand_up(self) -> Statement:
-        """What is left on the boundary, added to the parent front."""
+        """The rest on the boundary, added to the parent front."""
         code = Code()
         at = (Index("to row"), Index("to chunk"), Index("to unit"))
         left = code.load("front", Index("row of i"), Index("chunk of j"), Index("unit of j"))

@@ -90,7 +90,7 @@ def _posted(
 
 
 def _shared(leaves: Sequence[Sequence[Any]]) -> tuple[list[Any], list[int]]:
-    """What all these lists of scalars have in common as constants, and the places where they have not."""
+    """Constants that all these lists of scalars share, and the places where they differ."""
     first = list(leaves[0])
     moving = [j for j, x in enumerate(first) if any(isinstance(own[j], Traced) or own[j] != x for own in leaves)]
     return first, moving

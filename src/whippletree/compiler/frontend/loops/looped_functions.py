@@ -94,7 +94,7 @@ class RecordedMechanism(Mechanism):
         return self.sweep.map(lambda ok, values: [scalars.select(ok, x, math.nan) for x in values], good, field)
 
     def valid(self, numbers: Sequence[Any]) -> list[Any]:
-        """The same for numbers of the whole."""
+        """Numbers of the whole with NaN where the status tells of a failure."""
         verdict = self.verdict()
         if isinstance(verdict, int):
             return list(numbers)
@@ -129,7 +129,7 @@ class LoopedMechanism(RecordedMechanism):
 
     @joints.setter
     def joints(self, field: Field) -> None:
-        """What the base class would keep is not needed here."""
+        """Nothing: the memory of the base class is not needed here."""
 
     def coordinates(self, q: Array | Argument) -> Field:
         return self._vectors(q, "q", [node.joint.nq for node in self.nodes])

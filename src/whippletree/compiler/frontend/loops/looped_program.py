@@ -116,7 +116,7 @@ class _Assembly:
         self.offsets[RECORD] = np.concatenate([[0], ends[:-1]])
 
     def _stores(self, stage: int, t: int) -> list[tuple[Address, Any]]:
-        """What a body of type t must write in a stage, apart from what it keeps for itself."""
+        """Numbers that a body of type t must write in a stage, apart from what it keeps for itself."""
         pairs: list[tuple[Address, Any]] = []
         for i, leaf, place in self._crossing(stage):
             sweep = self.looped.sweeps[i]
@@ -151,7 +151,7 @@ class _Assembly:
         return Program(name, (*arguments, *self._buffers()), tuple(body))
 
     def _interludes(self) -> list[list[Interlude]]:
-        """What is computed once before each loop."""
+        """Code that runs once before each loop."""
         waiting = [x for x in self.looped.interludes if x.stores]
         found = []
         for stage in self.stages:

@@ -117,7 +117,7 @@ class RecordedSweep:
     outwards: bool
     pattern: Pattern
     start: list[Any]
-    """What arrives from the world (scatter) or from no children (gather)."""
+    """Value that arrives from the world (scatter) or from no children (gather)."""
     sent: list[list[Any]]
     """For each type, the scalars that are written to the edge."""
     stage: int = -1
@@ -170,7 +170,7 @@ class Looped:
         self.bodies = classify(constants, len(self.parent), most_types)
         self.graphs = [Graph() for _ in self.bodies.types]
         self.whole = Graph()
-        """What is computed once, between or after the loops, from sums over bodies and from single bodies."""
+        """Code that runs once, between or after the loops, from sums over bodies and from single bodies."""
         self.offsets: dict[str, Integers] = {ROW: self.bodies.rows}
         """For each register that addresses may use, its value at each body."""
         self.tables: dict[str, Floats] = {TABLE: self.bodies.table}
@@ -299,7 +299,7 @@ class Looped:
         return [kept for _, kept in outcomes]
 
     def _arriving(self, t: int, sweep: int, pattern: Pattern, start: list[Any], outwards: bool) -> list[Any]:
-        """What a body of type t receives: constants where the pattern or the body's place in the tree makes them so."""
+        """Inputs of a body of type t: constants where the pattern or the body's place in the tree makes them so."""
         if not self.has["carried" if outwards else "parents"][t]:
             return start
         graph = self.graphs[t]

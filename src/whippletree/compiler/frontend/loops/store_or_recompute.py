@@ -45,7 +45,7 @@ NEVER = 1_000_000
 
 
 class StorageCost(NamedTuple):
-    """What storing a number between two loops costs, in the same unit."""
+    """Cost of storing a number between two loops, in that unit."""
 
     load: int
     store: int
@@ -67,7 +67,7 @@ def memory_for(bodies: int) -> StorageCost:
 
 @dataclass
 class Share:
-    """What one loop does for one type of body, by numbers of nodes."""
+    """Work of one loop for one type of body, by numbers of nodes."""
 
     computed: list[int] = field(default_factory=list)
     loaded: list[int] = field(default_factory=list)

@@ -36,7 +36,7 @@ UNLOADED = 1e-7
 """Force, as a share of the largest in the system, below which a foot carries nothing."""
 
 RELEASED = 1e-4
-"""The same, up to which a foot that loses its hold trails, although springs behind it would still push."""
+"""Share up to which a foot that loses its hold trails, although springs behind it would still push."""
 
 
 RECENT_TRIALS = 8

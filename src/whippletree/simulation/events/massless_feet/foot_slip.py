@@ -50,7 +50,7 @@ class SlipLaw(NamedTuple):
     row: Array
     """∂λ/∂v, or ∂λ/∂q without a damper, (m, n)."""
     rate: Array
-    """What else changes λ (m,): ∂λ/∂q v + ∂λ/∂t, or ∂λ/∂t without a damper."""
+    """Other changes of λ (m,): ∂λ/∂q v + ∂λ/∂t, or ∂λ/∂t without a damper."""
 
 
 class Dragging(Phase):
@@ -175,7 +175,7 @@ class Dragging(Phase):
 
 
 def released(scene: EventEquations, contact: int, t: float, force: Array, in_space: bool = False) -> IntegrationError:
-    """What is said of a foot that slips without anything that brings it to a halt, or in space."""
+    """Message about a foot that slips without anything that brings it to a halt, or in space."""
     if in_space:
         return IntegrationError(
             f"the run stopped at t = {t:.9g} s: {scene.contacts.names[contact]!r} slips under a load of {force[0]:.6g} "

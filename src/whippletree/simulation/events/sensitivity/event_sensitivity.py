@@ -73,7 +73,7 @@ def _implied(guard: Guard, fired: Sequence[Guard]) -> bool:
 
 
 def start_derivative(rules: Transitions, first: Phase, t: float, y: Array, change: Change) -> Array:
-    """What a run makes of changes of its start state y (2n, 2n), of those that leave closed what touches there."""
+    """Effect of changes of the start state y (2n, 2n), of those that leave closed what touches there."""
     impacts = impacts_of(change)
     if not impacts:
         return tangent_of(first).admissible(t, first.state)
@@ -87,7 +87,7 @@ def start_derivative(rules: Transitions, first: Phase, t: float, y: Array, chang
 
 
 def rest_derivative(rules: Transitions, rested: Phase, t: float, y: Array, change: Change, rest: Rest) -> Array:
-    """What the end of accumulating impacts makes of changes (2n, 2n): contacts close where they are, and when they do
+    """Effect of the end of accumulating impacts on changes (2n, 2n): contacts close where they are, and when they do
     makes no difference any more. Their speeds are next to nothing, but these change with when they would rest."""
     scene, n = rules.scene, rules.scene.model.nv
     q, v = scene.motion.split(y)
