@@ -83,7 +83,7 @@ FELT = """<mujoco><option timestep=".001"/><worldbody><geom name="floor" type="p
     <geom type="capsule" size=".1 .3" pos="0 -2 .5"/>
     <geom type="sphere" size=".2" pos="1.5 1.5 .5"/>
     <body name="box" pos="0 0 {height}"><freejoint/><geom type="box" size=".1 .1 .1"/>
-      <site name="foot" type="box" size=".1 .1 .02" pos="0 0 -.1"/>
+      <site name="foot" type="box" size=".11 .11 .02" pos="0 0 -.1"/>
       <site name="off" type="sphere" size=".02" pos="0 0 .1"/>
       {rays}
       <body name="arm" pos="0 0 .15"><joint name="j" axis="0 1 0" damping=".3"/><geom type="capsule" size=".03 .1"/>

@@ -74,7 +74,7 @@ class ClusterRates(NamedTuple):
         return slopes(found.whole_jacobian()[kept]), slopes(found.bias()[kept])
 
 
-class Held(NamedTuple):
+class HeldBranch(NamedTuple):
     """Accelerations that a cluster at rest was found to have: rows B a + β = 0."""
 
     B: Array
@@ -98,7 +98,7 @@ class DeadBlock(NamedTuple):
     speed: float
     """Of all that moves."""
     t: Any
-    held: Held | None = None
+    held: HeldBranch | None = None
 
     def block(self, D: Array) -> tuple[kkt.Factored, RowTerms]:
         kept = list(self.kind.kept)
@@ -235,7 +235,7 @@ class _Undecided(NamedTuple):
         """Let the cluster have the accelerations of the joints that were chosen."""
         a = np.concatenate([parts[k] for k in c.members])
         B = self.basis.T
-        blocks[self.number] = blocks[self.number]._replace(held=Held(B, -(B @ a)))
+        blocks[self.number] = blocks[self.number]._replace(held=HeldBranch(B, -(B @ a)))
 
 
 def _undecided(blocks: list[Any], factors: Field, gamma: Field) -> list[_Undecided]:

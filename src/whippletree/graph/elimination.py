@@ -173,7 +173,8 @@ def _thinned(side: dict[int, int], between: set[int], near: Sequence[set[int]]) 
     counts = [sum(own == s and k not in between for k, own in side.items()) for s in (0, 1)]
     least = LEAST_SIDE * len(side)
     best = len(between), abs(counts[0] - counts[1])
-    found, moved, waited = (dict(side), set(between)), set(), 0
+    found, waited = (dict(side), set(between)), 0
+    moved: set[int] = set()
     while waited <= THINNING_MOVES:
         moves = []
         for k in between - moved:

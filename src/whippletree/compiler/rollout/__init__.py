@@ -17,11 +17,14 @@ contact_list_trees   its tree: poses, free motion, the factor of M; written out,
 contact_list_closures   its constraints: rows that are met exactly
 contact_list_ranges   its servos with a force range: rows only while they saturate
 contact_list_moments   its torsional and rolling friction: rows that follow a contact
+contact_list_rows   rows of its blocks, and the linear systems made of them: dense
+contact_list_recursion   those of long trees that touch the world alone, by articulated recursions
 contact_list_solver   its sweeps and Newton steps
 contact_list_interior   its interior-point method, for scenes that are jammed
 dense_solve       linear systems of the size of the velocities
 contact_list_reach   pairs that are too far apart to meet within a step
 contact_list_gaps   gaps of all candidates, by its narrow phase alone
+contact_list_normals   the displacement of a round of that projection
 contact_list_positions   its coordinates: poses, gaps, and the projection that moves apart what overlaps
 scene_step        steps of a scene of many free bodies, whose size and lists come with the call
 scene_kinds       its narrow phase: gaps of the pairs that are near, kind by kind

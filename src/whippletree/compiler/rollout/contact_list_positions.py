@@ -6,15 +6,16 @@ coordinates (in the metric of M) are found at which none is: the frictionless pr
 
     0 ≤ π ⟂ gap − target + Jₙ M⁻¹ Jₙᵀ π ≥ 0        d = M⁻¹ Jₙᵀ π        q ← q ⊕ d
 
-with fresh normals in every round, as Newton's method has it. Loops are closed in the same rounds: the displacement that
-closes them is where the sweeps begin, and their rows have no part along it
+with fresh normals in every round, as Newton's method has it
+(:mod:`~whippletree.compiler.rollout.contact_list_normals`). Loops are closed in the same rounds: the displacement that
+closes them is where a round begins, and rows of contacts have no part along it
 (:mod:`~whippletree.compiler.rollout.contact_list_closures`). The target is 0, or what is left of a deep overlap, which
 is undone at no more than ``RELAXATION_SPEED``. Velocities stay as they are: the projection adds no kinetic energy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -30,33 +31,26 @@ from whippletree.compiler.program import (
     Index,
     Lookup,
     Loop,
-    PerLane,
     Statement,
     Until,
 )
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.contact_kinds import narrow_phase
 from whippletree.compiler.rollout.contact_list_closures import LOOPS_CLOSED, Closures
+from whippletree.compiler.rollout.contact_list_normals import NEAR, Displacement
 from whippletree.compiler.rollout.contact_list_reach import AT_THE_END, Reach
 from whippletree.compiler.rollout.contact_list_trees import TreeInStep
-from whippletree.compiler.rollout.dense_solve import add_row, stranded
-from whippletree.compiler.rollout.step_space import BLOCK, STEP, RowPlace, StepSpace
+from whippletree.compiler.rollout.step_space import BLOCK, STEP, StepSpace
 from whippletree.contact.problem.cones import both, largest, not_less
 from whippletree.contact.time_step import POSITION_PROGRESS, POSITION_ROUNDS, RELAXATION_SPEED
 from whippletree.tree.mechanism import Mechanism
-
-ROUND_SWEEPS = 50
-"""Sweeps over the normals in a round, at most."""
 
 ROUNDS_WITH_LOOPS, PROGRESS_WITH_LOOPS = 20, 0.99
 """Rounds, and the share of the worst that each must leave at most, where loops are closed in the same rounds: a link
 that turns by 0.03 rad in a step opens its loop while an overlap is undone. With 6 rounds and one half, a belt of 40
 links kept overlaps of 2e-5 m; with these, none."""
 
-FINE = 0.1
-"""Share of the tolerated overlap that sweeps may still change when they end."""
-
-NEAR, ROUND, SWEEP = "near", "position round", "position sweep"
+ROUND = "position round"
 
 
 class Positions:
@@ -69,9 +63,11 @@ class Positions:
     ``corrected`` tells the potential energy that the projection has added.
     """
 
-    def __init__(self, space: StepSpace, tree: TreeInStep, closures: Closures, jacobian: Sequence[Statement]) -> None:
-        """``jacobian``: statements that find J of the block in hand."""
-        self.space, self.tree, self.closures, self.jacobian = space, tree, closures, jacobian
+    def __init__(
+        self, space: StepSpace, tree: TreeInStep, closures: Closures, displacement: Callable[[int], Displacement]
+    ) -> None:
+        """``displacement``: of so many blocks with a gap."""
+        self.space, self.tree, self.closures = space, tree, closures
         self.blocks = blocks = space.blocks
         self.contacts = len(blocks.contacts.candidates)
         self.closing = self.contacts + len(blocks.limited)
@@ -85,11 +81,6 @@ class Positions:
         space.work(
             target=(k,),
             nearby=(k,),
-            normal=(k, nv),  # F Jₙᵀ, less what loops take of it
-            ease=(k,),  # 1 / G of the block itself
-            push=(k,),
-            pushed_further=(1,),  # by the last block of a sweep
-            z=(nv,),
             away=(nv,),
             energy=(1,),
             slack=(1,),
@@ -104,6 +95,7 @@ class Positions:
             corrected=(1,),
         )
         space.numbers_list(NEAR, k)
+        self.displacement = displacement(k)
         self.reach = Reach(space)
         self._narrow, self.late, tables = narrow_phase(
             blocks.contacts.pairs, space.tree, space.buffers["pose"], space.buffers["touch"], self.reach
@@ -210,9 +202,7 @@ class Positions:
         note = traced_block(lambda energy: [[-energy[0]]], [at("energy")], [at("corrected")])
         return [
             If(self.space.address("unmoved"), (*self.tree.energy(), note)),
-            *self.closures.close_coordinates("z"),
-            *(self._normals() if self.closing else []),
-            *self.tree.forward("z", "away"),
+            *self.displacement.statements(),
             traced_block(
                 lambda q, v, d, rounds: [
                     *Mechanism(self.space.tree).manifold().straight(q, v, d),
@@ -223,46 +213,6 @@ class Positions:
                 each(("now q", "now v", "rounds", "moved apart")),
             ),
         ]
-
-    def _normals(self) -> list[Statement]:
-        """Sweeps over the normals of what is near, from the displacement z on."""
-        at, each, put = self.space.at, self.space.each, self.space.put
-
-        def prepare(row: Array) -> list[Any]:
-            own = row @ row
-            some = less(0, own)
-            return [[select(some, 1 / select(some, own, 1), 0)], [0]]
-
-        def improve(row: Array, z: Array, ease: Any, gap: Any, target: Any, push: Any, slack: Array) -> list[Any]:
-            after = largest([push - (gap - target + stranded(row, z)) * ease, 0])
-            d = after - push
-            some = less(0, ease)
-            moved = abs(d) / select(some, ease, 1)
-            return [[after], [d], [largest([slack[0], moved])]]
-
-        judge = traced_block(
-            lambda slack, tolerance, h: [[select(less(FINE * h * tolerance, slack[0]), -1, 1)]],
-            [*each(("slack", "tolerance")), at("dt", STEP)],
-            [at("even")],
-        )
-        first = RowPlace("J", (BLOCK,), row=0)
-        own = RowPlace("normal", (BLOCK,))
-        rows = traced_block(prepare, [at("normal", BLOCK)], each(("ease", "push"), BLOCK))
-        reads = [at("normal", BLOCK), at("z"), *each(("ease", "gap", "target", "push"), BLOCK), at("slack")]
-        sweep = traced_block(improve, reads, [at("push", BLOCK), at("pushed further"), at("slack")])
-        follow = add_row(self.space, "z", "pushed further", "normal", self.space.model.nv)
-        solve = (
-            Collect(NEAR, BLOCK, self.closing, self.space.address("nearby", BLOCK)),
-            put(-1, at("even")),
-            Each(BLOCK, NEAR, (*self.jacobian, *self.tree.backward(first, own), *self.closures.project(own), rows)),
-            Until(
-                SWEEP,
-                ROUND_SWEEPS,
-                self.space.address("even"),
-                (put(0, at("slack")), Each(BLOCK, NEAR, (sweep, follow)), judge),
-            ),
-        )
-        return [PerLane(solve)]
 
 
 def target_of(gap: Any, h: Any) -> Any:

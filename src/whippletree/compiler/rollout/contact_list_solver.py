@@ -31,7 +31,8 @@ from whippletree.compiler.program import Address, Each, If, Index, Lookup, State
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.compiler.rollout.contact_list_interior import InteriorPoint
-from whippletree.compiler.rollout.dense_solve import DenseSolve, add_rows, multiply_rows, stranded
+from whippletree.compiler.rollout.contact_list_rows import BlockRows
+from whippletree.compiler.rollout.dense_solve import stranded
 from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, STEP, symmetric_block
 from whippletree.contact.problem.cones import both, brought_inside, largest, length
 from whippletree.contact.problem.contact_problem import Local, block_mass, block_measure, respond
@@ -95,14 +96,14 @@ class ListSolver:
     ``residual`` and ``works`` tell of the solution, ``made`` and ``newtons`` what it has cost.
     """
 
-    def __init__(self, space: WorkSpace, blocks: int, velocities: int, hyperstatic: bool = False) -> None:
+    def __init__(self, space: WorkSpace, blocks: int, rows: BlockRows, hyperstatic: bool = False) -> None:
         """``hyperstatic``: forces are usually far from unique, so that Newton's method is soon given up."""
-        self.space, self.blocks, self.nv = space, blocks, velocities
+        self.space, self.blocks, self.rows = space, blocks, rows
         self.patience = NEWTON_PATIENCE if hyperstatic else NEWTON_TURN
         self.first_sweeps = SWEEPS_OF_TURN if hyperstatic else SWEEPS_OF_FIRST_TURN
         self.servos = ["soft"] if "soft" in space.buffers else []
         self.pressed = "host" in space.buffers
-        n = velocities
+        rows.reserve("y", "raw y")
         space.work(
             kappa=(blocks,),  # ratio of sliding velocity to friction
             delta=(blocks, 3),  # of the impulses in the last sweep
@@ -122,7 +123,6 @@ class ListSolver:
             made=(1,),
             newtons=(1,),
             raw=(blocks, 3),  # impulses of Newton's method, which may leave their cones on the way
-            raw_y=(n,),
             kept=(blocks, 3),
             before=(1,),
             worse=(1,),
@@ -131,38 +131,46 @@ class ListSolver:
             damping=(1,),
             part=(blocks, 3),  # −A⁻¹ F
             slope_of_block=(3, 3),  # A⁻¹ m P′
-            E=(blocks, 3, n),  # A⁻¹ m P′ Bᵀ
+            E=(blocks, 3, rows.width),  # A⁻¹ m P′ Bᵀ
         )
-        self.system = DenseSolve(space, n)
-        self.interior = InteriorPoint(self) if n <= MOST_INTERIOR_VELOCITIES else None
+        self.interior = InteriorPoint(self) if rows.width <= MOST_INTERIOR_VELOCITIES else None
 
     def statements(self) -> list[Statement]:
-        """The whole solution."""
-        at, each, put = self.space.at, self.space.each, self.space.put
+        """The whole solution, from impulses whose motion is y."""
+        at, each, put, address = self.space.at, self.space.each, self.space.put, self.space.address
 
         def begin_turn(turns: Array) -> list[Any]:
             return [[select(less(turns[0], 1), self.first_sweeps, SWEEPS_OF_TURN)], [0], [-1], [turns[0] + 1]]
 
+        begin = self.interior.begin() if self.interior is not None else []
+        if self.rows.eager:
+            begin += [*self.measure(), self._note_undone(), If(address("undone"), tuple(self._kept(self._newton())))]
+        else:
+            begin += [self._slips(), put(-1, at("done"))]
         sweeps = (
             put(BETWEEN_LEAPS - 1, at("wait")),
             traced_block(begin_turn, [at("turns")], each(("left sweeps", "swept", "swept out", "turns"))),
-            Until(SWEEP, SWEEPS_OF_TURN, self.space.address("swept out"), tuple(self._sweep())),
-            traced_block(lambda done: [-done], [at("done")], [at("undone")]),
+            Until(SWEEP, SWEEPS_OF_TURN, address("swept out"), tuple(self._sweep())),
         )
-        undone = traced_block(lambda done: [-done], [at("done")], [at("undone")])
-        address = self.space.address
-        hard = self._kept(self._newton())
-        begin: list[Statement] = []
+        turn = (*sweeps, self._note_undone(), If(address("undone"), tuple(self._hard())))
+        return [*begin, put(0, at("turns")), Until(TURN, TURNS, address("done"), turn)]
+
+    def _hard(self) -> list[Statement]:
+        """The methods for what sweeps have not solved."""
+        found = self._kept(self._newton())
         if self.interior is not None:
-            begin = self.interior.begin()
-            hard += [undone, If(address("undone"), tuple(self._kept(self.interior.statements())))]
-        turn = (*sweeps, If(address("undone"), tuple(hard)))
-        start = [put(-1, at("done")), put(0, at("turns"))]
-        return [*begin, self._slips(), *start, Until(TURN, TURNS, address("done"), turn)]
+            method = self.interior.statements()
+            if self.rows.eager:
+                method += [self._note_undone(), If(self.space.address("undone"), tuple(self._newton()))]
+            found += [self._note_undone(), If(self.space.address("undone"), tuple(self._kept(method)))]
+        return found
+
+    def _note_undone(self) -> Statement:
+        return traced_block(lambda done: [-done], [self.space.at("done")], [self.space.at("undone")])
 
     def _state(self, impulse: str = "impulse", y: str = "y") -> list[Piece]:
         """What a block's velocity is made of, in the order of :func:`velocity_of`."""
-        return [self.space.at(y), *self.space.each(("B", "g", impulse, *self.servos), BLOCK)]
+        return [self.rows.at(y), *self.space.each(("B", "g", impulse, *self.servos), BLOCK)]
 
     def _parted(self, given: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
         """The numbers of :meth:`_state`, and the rest."""
@@ -171,8 +179,11 @@ class ListSolver:
 
     def each_active(self, *statements: Statement) -> Statement:
         """Statements for every block of the list, which may ask for :meth:`bounds`."""
-        host = (Lookup("host", self.space.address("host", BLOCK)),) if self.pressed else ()
-        return Each(BLOCK, ACTIVE, (*host, *statements))
+        return Each(BLOCK, ACTIVE, (*self.rows.enter(), *self._host(), *statements))
+
+    def _host(self) -> list[Statement]:
+        """The register of the contact that a moment belongs to."""
+        return [Lookup("host", self.space.address("host", BLOCK))] if self.pressed else []
 
     def bounds(self, impulse: str = "impulse") -> list[Piece]:
         """What the law of friction of a block is made of, for :meth:`law`; ``impulse``: where contacts press."""
@@ -189,14 +200,6 @@ class ListSolver:
             return mu, h * cap, rest
         share, normal, *rest = rest
         return mu, h * cap + share * largest([normal, 0]), rest
-
-    def add_to(self, total: str, factors: str) -> Statement:
-        """``total`` (nv,) += B times what the block in hand has three of."""
-        return add_rows(self.space, total, self.space.at(factors, BLOCK), self.nv)
-
-    def respond_by_block(self) -> Statement:
-        """E of the block in hand, from ``slope of block`` and B."""
-        return multiply_rows(self.space, "E", self.space.at("slope of block"), self.nv)
 
     # ---- sweeps --------------------------------------------------------------------------------------------------
 
@@ -226,13 +229,13 @@ class ListSolver:
                 [made[0] + 1],
             ]
 
-        reads = [*self._state(), *each(("own", "local", "kappa", "delta"), BLOCK), *self.bounds()]
+        reads = [*self._state(y=self.rows.swept), *each(("own", "local", "kappa", "delta"), BLOCK), *self.bounds()]
         totals = each(("change", "slope"))
         block = traced_block(improve, [*reads, *totals], [*each(("impulse", "kappa", "delta"), BLOCK), *totals])
         counts = each(("left sweeps", "swept", "made"))
         return [
             self.space.put(0, *totals),
-            self.each_active(block, self.add_to("y", "delta")),
+            *self.rows.sweep((*self._host(), block), "delta"),
             traced_block(judge, [at("change"), *counts, at("tolerance")], [at("settled"), *counts]),
             If(self.space.address("settled"), tuple(self.measure())),
             *self._leap(),
@@ -260,14 +263,14 @@ class ListSolver:
 
         def leap(p: Array, d: Array, *rest: Any) -> list[Any]:
             mu, radius, (share,) = self.law(rest)
-            after = brought_inside(p + share[0] * d, mu, radius)
-            return [after, after - p]
+            return [brought_inside(p + share[0] * d, mu, radius)]
 
         reads = [*each(("impulse", "delta"), BLOCK), *self.bounds(), at("leap")]
-        block = traced_block(leap, reads, each(("impulse", "part"), BLOCK))
+        block = traced_block(leap, reads, [at("impulse", BLOCK)])
+        again = self.each_active(block, self.rows.add_to("y", "impulse"))
         return [
             traced_block(plan, each(("slope", "wait", "settled")), each(("leap", "wait"))),
-            If(self.space.address("leap"), (self.each_active(block, self.add_to("y", "part")),)),
+            If(self.space.address("leap"), (*self.rows.clear("y"), again, *self.rows.moved("y"))),
         ]
 
     # ---- judgement -----------------------------------------------------------------------------------------------
@@ -318,8 +321,9 @@ class ListSolver:
         )
         back = traced_block(lambda p: [p], [at("kept", BLOCK)], [at("impulse", BLOCK)])
         undo = (
-            self.space.put(0, at("y")),
-            Each(BLOCK, ACTIVE, (back, self.add_to("y", "impulse"))),
+            *self.rows.clear("y"),
+            self.each_active(back, self.rows.add_to("y", "impulse")),
+            *self.rows.moved("y"),
             *self.measure(),
         )
         return [
@@ -335,13 +339,13 @@ class ListSolver:
         """Newton steps from where sweeps have come to."""
         at, each = self.space.at, self.space.each
         begin = traced_block(
-            lambda y, residual: [y, [DAMPING], [residual[1], 0], [-1]],
-            each(("y", "residual")),
-            each(("raw y", "damping", "progress", "spent")),
+            lambda residual: [[DAMPING], [residual[1], 0], [-1]],
+            [at("residual")],
+            each(("damping", "progress", "spent")),
         )
         copy = traced_block(lambda p: [p], [at("impulse", BLOCK)], [at("raw", BLOCK)])
         steps = Until(NEWTON, NEWTON_TURN, self.space.address("spent"), tuple(self._newton_step()))
-        return [begin, Each(BLOCK, ACTIVE, (copy,)), steps]
+        return [begin, *self.rows.copy("y", "raw y"), Each(BLOCK, ACTIVE, (copy,)), steps]
 
     def _slips(self) -> Statement:
         """κ of impulses that sweeps have not found: |u_t| / |λ_t|."""
@@ -353,10 +357,10 @@ class ListSolver:
             return [[select(slides, length(u[1], u[2]) / select(slides, friction, 1), 0)]]
 
         block = traced_block(slip, self._state(), [self.space.at("kappa", BLOCK)])
-        return Each(BLOCK, ACTIVE, (block,))
+        return self.each_active(block)
 
     def _newton_step(self) -> list[Statement]:
-        at, each, put = self.space.at, self.space.each, self.space.put
+        at, each = self.space.at, self.space.each
 
         def prepare(*given: Any) -> list[Any]:
             state, (own, *rest) = self._parted(given)
@@ -375,7 +379,7 @@ class ListSolver:
         # the radius of a moment follows its contact from step to step, without a derivative
         reads = [*self._state("raw", "raw y"), at("own", BLOCK), *self.bounds("raw")]
         first = traced_block(prepare, [*reads, at("damping")], [at("part", BLOCK), at("slope of block")])
-        reads = [*each(("part", "E"), BLOCK), at("dy"), at("raw", BLOCK), *self.bounds()]
+        reads = [*each(("part", "E"), BLOCK), self.rows.at("dy"), at("raw", BLOCK), *self.bounds()]
         last = traced_block(advance, reads, each(("raw", "impulse"), BLOCK))
 
         def look(residual: Array, progress: Array, done: Array) -> list[Any]:
@@ -391,13 +395,16 @@ class ListSolver:
             each(("newtons", "damping")),
         )
         return [
-            put(0, at("right")),
-            *self.system.identity(),
-            self.each_active(first, self.add_to("right", "part"), self.respond_by_block(), self.system.add()),
-            *self.system.factor(),
-            *self.system.solve(),
-            put(0, at("raw y"), at("y")),
-            self.each_active(last, self.add_to("raw y", "raw"), self.add_to("y", "impulse")),
+            *self.rows.clear("right"),
+            *self.rows.identity(),
+            self.each_active(first, self.rows.add_to("right", "part"), self.rows.respond(), self.rows.add()),
+            *self.rows.factor(),
+            *self.rows.solve(),
+            *self.rows.clear("raw y"),
+            *self.rows.clear("y"),
+            self.each_active(last, self.rows.add_to("raw y", "raw"), self.rows.add_to("y", "impulse")),
+            *self.rows.moved("raw y"),
+            *self.rows.moved("y"),
             count,
             *self.measure(),
             traced_block(look, each(("residual", "progress", "done")), each(("progress", "spent"))),

@@ -404,10 +404,14 @@ class LoopedTree:
             )
             self._store(m.sweep, name, "v", world)
         self._store(m.sweep, "inner", "v", [half.inner for half in halves])
+        if "weight" in self.space.buffers:
+            self._store(m.sweep, "rotor", NODE, [[[link.J]] for link in links])
+            weights = m.sweep.map(lambda X, link: _matrix_in_world(X.R, dense(link.M)), poses_of(m, links), links)
+            self._store_matrices(m.sweep, "weight", weights)
         return self._inlined("recursion", m.sweep)
 
-    def twists(self, velocity: str) -> list[Statement]:
-        """See :class:`TreeInStep`."""
+    def twists(self, velocity: str, into: str = "twist") -> list[Statement]:
+        """See :class:`TreeInStep`; ``into``: in place of ``twist``."""
 
         def carry(own: int, above: Array, X: Array, Y: Array, v: Array, screws: Array) -> list[Any]:
             twist = _moved_motion(above, X - Y)
@@ -416,9 +420,9 @@ class LoopedTree:
             return [twist]
 
         def reads(own: int) -> list[Piece]:
-            return [*self._between("twist"), RowPlace(velocity).columns("first", own), self._own("screw", own)]
+            return [*self.between(into), RowPlace(velocity).columns("first", own), self.own("screw", own)]
 
-        return self._over_nodes(carry, reads, lambda _: [self.space.at("twist", NODE)], start="twist")
+        return self.over_nodes(carry, reads, lambda _: [self.space.at(into, NODE)], start=into)
 
     def backward(self, rows: RowPlace, into: RowPlace) -> list[Statement]:
         """See :class:`TreeInStep`."""
@@ -442,14 +446,14 @@ class LoopedTree:
             return [b, [a + f for a, f in zip(above, shifted, strict=True)]]
 
         def reads(own: int) -> list[Piece]:
-            places = [reaction(NODE), reaction("parent"), self._origin(NODE), self._origin("parent")]
-            return [*places, rows.columns("first", own), *[self._own(n, own) for n in ("W", "turned", "inner")]]
+            places = [reaction(NODE), reaction("parent"), self.origin(NODE), self.origin("parent")]
+            return [*places, rows.columns("first", own), *[self.own(n, own) for n in ("W", "turned", "inner")]]
 
         def writes(own: int) -> list[Piece]:
             return [into.columns("first", own), reaction("parent")]
 
         clear = Loop(NODE, len(self.tree.nodes) + 1, (self.space.put(0, reaction(NODE)),))
-        return [clear, *self._over_nodes(gather, reads, writes, backwards=True)]
+        return [clear, *self.over_nodes(gather, reads, writes, backwards=True)]
 
     def forward(self, y: str, into: str, plus: str | None = None) -> list[Statement]:
         """See :class:`TreeInStep`."""
@@ -462,13 +466,13 @@ class LoopedTree:
             return [rate + turned.T @ x, found + base[0][0] if base else found]
 
         def reads(own: int) -> list[Piece]:
-            rows = [RowPlace(y).columns("first", own), *[self._own(n, own) for n in ("W", "turned", "inner")]]
-            return [*self._between("rate"), *rows, *([RowPlace(plus).columns("first", own)] if plus else [])]
+            rows = [RowPlace(y).columns("first", own), *[self.own(n, own) for n in ("W", "turned", "inner")]]
+            return [*self.between("rate"), *rows, *([RowPlace(plus).columns("first", own)] if plus else [])]
 
         def writes(own: int) -> list[Piece]:
             return [self.space.at("rate", NODE), RowPlace(into).columns("first", own)]
 
-        return self._over_nodes(release, reads, writes, start="rate")
+        return self.over_nodes(release, reads, writes, start="rate")
 
     def energy(self) -> list[Statement]:
         """See :class:`TreeInStep`."""
@@ -495,16 +499,33 @@ class LoopedTree:
         ]
         sweep.results.append(Result(stores, sweep.latest([[x for _, x in pairs] for pairs in stores])))
 
+    def _store_matrices(self, sweep: Looped, name: str, matrices: Sequence[Array]) -> None:
+        """Write a matrix of every node; ``matrices``: of each type of node."""
+        stores = [
+            [(Address(name, (Index(NODE), Index(None, i), Index(None, j))), A[i, j]) for i, j in np.ndindex(A.shape)]
+            for A in matrices
+        ]
+        sweep.results.append(Result(stores, sweep.latest([[x for _, x in pairs] for pairs in stores])))
+
     def _inlined(self, prefix: str, sweep: Looped, whole: Sequence[tuple[Address, Any]] = ()) -> list[Statement]:
         statements, buffers = inlined(assemble(prefix, sweep, (), whole), prefix)
         known = [b for b in buffers if b.name not in self.space.buffers]
         self.space.add(*known)
         return statements
 
-    def _over_nodes(
-        self, function: Any, reads: Any, writes: Any, *, backwards: bool = False, start: str | None = None
+    def over_nodes(
+        self,
+        function: Any,
+        reads: Any,
+        writes: Any,
+        *,
+        backwards: bool = False,
+        start: str | None = None,
+        then: tuple[Statement, ...] = (),
     ) -> list[Statement]:
-        """A loop over nodes, with a case for each number of freedoms; ``start``: what is zero in the world."""
+        """A loop over nodes, with a case for each number of freedoms; ``start``: what is zero in the world; ``then``:
+        what follows at every node.
+        """
         cases: list[tuple[Statement, ...]] = [
             (traced_block(lambda *given, own=own: function(own, *given), reads(own), writes(own)),)
             for own in self.sizes
@@ -513,7 +534,7 @@ class LoopedTree:
         work: tuple[Statement, ...] = cases[0]
         if len(cases) > 1:
             work = (Lookup("freedoms", self.space.address("freedoms", NODE)), Switch("freedoms", tuple(cases)))
-        loop = Loop(NODE, len(self.tree.nodes), (*lookups, *work), backwards=backwards)
+        loop = Loop(NODE, len(self.tree.nodes), (*lookups, *work, *then), backwards=backwards)
         return [*([self._clear_world(start)] if start else []), loop]
 
     def _clear_world(self, name: str) -> Block:
@@ -521,14 +542,15 @@ class LoopedTree:
         row = tuple(Address(name, (Index(None, world), Index(None, i))) for i in range(TWIST))
         return self.space.put(0, Piece((TWIST,), row))
 
-    def _between(self, name: str) -> list[Piece]:
+    def between(self, name: str) -> list[Piece]:
         """Some motion of the parent, and the origins of a node and of its parent."""
-        return [self.space.at(name, "parent"), self._origin(NODE), self._origin("parent")]
+        return [self.space.at(name, "parent"), self.origin(NODE), self.origin("parent")]
 
-    def _origin(self, register: str) -> Piece:
+    def origin(self, register: str) -> Piece:
+        """Where the node of a register has its origin, (3,)."""
         return Piece((3,), tuple(Address("pose", (Index(register), Index(None, 9 + i))) for i in range(3)))
 
-    def _own(self, name: str, own: int) -> Piece:
+    def own(self, name: str, own: int) -> Piece:
         """The rows of a node's own velocities in W, H* C⁻ᵀ, C⁻¹ (own, own) or the motion of its screws."""
         width = own if name == "inner" else TWIST
         places = [Address(name, (Index("first", i), Index(None, j))) for i in range(own) for j in range(width)]
@@ -548,6 +570,11 @@ def _screws(X: Any, motions: Array) -> list[tuple[Any, ...]]:
 def _in_world(R: Array, columns: Array) -> list[Array]:
     """Columns (6, n) of motions or wrenches, in the axes of the world, one after the other."""
     return [np.concatenate([R @ column[:3], R @ column[3:]]) for column in columns.T]
+
+
+def _matrix_in_world(R: Array, A: Array) -> Array:
+    """A matrix (6, 6) on motions, in the axes of the world."""
+    return np.block([[R @ A[i : i + 3, j : j + 3] @ R.T for j in (0, 3)] for i in (0, 3)])
 
 
 def _stiffer(link: Link, own: Array) -> Link:

@@ -28,6 +28,7 @@ and 1.1, ant 6.6 and 5.3, humanoid 13 and 8. Sweeps, too, with all lanes at once
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -55,14 +56,18 @@ from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.contact_kinds import TOUCH
 from whippletree.compiler.rollout.contact_list_closures import Closures, reason_against_ties
 from whippletree.compiler.rollout.contact_list_moments import MomentRows
+from whippletree.compiler.rollout.contact_list_normals import DenseNormals, Displacement, RecursiveNormals
 from whippletree.compiler.rollout.contact_list_positions import Positions, target_of
 from whippletree.compiler.rollout.contact_list_ranges import ServoRanges
 from whippletree.compiler.rollout.contact_list_reach import CLOSE, LATE
+from whippletree.compiler.rollout.contact_list_recursion import RecursiveRows, own_block, suits_recursion
+from whippletree.compiler.rollout.contact_list_rows import DenseRows
 from whippletree.compiler.rollout.contact_list_solver import LOCAL, ListSolver
 from whippletree.compiler.rollout.contact_list_trees import (
     MOST_WRITTEN_VELOCITIES,
     SCREW,
     TWIST,
+    LoopedTree,
     reason_against_loops,
     screw_count,
     screw_rows,
@@ -88,6 +93,9 @@ JOINING_ROUNDS = 8
 MOST_LISTED_VELOCITIES = 400
 """Velocities of a model up to which its steps are compiled: the solver's code has rows for each of them."""
 
+MOST_RECURSIVE_VELOCITIES = 4000
+"""Those of a tree whose contacts are all with the world: code without such rows, that copies coordinates one by one."""
+
 COUPLINGS_PER_VELOCITY = 20
 """Couplings between contacts, for each velocity, from which on lists pay in batches. Measured, µs per step and scene in
 a batch of 256, lists and 10 sweeps over all blocks: a quadruped on its four feet, 8 couplings, 2.7 and 1.3; hopper, 96,
@@ -103,9 +111,11 @@ CONTACT, LIMIT, FRICTION, SERVO = range(4)
 
 def reason_against_lists(model: Model) -> str | None:
     """Why steps of a model cannot be compiled this way, in words; None if they can."""
-    if not 0 < model.nv <= MOST_LISTED_VELOCITIES:
-        return f"it has {model.nv} velocities, and the code has rows for at most {MOST_LISTED_VELOCITIES}"
+    if not 0 < model.nv <= MOST_RECURSIVE_VELOCITIES:
+        return f"it has {model.nv} velocities, and the code is for at most {MOST_RECURSIVE_VELOCITIES}"
     blocks = ContactBlocks(model, alone=True)
+    if model.nv > MOST_LISTED_VELOCITIES and not suits_recursion(model, blocks):
+        return f"it has {model.nv} velocities, and the code has rows for at most {MOST_LISTED_VELOCITIES}"
     if not blocks.count:
         return "nothing can touch, and no joint has a limit"
     long = model.nv > MOST_WRITTEN_VELOCITIES
@@ -193,8 +203,20 @@ class _ListBuilder(StepSpace):
         self._tables()
         self.in_tree = tree_in_step(self)
         self.closures = Closures(self, self.in_tree)
-        self.solver = ListSolver(self, self.blocks.count, model.nv, _shares_loads(model))
-        self.positions = Positions(self, self.in_tree, self.closures, self._jacobian())
+        self.long_rows = self._long_rows()
+        self.work(B=(self.blocks.count, 3, TWIST if self.long_rows else model.nv))
+        if self.long_rows is None:
+            self.work(J=(self.blocks.count, 3, model.nv), response=(model.nv,))  # y of the solution
+            self._paths()
+        rows = self.long_rows or DenseRows(self, model.nv)
+        self.solver = ListSolver(self, self.blocks.count, rows, _shares_loads(model) or self.long_rows is not None)
+        self.positions = Positions(self, self.in_tree, self.closures, self._displacement())
+
+    def _long_rows(self) -> RecursiveRows | None:
+        """Rows by recursion over the tree, where that suits it."""
+        if isinstance(self.in_tree, LoopedTree) and suits_recursion(self.model, self.blocks):
+            return RecursiveRows(self, self.in_tree, self.closures)
+        return None
 
     def _arguments(self) -> None:
         nq, nv, k = self.model.nq, self.model.nv, self.blocks.count
@@ -251,15 +273,11 @@ class _ListBuilder(StepSpace):
             gap=(k,),
             sign=(len(self.blocks.limited),),
             flag=(k,),
-            J=(k, 3, nv),
-            B=(k, 3, nv),
             own=(k, 6),  # the block's own part of G, its upper triangle
             local=(k, LOCAL),
             g=(k, 3),
             shift=(k,),
             approach=(k, 3),
-            y=(nv,),
-            response=(nv,),  # y of the solution
             left=(1,),  # the worst of what was left out, m/s
             complete=(1,),
         )
@@ -296,7 +314,13 @@ class _ListBuilder(StepSpace):
         ]
         for side in (0, 1):
             self.index(f"node {side}", [world if pair[side] < 0 else pair[side] for pair in nodes])
-        # velocities that move both bodies move neither against the other
+
+    def _paths(self) -> None:
+        """Velocities that move the bodies of a contact; those that move both move neither against the other."""
+        nodes = [
+            [self.tree.bodies[body].node for body in (c.first_body, c.second_body)]
+            for c in self.blocks.contacts.candidates
+        ]
         own = screw_rows(self.tree)
         moved = [[{x for k in self.tree.path(node) for x in own[k]} for node in pair] for pair in nodes]
         paths = [[(i, 1) for i in sorted(a - b)] + [(i, -1) for i in sorted(b - a)] for a, b in moved]
@@ -307,6 +331,13 @@ class _ListBuilder(StepSpace):
         if self.model.is_flexible:
             self.index("screw row", [[row for (_, row), _ in path] for path in padded])
         self.table("side", [[s for _, s in path] for path in padded])
+
+    def _displacement(self) -> Callable[[int], Displacement]:
+        """How overlaps are undone."""
+        if self.long_rows is not None:
+            rows = self.long_rows
+            return lambda closing: RecursiveNormals(self, rows, closing)
+        return lambda closing: DenseNormals(self, self.in_tree, self.closures, closing, self._jacobian())
 
     # ---- statements ----------------------------------------------------------------------------------------------
 
@@ -323,6 +354,7 @@ class _ListBuilder(StepSpace):
         solve: tuple[Statement, ...] = (
             *self.in_tree.dynamics(),
             *self.closures.release(),
+            *(self.long_rows.prepare() if self.long_rows else []),
             *self._flags(),
             self.put(-1, self.at("complete")),
             # a scene that is complete finds the same again
@@ -340,7 +372,10 @@ class _ListBuilder(StepSpace):
         )
         if self.single:
             return self.program("contact_step", (*self._begin(), *one))
-        rows = (If(self.address("lost"), (PerLane((self._nothing(),)),)), If(self.address("alive"), one, "run along"))
+        rows = (
+            If(self.address("lost"), (PerLane(tuple(self._nothing())),)),
+            If(self.address("alive"), one, "run along"),
+        )
         return self.program("contact_lists", (*self._begin(), Loop(STEP, "T", rows)))
 
     def _begin(self) -> list[Statement]:
@@ -350,14 +385,15 @@ class _ListBuilder(StepSpace):
             for name, n in (("pose", POSE), ("twist", TWIST))
         ]
         identity = [*np.eye(3, dtype=int).ravel().tolist(), 0, 0, 0]
-        names = ["now q", "now v", "impulse", "alive", "lost"]
         start = traced_block(
-            lambda q, v, p: [q, v, p, [1], [-1], identity, [0] * TWIST],
-            [self.at(n) for n in ("q0", "v0", "impulses0")],
-            [*[self.at(n) for n in names], *world],
+            lambda q, v: [q, v, [1], [-1], identity, [0] * TWIST],
+            self.each(("q0", "v0")),
+            [*self.each(("now q", "now v", "alive", "lost")), *world],
         )
+        copy = traced_block(lambda p: [p], [self.at("impulses0", BLOCK)], [self.at("impulse", BLOCK)])
         rigid = [self.put(0, *self.each(("soft", "offset")))] if self.blocks.servos else []
-        return [PerLane((start,)), *rigid, self.put(-1, self.at("stepping")), *self.positions.begin()]
+        impulses = Loop(BLOCK, self.blocks.count, (copy,))
+        return [PerLane((start, impulses)), *rigid, self.put(-1, self.at("stepping")), *self.positions.begin()]
 
     def _flags(self) -> list[Statement]:
         """Step 2: blocks that carried an impulse, or would close within the step at their present velocity.
@@ -414,18 +450,18 @@ class _ListBuilder(StepSpace):
 
     def _round(self) -> list[Statement]:
         """Steps 3 to 5."""
-        keep = traced_block(lambda y: [y], [self.at("y")], [self.at("response")])
         solve = (
             *self.moments.with_contacts(),
             Collect(ACTIVE, BLOCK, self.blocks.count, self.address("flag", BLOCK)),
-            self.put(0, self.at("y")),
-            Each(BLOCK, ACTIVE, tuple(self._rows())),
+            *self.solver.rows.clear("y"),
+            Each(BLOCK, ACTIVE, tuple(self._rows() if self.long_rows is None else self._short_rows(self.long_rows))),
+            *self.solver.rows.moved("y"),
             *self.solver.statements(),
-            keep,
+            *self._impulse_velocity(),
         )
         return [
             PerLane(solve),
-            *self.in_tree.forward("response", "end v", "free"),
+            *([] if self.long_rows else self.in_tree.forward("response", "end v", "free")),
             *self.in_tree.twists("end v"),
             *self._look_around(),
         ]
@@ -480,6 +516,30 @@ class _ListBuilder(StepSpace):
             *self.closures.project(own),
             traced_block(prepare, reads, [*writes, self.at("y")]),
         ]
+
+    def _short_rows(self, rows: RecursiveRows) -> list[Statement]:
+        """Step 3 for one contact with the world, whose rows are on the twist of its node."""
+
+        def prepare(B: Array, now: Array, free: Array, gap: Any, e: Any, h: Any, *yielding: Array) -> list[Any]:
+            G = own_block(B, *yielding)
+            approach, g = B @ now, B @ free
+            shift = shifts(vector(gap), vector(approach[0]), vector(e), h)[0]
+            g[0] = g[0] + shift
+            own = [G[0, 0], G[0, 1], G[0, 2], G[1, 1], G[1, 2], G[2, 2]]
+            return [own, list(local(G)), g, [shift], approach, [0] * 3]
+
+        reads = [self.at("B", BLOCK), rows.at("now"), rows.at("free"), *self.each(("gap", "restitution"), BLOCK)]
+        reads += [self.at("dt", STEP), *rows.own_yielding()]
+        writes = [self.at(n, BLOCK) for n in ("own", "local", "g", "shift", "approach", "delta")]
+        return [*rows.own_rows(), traced_block(prepare, reads, writes), rows.add_to("y", "impulse")]
+
+    def _impulse_velocity(self) -> list[Statement]:
+        """``response``: y of the solution; on a long tree, ``end v``: the velocity with all impulses."""
+        if self.long_rows is None:
+            return [traced_block(lambda y: [y], [self.at("y")], [self.at("response")])]
+        rows = self.long_rows
+        add = Each(BLOCK, ACTIVE, (*rows.enter(), rows.add_to("y", "impulse")))
+        return [*rows.clear("y"), add, *rows.velocities("free", "end v")]
 
     def _contact_rows(self) -> tuple[Statement, ...]:
         """Three rows of J: a velocity that moves one of the bodies moves the material points at the contact."""
@@ -598,10 +658,11 @@ class _ListBuilder(StepSpace):
             reads += [self.at("servo row"), Piece((len(places),), tuple(places))]
         return traced_block(add, reads, [self.at("force", STEP)])
 
-    def _nothing(self) -> Block:
+    def _nothing(self) -> list[Statement]:
         """A row of a scene that has stopped; the one in which it did has what came out."""
-        rows = [self.at(b.name, STEP) for b in self.outputs]
-        return traced_block(lambda: [[math.nan] * len(row.addresses) for row in rows], [], rows)
+        rows = [self.at(b.name, STEP) for b in self.outputs if b.name != "impulses"]
+        impulses = self.put(math.nan, self.at("impulses", STEP, BLOCK))
+        return [self.put(math.nan, *rows), Loop(BLOCK, self.blocks.count, (impulses,))]
 
 
 def _normal_velocity(touch: Array, first: Array, second: Array, X: Array, Y: Array) -> Any:

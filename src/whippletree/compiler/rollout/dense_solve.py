@@ -27,14 +27,14 @@ def stranded(A: Array, x: Array) -> Any:
     )
 
 
-def add_rows(space: WorkSpace, total: str, factors: Piece, n: int, rows: str = "B") -> Statement:
-    """``total`` (n,) += factors (3,) times the rows (3, n) of the block in hand."""
+def add_rows(space: WorkSpace, total: str, factors: str, n: int, rows: str = "B") -> Statement:
+    """``total`` (n,) += ``factors`` (3,) times the rows (3, n) of the block in hand."""
 
     def add(total: Any, own: Array, factors: Array) -> list[Any]:
         return [[total + own @ factors]]
 
     place = Piece((), (Address(total, (Index(COLUMN),)),))
-    block = traced_block(add, [place, _column(rows), factors], [place])
+    block = traced_block(add, [place, _column(rows), space.at(factors, BLOCK)], [place])
     return Loop(COLUMN, n, (block,), side_by_side=True)
 
 

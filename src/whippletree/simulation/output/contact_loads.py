@@ -13,8 +13,9 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.contact.kinematics.broad_phase import Neighbourhood
-from whippletree.contact.kinematics.contact_set import contact_set, contact_set_named
-from whippletree.model import WORLD, Model
+from whippletree.contact.kinematics.contact_set import ContactSet, contact_set, contact_set_named
+from whippletree.contact.kinematics.large_scenes import Snapshot
+from whippletree.model import WORLD
 from whippletree.simulation.motion import Motion
 
 OF_JOINTS = ("limit_force", "friction_force")
@@ -30,12 +31,14 @@ class ContactLoads(NamedTuple):
     """Of contact candidates along their axes, N, (k, contacts, 3)."""
     moments: Array
     """Of their torsional and rolling friction about these axes, N m, (k, contacts, 3)."""
+    contacts: ContactSet
+    """The candidates, in the form that the run has met."""
 
 
 def contact_loads(motion: Motion, q: Array, found: dict[str, tuple[tuple[str, ...], Array]]) -> ContactLoads:
     """The loads at configurations q (k, nq), of variables by name: names of joints or contacts, and values (k, …)."""
     model = motion.model
-    tau, forces = np.zeros((len(q), model.nv)), np.zeros((len(q), 0, 3))
+    tau, forces, contacts = np.zeros((len(q), model.nv)), np.zeros((len(q), 0, 3)), contact_set(model)
     for word in OF_JOINTS:
         joints, values = found.get(word, ((), np.zeros((len(q), 0))))
         for number, joint in enumerate(joints):
@@ -51,10 +54,10 @@ def contact_loads(motion: Motion, q: Array, found: dict[str, tuple[tuple[str, ..
             tau += np.array([nearby.joint_forces(*row) for row in zip(q, forces, strict=True)])
     moments = np.zeros_like(forces)
     if "contact_moment" in found:
-        names, moments = found["contact_moment"]
-        nearby = Neighbourhood(contact_set_named(model, names))
+        _, moments = found["contact_moment"]
+        nearby = Neighbourhood(contacts)
         tau += np.array([nearby.joint_forces(*row, turning=True) for row in zip(q, moments, strict=True)])
-    return ContactLoads(tau, forces, moments)
+    return ContactLoads(tau, forces, moments, contacts)
 
 
 def body_wrenches(motion: Motion, q: Array, loads: ContactLoads) -> Array:
@@ -63,9 +66,9 @@ def body_wrenches(motion: Motion, q: Array, loads: ContactLoads) -> Array:
     wrenches = np.zeros((len(q), len(model.bodies), 6))
     if not loads.forces.shape[1]:
         return wrenches
-    points, axes = (motion.evaluate(name, q=q) for name in ("contact_points", "contact_axes"))
+    points, axes = _places(motion, q, loads.contacts)
     pushes, turns = (np.einsum("kca,kcai->kci", x, axes) for x in (loads.forces, loads.moments))
-    for name, numbers in _touching(model).items():
+    for name, numbers in _touching(loads.contacts).items():
         pose = np.asarray(motion.dyn.pose(name)(q))
         for number, sign in numbers:
             push = sign * pushes[:, number]
@@ -75,10 +78,19 @@ def body_wrenches(motion: Motion, q: Array, loads: ContactLoads) -> Array:
     return wrenches
 
 
-def _touching(model: Model) -> dict[str, list[tuple[int, int]]]:
+def _places(motion: Motion, q: Array, contacts: ContactSet) -> tuple[Array, Array]:
+    """Points (k, contacts, 3) and axes (k, contacts, 3, 3) of candidates at configurations q (k, nq), in the world."""
+    if contacts.closed_form and contacts is contact_set(motion.model):
+        points, axes = (np.asarray(motion.evaluate(name, q=q)) for name in ("contact_points", "contact_axes"))
+        return points, axes
+    found = [Snapshot(contacts, row).points for row in q]
+    return np.array([at.point for at in found]), np.array([at.axes for at in found])
+
+
+def _touching(contacts: ContactSet) -> dict[str, list[tuple[int, int]]]:
     """By body: the candidates that push it, by number, and 1 where it is the first of the two, −1 where the second."""
     found: dict[str, list[tuple[int, int]]] = {}
-    for number, candidate in enumerate(contact_set(model).candidates):
+    for number, candidate in enumerate(contacts.candidates):
         for sign, body in ((1, candidate.first_body), (-1, candidate.second_body)):
             if body != WORLD:
                 found.setdefault(body, []).append((number, sign))

@@ -1,0 +1,442 @@
+"""Linear systems of contacts on a long tree, by articulated recursions: the time of a step grows with its length alone.
+
+Where every contact is between a node and the world, D of a block (see
+:mod:`~whippletree.compiler.rollout.contact_list_rows`) acts as an inertia Rᵀ D R of that node, R (3, 6) being its rows
+on the node's twist. So
+
+    (M + Σ Jᵀ D J) dv = f        A dv = 0
+
+is one articulated recursion with other inertias, about the nodes' origins in the axes of the world. With T from a
+parent's twist to its node's, H the joint's motions and J its rotor, tips first
+
+    P = M + Σ Rᵀ D R + Σ Tᵀ P⁺ T      U = P H      D = Hᵀ U + J      G = D⁻¹ Hᵀ P      P⁺ = P − U G
+    f = Σ Rᵀ λ + Σ Tᵀ f⁺              u = D⁻¹ Hᵀ f                   f⁺ = f − U u
+
+and from the base on dv = u − G T α⁺, α = T α⁺ + H dv. D of a block that slips is not symmetric, so P is not, either.
+Rows A of loops are a border of the system: their responses Y = (M + Σ Jᵀ D J)⁻¹ Aᵀ are found once after every
+elimination, and any solution loses Y (A Y)⁻¹ A dv.
+
+What a node yields to an impulse at itself, Ω = Σ over its path, comes from the factor of M, base first:
+Ω = Z T Ω⁺ Tᵀ Zᵀ + turned turnedᵀ with Z = 1 − turned Wᵀ (:mod:`~whippletree.compiler.rollout.contact_list_trees`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array, identity
+from whippletree.compiler.program import Address, Each, If, Index, Lookup, Loop, Statement
+from whippletree.compiler.program.traced_blocks import Piece, traced_block
+from whippletree.compiler.rollout.contact_list_closures import BEFORE, TIE, Closures
+from whippletree.compiler.rollout.contact_list_trees import NODE, TWIST, LoopedTree
+from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, RowPlace, StepSpace
+from whippletree.constraints.constraint_set import constraint_set
+from whippletree.contact.time_step import ContactBlocks
+from whippletree.model import Model
+from whippletree.spatial import cross
+from whippletree.tree.skeleton import skeleton
+
+MOST_TIES = 12
+"""Rows of loops up to which they are a border of the recursion: each costs a solution after every elimination."""
+
+VELOCITY, TOUCHED = "velocity", "touched"
+"""The register of a velocity, and of the node that the block in hand touches."""
+
+
+def suits_recursion(model: Model, blocks: ContactBlocks) -> bool:
+    """Whether all blocks of a model are contacts of a node with the world, and its loops are few."""
+    tree = skeleton(model)
+    sides = [[tree.bodies[body].node for body in (c.first_body, c.second_body)] for c in blocks.contacts.candidates]
+    alone = all(min(pair) < 0 for pair in sides)
+    ties = len(constraint_set(model).structure.independent) if model.constraints else 0
+    return alone and blocks.count == len(sides) and ties <= MOST_TIES and not model.is_flexible
+
+
+class Recursion:
+    """The recursion with one set of inertias. Its buffers have its name; forces are given in others."""
+
+    def __init__(self, space: StepSpace, tree: LoopedTree, closures: Closures, name: str) -> None:
+        self.space, self.tree, self.closures, self.name = space, tree, closures, name
+        nodes, nv, m = len(space.tree.nodes), space.model.nv, closures.count
+        self.nodes, self.nv = nodes, nv
+        shapes: dict[str, tuple[int, ...]] = {
+            "P": (nodes + 1, TWIST, TWIST),
+            "U": (nv, TWIST),
+            "G": (nv, TWIST),
+            "inverse": (nv, tree.sizes[-1]),
+            "u": (nv,),
+            "v": (nv,),  # dv of the last solution
+        }
+        if m:
+            shapes |= {"Y": (m, nodes + 1, TWIST), "Y of v": (m, nv), "border": (m, m), "missed": (m,), "share": (m,)}
+        space.work(**{f"{name} {key}": shape for key, shape in shapes.items()})
+
+    def at(self, key: str, *registers: Any) -> Piece:
+        """One of its buffers."""
+        return self.space.at(f"{self.name} {key}", *registers)
+
+    def one(self, key: str, *registers: str) -> Piece:
+        """One number of a buffer."""
+        return Piece((), (self.space.address(f"{self.name} {key}", *registers),))
+
+    # ---- elimination ---------------------------------------------------------------------------------------------
+
+    def begin(self) -> list[Statement]:
+        """Inertias of the nodes alone."""
+        world = self.space.put(0, self.at("P", Index(None, self.nodes)))
+        copy = traced_block(lambda M: [M], [self.space.at("weight", NODE)], [self.at("P", NODE)])
+        return [Loop(NODE, self.nodes, (copy,)), world]
+
+    def eliminate(self) -> list[Statement]:
+        """All joints, tips first; then the responses to rows of loops."""
+
+        def joint(own: int, P: Array, above: Array, X: Array, Y: Array, screws: Array, rotor: Array) -> list[Any]:
+            U, L = P @ screws.T, screws @ P
+            inverse = inverse_matrix(screws @ U + rotor[0] * identity(own))
+            G = inverse @ L
+            return [U.T, G, inverse, above + shifted_inertia(P - U @ G, X - Y)]
+
+        def reads(own: int) -> list[Piece]:
+            places = [self.tree.origin(NODE), self.tree.origin("parent")]
+            return [
+                *[self.at("P", register) for register in (NODE, "parent")],
+                *places,
+                self.tree.own("screw", own),
+                self.space.at("rotor", NODE),
+            ]
+
+        def writes(own: int) -> list[Piece]:
+            return [*[self._own(key, own) for key in ("U", "G", "inverse")], self.at("P", "parent")]
+
+        return [*self.tree.over_nodes(joint, reads, writes, backwards=True), *self._border()]
+
+    def _own(self, key: str, own: int) -> Piece:
+        width = own if key == "inverse" else TWIST
+        name = f"{self.name} {key}"
+        places = [Address(name, (Index("first", i), Index(None, j))) for i in range(own) for j in range(width)]
+        return Piece((own, width), tuple(places))
+
+    # ---- solutions -----------------------------------------------------------------------------------------------
+
+    def solve(self, force: str, motion: str, velocities: bool = False) -> list[Statement]:
+        """``motion`` of wrenches ``force`` (nodes + 1, 6), which are used up; ``velocities``: dv, too."""
+        return [*self._tree_solution(force, motion), *self._keep_ties(motion, velocities)]
+
+    def _tree_solution(self, force: str, motion: str, row: RowPlace | None = None) -> list[Statement]:
+        """The solution without a border; ``row``: of joint forces beside the wrenches."""
+        at, tree = self.space.at, self.tree
+
+        def inwards(own: int, f: Array, above: Array, X: Array, Y: Array, screws: Array, *rest: Array) -> list[Any]:
+            U, inverse, *joint = rest
+            u = inverse @ (screws @ f + (joint[0][0] if joint else 0))
+            return [u, above + shifted_wrench(f - u @ U, X - Y)]
+
+        def outwards(own: int, above: Array, X: Array, Y: Array, screws: Array, u: Array, G: Array) -> list[Any]:
+            alpha = shifted_motion(above, X - Y)
+            dv = u[0] - G @ alpha
+            return [alpha + dv @ screws, dv]
+
+        def load_reads(own: int) -> list[Piece]:
+            places = [at(force, NODE), at(force, "parent"), tree.origin(NODE), tree.origin("parent")]
+            rows = [row.columns("first", own)] if row else []
+            return [*places, tree.own("screw", own), *[self._own(key, own) for key in ("U", "inverse")], *rows]
+
+        def load_writes(own: int) -> list[Piece]:
+            return [RowPlace(f"{self.name} u").columns("first", own), at(force, "parent")]
+
+        def reads(own: int) -> list[Piece]:
+            solved = RowPlace(f"{self.name} u").columns("first", own)
+            return [*tree.between(motion), tree.own("screw", own), solved, self._own("G", own)]
+
+        def writes(own: int) -> list[Piece]:
+            return [at(motion, NODE), RowPlace(f"{self.name} v").columns("first", own)]
+
+        return [
+            *tree.over_nodes(inwards, load_reads, load_writes, backwards=True),
+            *tree.over_nodes(outwards, reads, writes, start=motion),
+        ]
+
+    # ---- loops ---------------------------------------------------------------------------------------------------
+
+    def _border(self) -> list[Statement]:
+        """Y, and (A Y)⁻¹."""
+        if not self.closures.count:
+            return []
+        at = self.space.at
+        clear = Loop(NODE, self.nodes + 1, (self.space.put(0, at("tie force", NODE)),))
+        copy = traced_block(lambda x: [x], [at("tie motion", NODE)], [self.at("Y", TIE, NODE)])
+        copy_v = traced_block(lambda x: [[x]], [self.one("v", VELOCITY)], [self.one("Y of v", TIE, VELOCITY)])
+        row = (
+            clear,
+            *self._tree_solution("tie force", "tie motion", RowPlace("A", (TIE,))),
+            Loop(NODE, self.nodes, (copy,)),
+            Loop(VELOCITY, self.nv, (copy_v,)),
+            Loop(BEFORE, self.closures.count, tuple(self._product(BEFORE, self.one("border", BEFORE, TIE)))),
+        )
+        invert = traced_block(lambda S: [inverse_matrix(S)], [self.at("border")], [self.at("border")])
+        return [Loop(TIE, self.closures.count, row), invert]
+
+    def _product(self, tie: str, into: Piece) -> list[Statement]:
+        """A row of A times dv."""
+        row = Piece((), (self.space.address("A", tie, VELOCITY),))
+        add = traced_block(lambda total, a, v: [[total + a * v]], [into, row, self.one("v", VELOCITY)], [into])
+        return [self.space.put(0, into), Loop(VELOCITY, self.nv, (add,))]
+
+    def _keep_ties(self, motion: str, velocities: bool) -> list[Statement]:
+        """A solution less what opens loops."""
+        if not self.closures.count:
+            return []
+        at = self.space.at
+        less_open = traced_block(
+            lambda x, share, Y: [x - share @ Y],
+            [at(motion, NODE), self.at("share"), self.at("Y", None, NODE)],
+            [at(motion, NODE)],
+        )
+        own = self.one("v", VELOCITY)
+        less_v = traced_block(
+            lambda x, share, Y: [[x - share @ Y]], [own, self.at("share"), self.at("Y of v", None, VELOCITY)], [own]
+        )
+        return [
+            Loop(TIE, self.closures.count, tuple(self._product(TIE, self.one("missed", TIE)))),
+            traced_block(lambda S, c: [S @ c], [self.at("border"), self.at("missed")], [self.at("share")]),
+            Loop(NODE, self.nodes, (less_open,)),
+            *([Loop(VELOCITY, self.nv, (less_v,))] if velocities else []),
+        ]
+
+
+class RecursiveRows:
+    """Rows on the twists of nodes: see :class:`~whippletree.compiler.rollout.contact_list_rows.BlockRows`."""
+
+    def __init__(self, space: StepSpace, tree: LoopedTree, closures: Closures) -> None:
+        self.space, self.tree, self.closures = space, tree, closures
+        self.width, self.swept, self.eager = TWIST, "swept", True
+        self.nodes, self.nv = len(space.tree.nodes), space.model.nv
+        space.work(
+            weight=(self.nodes, TWIST, TWIST),
+            rotor=(self.nodes, 1),
+            yielding=(self.nodes + 1, TWIST, TWIST),  # Ω
+        )
+        self.reserve("right", "dy", "now", "free", "tie", "swept")
+        self.bare, self.loaded = (Recursion(space, tree, closures, name) for name in ("bare", "loaded"))
+        sides = [
+            [space.tree.bodies[body].node for body in (c.first_body, c.second_body)]
+            for c in space.blocks.contacts.candidates
+        ]
+        touched = [self.nodes if max(pair) < 0 else max(pair) for pair in sides]
+        space.index(TOUCHED, touched)
+        own = [[block for block, node in enumerate(touched) if node == k] for k in range(self.nodes)]
+        most = max(1, *map(len, own))
+        space.index("contacts of node", [len(blocks) for blocks in own])
+        space.index("contact of node", [blocks + [0] * (most - len(blocks)) for blocks in own])
+        space.work(passed=(self.nodes + 1, TWIST), tied=(max(closures.count, 1),))
+        space.table("side", [1 if second < 0 else -1 for _, second in sides])
+
+    # ---- motions -------------------------------------------------------------------------------------------------
+
+    def reserve(self, *names: str) -> None:
+        """See :class:`~whippletree.compiler.rollout.contact_list_rows.BlockRows`."""
+        shape = (self.nodes + 1, TWIST)
+        for name in names:
+            self.space.work(**{f"{name} force": shape, f"{name} motion": shape})
+
+    def enter(self) -> list[Lookup]:
+        """See :class:`~whippletree.compiler.rollout.contact_list_rows.BlockRows`."""
+        return [Lookup(TOUCHED, self.space.address(TOUCHED, BLOCK))]
+
+    def at(self, motion: str) -> Piece:
+        """See :class:`~whippletree.compiler.rollout.contact_list_rows.BlockRows`."""
+        return self.space.at(f"{motion} motion", TOUCHED)
+
+    def clear(self, motion: str) -> list[Statement]:
+        """See :class:`~whippletree.compiler.rollout.contact_list_rows.BlockRows`."""
+        zero = self.space.put(0, self.space.at(f"{motion} force", NODE))
+        return [Loop(NODE, self.nodes + 1, (zero,))]
+
+    def add_to(self, motion: str, factors: str) -> Statement:
+        """See :class:`~whippletree.compiler.rollout.contact_list_rows.BlockRows`."""
+        place = self.space.at(f"{motion} force", TOUCHED)
+        reads = [place, *self.space.each(("B", factors), BLOCK)]
+        return traced_block(lambda f, B, factors: [f + factors @ B], reads, [place])
+
+    def moved(self, motion: str) -> list[Statement]:
+        """See :class:`~whippletree.compiler.rollout.contact_list_rows.BlockRows`."""
+        return self.bare.solve(f"{motion} force", f"{motion} motion")
+
+    def copy(self, motion: str, into: str) -> list[Statement]:
+        """See :class:`~whippletree.compiler.rollout.contact_list_rows.BlockRows`."""
+        names = [self.space.at(f"{name} motion", NODE) for name in (motion, into)]
+        return [Loop(NODE, self.nodes + 1, (traced_block(lambda y: [y], names[:1], names[1:]),))]
+
+    def sweep(self, block: tuple[Statement, ...], change: str) -> list[Statement]:
+        """See :class:`~whippletree.compiler.rollout.contact_list_rows.BlockRows`.
+
+        Node by node from the base on: what impulses at a node and before it have changed is handed on to the nodes
+        behind it, so that a sweep along a chain is one of Gauss and Seidel in the time of one recursion. Limbs notice
+        each other after it only. Loops notice at once: c = Σ Yᵀ Rᵀ dλ takes Y S⁻¹ c from every node.
+        """
+        at = self.space.at
+
+        def hand_on(own: int, above: Array, X: Array, Y: Array, W: Array, turned: Array) -> list[Any]:
+            rate = shifted_motion(above, X - Y)
+            return [rate - (W @ rate) @ turned]
+
+        def reads(own: int) -> list[Piece]:
+            return [*self.tree.between("passed"), self.tree.own("W", own), self.tree.own("turned", own)]
+
+        def push(B: Array, d: Array, passed: Array, yielding: Array, c: Array, *Y: Array) -> list[Any]:
+            wrench = d @ B
+            return [passed + yielding @ wrench, c + Y[0] @ wrench if Y else c]
+
+        def total(y: Array, passed: Array, c: Array, *ties: Array) -> list[Any]:
+            return [y + passed - (ties[1] @ c) @ ties[0] if ties else y + passed]
+
+        ties = [self.bare.at("Y", None, TOUCHED), self.bare.at("border")] if self.closures.count else []
+        known = [at("passed", TOUCHED), at("tied")]
+        begin = traced_block(total, [self.at("y"), *known, *ties], [self.at("swept")])
+        rows = self.space.each(("B", change), BLOCK)
+        end = traced_block(push, [*rows, known[0], at("yielding", TOUCHED), known[1], *ties[:1]], known)
+        place = "contact at node"
+        one: tuple[Statement, ...] = (
+            Lookup(BLOCK, self.space.address("contact of node", NODE, place)),
+            *self.enter(),
+            If(self.space.address("flag", BLOCK), (begin, *block, end)),
+        )
+        blocks: tuple[Statement, ...] = (
+            Lookup("contacts of node", self.space.address("contacts of node", NODE)),
+            Loop(place, Index("contacts of node"), one),
+        )
+        return [
+            self.space.put(0, at("tied")),
+            *self.tree.over_nodes(hand_on, reads, lambda _: [at("passed", NODE)], start="passed", then=blocks),
+            *self.clear("y"),
+            Each(BLOCK, ACTIVE, (*self.enter(), self.add_to("y", "impulse"))),
+            *self.moved("y"),
+        ]
+
+    # ---- the system ----------------------------------------------------------------------------------------------
+
+    def respond(self) -> Statement:
+        """See :class:`~whippletree.compiler.rollout.contact_list_rows.BlockRows`."""
+        at = self.space.at
+        return traced_block(lambda slope, B: [slope @ B], [at("slope of block"), at("B", BLOCK)], [at("E", BLOCK)])
+
+    def identity(self) -> list[Statement]:
+        """See :class:`~whippletree.compiler.rollout.contact_list_rows.BlockRows`."""
+        return self.loaded.begin()
+
+    def add(self, scale: str | None = None) -> Statement:
+        """See :class:`~whippletree.compiler.rollout.contact_list_rows.BlockRows`."""
+
+        def add(P: Array, B: Array, E: Array, *factors: Array) -> list[Any]:
+            rows = (B.T * factors[0]).T if factors else B
+            return [P + rows.T @ E]
+
+        place = self.loaded.at("P", TOUCHED)
+        scales = [self.space.at(scale, BLOCK)] if scale else []
+        return traced_block(add, [place, *self.space.each(("B", "E"), BLOCK), *scales], [place])
+
+    def factor(self) -> list[Statement]:
+        """See :class:`~whippletree.compiler.rollout.contact_list_rows.BlockRows`."""
+        return self.loaded.eliminate()
+
+    def solve(self, velocities: bool = False) -> list[Statement]:
+        """See :class:`~whippletree.compiler.rollout.contact_list_rows.BlockRows`; ``velocities``: dv, too."""
+        return self.loaded.solve("right force", "dy motion", velocities)
+
+    # ---- a step --------------------------------------------------------------------------------------------------
+
+    def prepare(self) -> list[Statement]:
+        """At the beginning of a step: the recursion of M alone, Ω, and the twists without impulses."""
+
+        def spread(own: int, above: Array, X: Array, Y: Array, W: Array, turned: Array) -> list[Any]:
+            T = identity(TWIST)
+            T[3:, :3] = -_skew(X - Y)
+            Z = T - turned.T @ (W @ T)
+            return [Z @ above @ Z.T + turned.T @ turned]
+
+        def reads(own: int) -> list[Piece]:
+            places = [self.tree.origin(NODE), self.tree.origin("parent")]
+            rows = [self.tree.own(name, own) for name in ("W", "turned")]
+            return [self.space.at("yielding", "parent"), *places, *rows]
+
+        def writes(own: int) -> list[Piece]:
+            return [self.space.at("yielding", NODE)]
+
+        return [
+            *self.bare.begin(),
+            *self.bare.eliminate(),
+            self.space.put(0, self.space.at("yielding", Index(None, self.nodes))),
+            *self.tree.over_nodes(spread, reads, writes),
+            *self.tree.twists("now v", "now motion"),
+            *self.tree.twists("free", "free motion"),
+        ]
+
+    def own_rows(self) -> list[Statement]:
+        """In a loop over blocks, its rows B on the twist of its node."""
+
+        def rows(touch: Array, origin: Array, side: Any) -> list[Any]:
+            arm = touch[1:4] - origin
+            axes = side * touch[4:].reshape(3, 3)
+            return [[np.concatenate([cross(arm, axis), axis]) for axis in axes]]
+
+        at = self.space.at
+        reads = [at("touch", BLOCK), self.tree.origin(TOUCHED), at("side", BLOCK)]
+        return [*self.enter(), traced_block(rows, reads, [at("B", BLOCK)])]
+
+    def own_yielding(self) -> list[Piece]:
+        """In a loop over blocks, what :func:`own_block` needs."""
+        ties = [self.bare.at("Y", None, TOUCHED), self.bare.at("border")] if self.closures.count else []
+        return [self.space.at("yielding", TOUCHED), *ties]
+
+    def velocities(self, base: str, into: str) -> list[Statement]:
+        """``into`` (nv,) := ``base`` + what all impulses do that were added to y."""
+        one = [Piece((), (self.space.address(name, VELOCITY),)) for name in (base, "bare v", into)]
+        add = traced_block(lambda v, dv: [[v + dv]], one[:2], one[2:])
+        return [
+            *self.bare.solve("y force", "y motion", velocities=True),
+            Loop(VELOCITY, self.nv, (add,)),
+        ]
+
+
+def own_block(B: Array, yielding: Array, *ties: Array) -> Array:
+    """A block's own part (3, 3) of G, from its rows (3, 6) and what its node yields."""
+    G = B @ yielding @ B.T
+    if ties:
+        Y, border = ties
+        along = B @ Y.T
+        G = G - along @ border @ along.T
+    return np.array([[G[min(i, j), max(i, j)] for j in range(3)] for i in range(3)], dtype=object)
+
+
+def shifted_motion(motion: Array, arm: Array) -> Array:
+    """A motion (6,) seen at a point that is ``arm`` (3,) away."""
+    return np.concatenate([motion[:3], motion[3:] + cross(motion[:3], arm)])
+
+
+def shifted_wrench(wrench: Array, arm: Array) -> Array:
+    """A wrench (6,) about a point from which its own is ``arm`` (3,) away."""
+    return np.concatenate([wrench[:3] + cross(arm, wrench[3:]), wrench[3:]])
+
+
+def shifted_inertia(P: Array, arm: Array) -> Array:
+    """Tᵀ P T: an inertia (6, 6), symmetric or not, about a point from which its own is ``arm`` (3,) away."""
+    PT = np.array([[*(row[:3] + cross(arm, row[3:])), *row[3:]] for row in P], dtype=object)
+    return np.array([shifted_wrench(column, arm) for column in PT.T], dtype=object).T
+
+
+def inverse_matrix(A: Array) -> Array:
+    """A⁻¹ (n, n) by elimination without exchanges."""
+    n = len(A)
+    work = np.concatenate([np.array(A, dtype=object), identity(n)], axis=1)
+    for p in range(n):
+        work[p] = work[p] * (1 / work[p, p])
+        for i in range(n):
+            if i != p:
+                work[i] = work[i] - work[i, p] * work[p]
+    return np.asarray(work[:, n:])
+
+
+def _skew(r: Array) -> Array:
+    return np.array([[0, -r[2], r[1]], [r[2], 0, -r[0]], [-r[1], r[0], 0]], dtype=object)

@@ -1,0 +1,121 @@
+"""Contacts of trees with the world by articulated recursions: the steps that dense rows take, at linear cost."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import whippletree as wt
+from whippletree.compiler.cpu.cpu_function import compile_function
+from whippletree.compiler.llvm.cache import CodeCache
+from whippletree.compiler.program import every_block
+from whippletree.compiler.program.check import check
+from whippletree.compiler.rollout import contact_list_trees, contact_lists
+from whippletree.compiler.rollout.contact_lists import contact_lists_program, reason_against_lists
+from whippletree.contact.time_step import ContactBlocks
+
+TOLERANCE, STEPS = 1e-9, 40
+BRIDGE_FLOOR = -0.1098
+
+
+def tree(kinds):
+    """Balls on joints of several kinds above a floor, in two limbs."""
+    b = wt.Builder("tree").geometry("floor", "world", "half_space", position=(0, 0, -0.06))
+    before = "world"
+    for k, kind in enumerate(kinds):
+        more = {"damping": 0.01, "axis": (0, 1, 0)} if kind == "revolute" else {}
+        _add_ball(b, k, kind, before, **more)
+        before = f"link {k}" if k != 2 else "link 1"
+    return b.build()
+
+
+def bridge(links=5):
+    """A chain that sags between two points, with its balls just above a floor: a loop."""
+    b = wt.Builder("bridge").geometry("floor", "world", "half_space", position=(0, 0, BRIDGE_FLOOR))
+    directions = 0.1 * (np.arange(links)[::-1] - (links - 1) / 2)
+    before = "world"
+    for k, turn in enumerate(np.diff(directions, prepend=0.0)):
+        _add_ball(b, k, "revolute", before, axis=(0, 1, 0), start=turn)
+        before = f"link {k}"
+    b.frame("end", "world", position=(0.2 * np.cos(directions).sum(), 0, 0)).frame("tip", before, position=(0.2, 0, 0))
+    return b.constraint("tie", "point", "end", "tip").build()
+
+
+def _add_ball(b, k, kind, before, **more):
+    name = f"link {k}"
+    b.body(name, 0.3, center=(0.1, 0, 0), inertia=(1e-3, 2e-3, 2e-3))
+    b.joint(name, kind, before, name, position=(0.2, 0, 0) if k else (0, 0, 0), **more)
+    b.geometry(name, name, "sphere", radius=0.05, position=(0.1, 0, 0))
+    b.contact(name, name, "floor", friction=0.6)
+
+
+def given(model, speed):
+    rng = np.random.default_rng(3)
+    q, v = np.asarray(model.home.q, dtype=float), speed * rng.normal(size=model.nv)
+    if model.constraints:
+        v = wt.compile(model).project_velocity(q, v)
+    blocks = ContactBlocks(model, alone=True).count
+    return [q, v, np.zeros((blocks, 3)), np.zeros((STEPS, model.nv)), np.full(STEPS, 2e-3), TOLERANCE, np.inf]
+
+
+def both_ways(model, speed, monkeypatch):
+    monkeypatch.setattr(contact_list_trees, "MOST_WRITTEN_VELOCITIES", 0)
+    assert contact_lists.suits_recursion(model, ContactBlocks(model, alone=True))
+    found = []
+    for suits in (contact_lists.suits_recursion, lambda *_: False):
+        monkeypatch.setattr(contact_lists, "suits_recursion", suits)
+        program = contact_lists_program(model)
+        check(program)
+        with np.errstate(all="ignore"):
+            found.append(
+                compile_function(program, width=1, threads=1, cache=CodeCache(None)).ufunc(*given(model, speed))
+            )
+    return found
+
+
+def test_recursions_take_the_steps_of_dense_rows(monkeypatch):
+    recursive, dense = both_ways(tree(("spherical", "revolute", "revolute", "prismatic", "revolute")), 0.1, monkeypatch)
+    assert dense[2][..., 0].max() > 1e-3  # something presses
+    assert recursive[3][:, 1].max() <= TOLERANCE
+    for a, b in zip(recursive[:2], dense[:2], strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-6)  # after many steps with impacts
+
+
+def test_recursions_keep_loops_closed(monkeypatch):
+    recursive, dense = both_ways(bridge(), 1.0, monkeypatch)
+    touched = int(np.argmax(dense[2][..., 0].max(axis=1) > 0))
+    assert dense[2][touched, :, 0].max() > 1e-3
+    # both have solved the same problem up to there; coordinates are moved apart in other ways afterwards
+    np.testing.assert_allclose(recursive[2][: touched + 1], dense[2][: touched + 1], rtol=0, atol=1e-9)
+    directions = np.cumsum(recursive[0], axis=1)
+    heights = -0.2 * np.cumsum(np.sin(directions), axis=1)
+    np.testing.assert_allclose(heights[:, -1], 0.0, atol=1e-12)
+    balls = heights + 0.1 * np.sin(directions) - 0.05
+    assert balls.min() > BRIDGE_FLOOR - 1e-9
+
+
+def test_the_code_of_recursions_grows_by_copies_only():
+    kinds = ("revolute",)
+    sizes = [sum(len(x.code.nodes) for x in every_block(contact_lists_program(tree(n * kinds)).body)) for n in (41, 82)]
+    assert sizes[1] < 1.3 * sizes[0]  # with rows for each velocity, it would be twice as long
+
+
+def test_links_that_touch_each_other_keep_dense_rows():
+    b = wt.Builder("pair").geometry("floor", "world", "half_space")
+    _add_ball(b, 0, "revolute", "world")
+    _add_ball(b, 1, "revolute", "link 0")
+    assert contact_lists.suits_recursion(*_with_blocks(b))
+    b.contact("both", "link 0", "link 1")
+    assert not contact_lists.suits_recursion(*_with_blocks(b))
+
+
+def _with_blocks(b):
+    model = b.build()
+    return model, ContactBlocks(model, alone=True)
+
+
+def test_only_long_trees_with_contacts_elsewhere_are_refused(monkeypatch):
+    monkeypatch.setattr(contact_lists, "MOST_LISTED_VELOCITIES", 3)
+    model = tree(("revolute",) * 5)
+    assert reason_against_lists(model) is None
+    monkeypatch.setattr(contact_lists, "suits_recursion", lambda *_: False)
+    assert reason_against_lists(model) == "it has 5 velocities, and the code has rows for at most 3"
