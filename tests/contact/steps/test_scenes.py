@@ -6,7 +6,7 @@ import pytest
 import whippletree as wt
 from whippletree.contact.geometry.box_pairs import NOWHERE, box_on_box
 from whippletree.contact.geometry.shapes import Box
-from whippletree.contact.kinematics.near_pairs import COMPARED, balls_near, near_pairs
+from whippletree.contact.kinematics.near_pairs import FEW_BALLS, balls_near, near_pairs
 from whippletree.contact.kinematics.scene_layout import SceneLayout, Unsuited, scene_layout
 from whippletree.errors import ModelError
 from whippletree.simulation.motion import Motion
@@ -66,7 +66,7 @@ def tower(count, **options):
 def test_no_pair_of_balls_is_missed(spread):
     """Also of balls whose sizes differ a thousandfold, and of points."""
     random = np.random.default_rng(1)
-    count = COMPARED + 50
+    count = FEW_BALLS + 50
     centres, radii = random.uniform(-1, 1, (count, 3)), 0.05 * np.exp(-spread * random.uniform(size=count))
     radii[:5] = 0.0
     first, second = balls_near(centres, radii, 0.02)

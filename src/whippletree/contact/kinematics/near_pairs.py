@@ -18,7 +18,7 @@ from whippletree.contact.kinematics.scene_layout import Grouped, SceneLayout
 SMALLEST = 2.0**-40
 """Share of the largest radius below which balls are sorted as if they had that size; points have none."""
 
-COMPARED = 150
+FEW_BALLS = 150
 """Balls that are compared each with each: quicker than making a tree."""
 
 ROUNDING = 1 + 1e-12
@@ -118,7 +118,7 @@ def balls_near(centres: Array, radii: Array, reach: float) -> tuple[Array, Array
     half = radii + reach / 2
     if len(radii) < 2 or not np.isfinite(centres).all():
         return np.triu_indices(len(radii), 1)  # what is nowhere may be anywhere
-    if len(radii) <= COMPARED:
+    if len(radii) <= FEW_BALLS:
         return _compare_all(centres, half)
     levels = np.ceil(np.log2(np.maximum(half, half.max() * SMALLEST))).astype(np.int64)
     members = [np.flatnonzero(levels == level) for level in np.unique(levels)]

@@ -60,7 +60,7 @@ class Warm(NamedTuple):
         return Warm(np.zeros(0, dtype=np.int64), np.zeros((0, 3)), np.zeros((0, 7)), none, none, none)
 
 
-class _Held(NamedTuple):
+class _HeldLists(NamedTuple):
     """Lists, and what they were made from."""
 
     lists: _Lists
@@ -118,7 +118,7 @@ class SteppedScene:
         sizes = layout.radii[np.isfinite(layout.radii) & (layout.radii > 0)]
         self.size = float(np.median(sizes)) if len(sizes) else 1.0
         self.rebuilds = 0
-        self._held: _Held | None = None
+        self._held: _HeldLists | None = None
         self._gaps_asleep: tuple[Array, Array, Array] | None = None
         self.sweep_bound = float(effort)
 
@@ -217,17 +217,17 @@ class SteppedScene:
         _, keys, gaps = self._gaps_asleep
         return StepsTaken(q, nothing, warm, nothing, kick, gaps, np.concatenate([*account, rest]), True, keys)
 
-    def _watched(self, held: _Held, V: Array, time: float) -> tuple[_Held, bool]:
+    def _watched(self, held: _HeldLists, V: Array, time: float) -> tuple[_HeldLists, bool]:
         """These lists, with the new state of the islands, and whether one has fallen asleep."""
         assert self.sleep is not None
         speeds = np.linalg.norm(V[:, 3:], axis=1) + self.layout.reach * np.linalg.norm(V[:, :3], axis=1)
         islands = watched_islands(held.islands, speeds[:-1], self.sleep, time)
         return held._replace(islands=islands), bool((islands.asleep & ~held.islands.asleep).any())
 
-    def _new_lists(self, Q: Array, budget: Array, quiet: Array) -> _Held:
+    def _new_lists(self, Q: Array, budget: Array, quiet: Array) -> _HeldLists:
         """Lists of the pairs of which a body is awake."""
         if self.sleep is None:
-            self._held = _Held(self.lists(Q, budget), Q, Islands(np.zeros(0, dtype=int), quiet))
+            self._held = _HeldLists(self.lists(Q, budget), Q, Islands(np.zeros(0, dtype=int), quiet))
             return self._held
         self.rebuilds += 1
         poses, nodes, budget = self.poses(Q), self.layout.nodes, budget.copy()
@@ -237,17 +237,17 @@ class SteppedScene:
         still = np.append(islands.asleep, True)
         awake = ~(still[nodes[near.first]] & still[nodes[near.second]])
         near = NearPairs(*[column[awake] for column in near])
-        self._held = _Held(self._tables(poses, near, budget), Q, islands)
+        self._held = _HeldLists(self._tables(poses, near, budget), Q, islands)
         return self._held
 
-    def _lists_of(self, warm: Warm) -> _Held:
+    def _lists_of(self, warm: Warm) -> _HeldLists:
         """The lists of the last step, made again if it was taken elsewhere."""
         held = self._held
         if held is not None and held.anchor is warm.anchor:
             return held._replace(islands=held.islands._replace(quiet=warm.quiet))
         return self._new_lists(warm.anchor, warm.budget, warm.quiet)
 
-    def _kept(self, held: _Held, impulses: Array, travel: Array, warm: Warm) -> Warm:
+    def _kept(self, held: _HeldLists, impulses: Array, travel: Array, warm: Warm) -> Warm:
         """The impulses that are not zero, those of sleepers included, and what the lists were made from."""
         keys, quiet = held.lists.keys, held.islands.quiet
         some = np.flatnonzero(impulses[:, 0] > 0)
@@ -265,12 +265,12 @@ class SteppedScene:
         """Candidates that are near, and their gaps, m."""
         Q = np.concatenate([q.reshape(-1, 7), [[0.0, 0, 0, 1, 0, 0, 0]]])
         nothing, lists = np.zeros((len(Q), 6)), self.lists(Q, np.full(len(Q), THINNEST * self.size))
-        held = _Held(lists, Q, Islands(np.zeros(0, dtype=int), np.zeros(self.count)))
+        held = _HeldLists(lists, Q, Islands(np.zeros(0, dtype=int), np.zeros(self.count)))
         found = self._call(Q, nothing, nothing, nothing[:, 0], np.zeros((len(lists.keys), 3)), held, np.zeros(1))
         return lists.keys, found[4]
 
     def _call(
-        self, Q: Array, V: Array, forces: Array, travel: Array, impulses: Array, held: _Held, dt: Array
+        self, Q: Array, V: Array, forces: Array, travel: Array, impulses: Array, held: _HeldLists, dt: Array
     ) -> tuple[Any, ...]:
         layout, lists, bodies = self.layout, held.lists, self.layout.bodies
         if held.islands.asleep.any():
