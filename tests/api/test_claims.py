@@ -737,6 +737,7 @@ def test_words_stand_in_the_page(page, fragment):
     assert " ".join(fragment.split()) in text_of(page)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("check", dict.fromkeys(check for _, _, check in CLAIMS), ids=lambda check: check.__name__)
 def test_figures_hold(check):
     check()

@@ -113,6 +113,7 @@ def test_help_and_version(capsys):
     assert capsys.readouterr().out.startswith("whippletree ")
 
 
+@pytest.mark.slow
 def test_demo_fits_on_one_screen_and_leaves_its_files(tmp_path, capsys):
     assert cli.main(["demo", "--output", str(tmp_path)]) == 0
     out, err = capsys.readouterr()

@@ -69,6 +69,7 @@ def computed(folder, text):
     return wt.load_run(folder / "kept" / "case.nc")
 
 
+@pytest.mark.slow
 def test_iftomm_a01_from_a_file(tmp_path, capsys):
     """Elliptic functions give the tip at t = 10 s."""
     run = computed(tmp_path, PENDULUM)

@@ -36,6 +36,7 @@ def test_mixed_units_are_pointed_out(arm, capsys):
     assert "(depends on units: angles and lengths mix)" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_figure_of_a_run(arm, tmp_path, capsys):
     picture = tmp_path / "pictures" / "run.png"
     assert cli.main(["condition", str(arm), "--figure", str(picture), "--duration", "0.1"]) == 0

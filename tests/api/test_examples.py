@@ -28,6 +28,7 @@ def test_example_says_what_to_learn(script):
     assert "What to learn" in " ".join(text.split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", EXAMPLES, ids=lambda script: script.stem)
 def test_example_runs_and_draws(script, tmp_path):
     from matplotlib.image import imread

@@ -41,6 +41,7 @@ def test_names_of_the_package():
     assert dir(wt) == NAMES.split()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES.split())
 def test_name_is_there(name):
     assert getattr(wt, name) is not None

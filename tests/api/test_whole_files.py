@@ -49,6 +49,7 @@ def test_a_folder_of_something_else_is_not_removed(tmp_path, name):
     assert (tmp_path / name / "thesis.tex").read_text() == "years of work"
 
 
+@pytest.mark.slow
 def test_a_figure_goes_to_the_file_that_was_named_or_nowhere(tmp_path, capsys):
     run = wt.simulate(wt.mechanisms.pendulum(), duration=0.1)
     model = wt.mechanisms.pendulum()

@@ -19,6 +19,7 @@ def small_motions(model, v=None, kept=slice(None)):
     return np.sort(np.sqrt(np.linalg.eigvals(np.linalg.solve(M, K)).real))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("speed", "expected"),
     [

@@ -6,6 +6,7 @@ from scipy.integrate import solve_ivp
 import whippletree as wt
 
 
+@pytest.mark.slow
 def test_the_walking_cycle_has_the_eigenvalues_of_its_return_map():
     """The monodromy of the period-one gait, through a heel strike, against differences of the paper's equations."""
     slope, gait = 0.009, np.array([0.200310900544, -0.199832473005])

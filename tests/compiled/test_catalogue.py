@@ -80,6 +80,7 @@ def relative_error(found, expected):
     return np.abs(found[differs] - expected[differs]).max(initial=0.0) / (scale or 1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_machine_code_equals_the_reference(name):
     model = model_of(name)
@@ -103,6 +104,7 @@ def test_machine_code_equals_the_reference(name):
     assert checked >= 25
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("name", ["solo12", "four-bar"])
 def test_every_width_gives_the_same_bits(name, dtype):

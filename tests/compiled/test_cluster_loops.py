@@ -28,6 +28,7 @@ def arguments(model, name, q, v, tau):
     return [values[word] for word in find(name, model).inputs]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("seed", [1, 3, 5, 8])
 def test_trees_of_random_loops(seed, name):

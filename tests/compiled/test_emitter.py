@@ -73,6 +73,7 @@ def canonical(values, dtype):
     return np.where(np.isnan(values), dtype(np.nan), values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @given(code=codes(), width=st.sampled_from([1, 2, 4, 8, 16]), level=st.integers(0, 3))
 def test_every_width_gives_the_bits_of_the_interpreter(dtype, code, width, level):

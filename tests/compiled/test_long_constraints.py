@@ -58,6 +58,7 @@ TIES = [
 ]
 
 
+@pytest.mark.slow
 def test_every_sort_of_row():
     """Frames and joints, two rows on one body, switches, compliance, time: with the switch on and off."""
     model, q = wide_tree(TIES)
@@ -104,6 +105,7 @@ def pinned_chain(count, ties):
     return replace(model, start=State(q, np.zeros(count))), q
 
 
+@pytest.mark.slow
 def test_code_does_not_grow_and_memory_grows_with_bodies():
     sizes = {}
     for count in (300, 600):
@@ -178,6 +180,7 @@ def test_corrections_and_rows_are_sweeps_too():
         np.testing.assert_allclose(ours, numbers, atol=1e-8 * np.abs(numbers).max())
 
 
+@pytest.mark.slow
 def test_a_long_chain_is_simulated():
     model, q = pinned_chain(250, 3)
     run = wt.simulate(model, q, np.zeros(250), duration=0.002)

@@ -114,6 +114,7 @@ MODELS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 @pytest.mark.parametrize("name", LOOPING)
 def test_loops_give_the_numbers_of_the_reference(model: Model, name: str) -> None:
@@ -124,6 +125,7 @@ def test_loops_give_the_numbers_of_the_reference(model: Model, name: str) -> Non
         assert_equal(own, other)
 
 
+@pytest.mark.slow
 @given(models(max_size=9), seeds, st.sampled_from(["forward_dynamics", "inverse_dynamics"]))
 def test_random_models_with_massless_links(model: Model, seed: int, name: str) -> None:
     if model.nv == 0:
@@ -135,6 +137,7 @@ def test_random_models_with_massless_links(model: Model, seed: int, name: str) -
     np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-9 * max(1.0, float(np.abs(expected).max())))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [MODELS["star"], MODELS["forest of any joints"]], ids=["star", "forest"])
 @pytest.mark.parametrize("name", ["forward_dynamics", "inverse_dynamics", "kinetic_energy"])
 def test_compiled_loops_give_the_numbers_of_the_reference(model: Model, name: str) -> None:

@@ -397,6 +397,7 @@ class RandomProgram:
         return block(lambda a, b, c: sign * (a + b * c + shift) / (1 + a * a), loads, [target])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(40))
 def test_random_programs(seed):
     program = RandomProgram(seed).program()

@@ -53,6 +53,7 @@ def test_parts_are_of_about_one_length_and_compute_everything_once(count):
     assert sum(part.code.operations for part in parts) < 1.01 * whole.code.operations
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("most", [300, 1500])
 @pytest.mark.parametrize("form", [None, Form(64, keep=20, room=40)])

@@ -89,6 +89,7 @@ def test_less_work_space_than_the_device_could_use(driver):
     same([gpu.forward_dynamics(*given)], [cpu.forward_dynamics(*inputs)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_constrained_loops(dtype):
     """A chain of more velocities than any matrix is formed of, with a rod from its end to the ground."""

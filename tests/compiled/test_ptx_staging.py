@@ -44,6 +44,7 @@ def random_states(model, count, dtype):
     return [rng.uniform(-2, 2, (count, n)).astype(dtype) for n in (model.nq, model.nv, model.nv)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("layouts", ["rows", "columns", "gaps", ("rows", "columns", "rows")])
 @pytest.mark.parametrize("count", [1, 70])

@@ -34,6 +34,7 @@ def test_a_load_that_no_finite_force_withstands_is_refused():
         wt.simulate(model, duration=1.0)
 
 
+@pytest.mark.slow
 def test_a_load_along_the_rods_is_borne():
     """They stand on the lower pin and hang from the upper one; the least force that does it is carried by the nail."""
     model = rods_in_line(np.pi / 2)

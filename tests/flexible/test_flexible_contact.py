@@ -39,6 +39,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_steps_converge_to_events(case):
     model, duration, options = CASES[case]

@@ -216,6 +216,7 @@ def rod(model, q, first, second):
     return Constraint(f"rod {second}", "distance", (first, second), {"length": float(np.linalg.norm(a - b))})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("closed", "q", "v", "tau"), list(looped_cases()))
 def test_routes_and_derivatives_under_constraints_at_bent_frames(closed, q, v, tau):
     ref = wt.reference(closed, route="block")

@@ -41,6 +41,7 @@ def near(found, expected, scale=1.0):
     np.testing.assert_allclose(found, expected, rtol=0, atol=2**12 * EPS * size)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**16), st.booleans())
 def test_the_dagger_terms_are_those_of_the_whole_block_matrix(seed, massless):
     """M† = (1 − HψK)* D† (1 − HψK), Ω = φ* H* M† H φ, ψ⁻¹ = φ⁻¹ + K H, and forward dynamics, against 000's matrix."""
@@ -67,6 +68,7 @@ def test_the_dagger_terms_are_those_of_the_whole_block_matrix(seed, massless):
     near(op.A.T @ f, op.gathered(expected), scale)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**16))
 def test_every_identity_of_trees_holds_in_minimal_coordinates(seed):
     """H_S = X* H: mass matrix by four roads, its inverse, the Riccati and Lyapunov equations, forward dynamics."""

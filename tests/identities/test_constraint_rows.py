@@ -85,6 +85,7 @@ def largest(array):
     return max((abs(x) for x in np.ravel(array)), default=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", CASES)
 def test_rows_are_the_derivatives_of_the_residual(kind):
     with mpmath.workdps(50):
@@ -151,6 +152,7 @@ def test_half_a_turn_is_not_mistaken_for_closed(kind):
         np.testing.assert_allclose(np.linalg.norm(wt.reference(model).constraint_residual([angle])), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [k for k, (on, _) in CASES.items() if k not in ("point_on_curve",)])
 def test_compiled_rows_equal_the_reference(kind):
     model = model_of(kind)

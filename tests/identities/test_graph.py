@@ -647,6 +647,7 @@ def long_chain(n):
     return np.random.default_rng(2).permutation(n).tolist()
 
 
+@pytest.mark.slow
 def test_a_chain_of_a_hundred_thousand_nodes():
     chain = long_chain(100_000)
     graph = Digraph(range(len(chain)), pairwise(chain))

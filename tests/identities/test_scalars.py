@@ -80,6 +80,7 @@ def test_fractions_have_no_sine(function):
         function(Fraction(1, 3))
 
 
+@pytest.mark.slow
 @given(st.fractions(0, 100))
 def test_the_root_of_a_fraction_is_exact_or_refused(x):
     assert scalars.sqrt(x * x) == x

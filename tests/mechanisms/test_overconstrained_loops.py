@@ -82,6 +82,7 @@ LOOPS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LOOPS)
 def test_they_move_and_keep_their_energy(name):
     model = LOOPS[name]()

@@ -47,6 +47,7 @@ def at_angle(model, angle):
     return q
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("home", [0.0, np.pi, -np.pi])
 @pytest.mark.parametrize("rockers", [2, 3, 4])
 @pytest.mark.parametrize("kind", ["pin", "hinge"])

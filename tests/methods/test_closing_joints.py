@@ -77,6 +77,7 @@ def placed(model: wt.Model, poses: dict[str, np.ndarray], name: str) -> np.ndarr
     return poses[second.body] @ second.pose
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", CLOSING)
 @pytest.mark.parametrize("acting", [False, True])
 def test_a_mechanism_moves_the_same_wherever_it_is_cut(kind: str, acting: bool) -> None:

@@ -23,6 +23,7 @@ def trees():
     return [routes.measured_and_predicted(case) for case in routes.tree_cases()]
 
 
+@pytest.mark.slow
 def test_prediction_bounds_every_error_of_trees(trees):
     assert [o.case.name for o in trees if not o.bounded] == []
     assert any("chain 64" in o.case.name for o in trees)

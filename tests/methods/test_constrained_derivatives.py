@@ -91,6 +91,7 @@ def in_digits(model):
     return replace(model, bodies=tuple(bodies), joints=tuple(joints))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", CASES)
 def test_every_kind_in_fifty_digits(kind):
     """Along one random direction of q, v and τ together, at a state that need not be on the constraints."""
@@ -194,6 +195,7 @@ def test_redundant_rows_have_no_derivatives_of_their_own():
     np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["point", "weld", "hinge", "point_on_plane", "slider"])
 @pytest.mark.parametrize("seed", range(3))
 def test_random_trees_with_a_loop(seed, kind):

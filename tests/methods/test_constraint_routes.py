@@ -165,6 +165,7 @@ TIES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tie", TIES)
 @pytest.mark.parametrize("light", MASSLESS)
 @pytest.mark.parametrize("tree", TREES)
@@ -327,6 +328,7 @@ def test_long_systems_need_no_mass_matrix():
         np.testing.assert_allclose(found, other, atol=1e-8 * np.abs(other).max())
 
 
+@pytest.mark.slow
 def test_long_systems_take_that_route_by_themselves():
     model, q = tied_chain(260, 5)
     assert wt.diagnose(model, q).route == "recursion"

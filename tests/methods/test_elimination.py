@@ -49,6 +49,7 @@ def far_apart(found, expected):
     return np.abs(found - expected).max(initial=0.0) / max(1.0, np.abs(expected).max(initial=0.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_loops_over_fronts_are_the_block_matrix(name):
     model = CASES[name]()
@@ -126,6 +127,7 @@ def operations(model):
     return sum(p * p / 2 for own, inner in sizes for p in range(inner, inner + own))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [wt.mechanisms.n_four_bar, floating_ladder], ids=["ladder", "floating ladder"])
 def test_ladders_cost_what_their_rungs_cost(make):
     few, many = (operations(make(n)) for n in (100, 400))
@@ -189,6 +191,7 @@ def test_fronts_joined_with_their_parents_do_the_same_with_less_memory(n):
     assert sizes[1] < sizes[0]
 
 
+@pytest.mark.slow
 def test_redundant_rows_of_long_mechanisms_are_found_without_matrices():
     model = floating_ladder(70, "free", "hinge")
     structure = wt.constraint_set(model).structure
@@ -227,6 +230,7 @@ def test_a_long_ladder_is_assembled_with_a_joint_held():
     assert np.abs(wt.compile(model).constraint_residual(q)).max() < 1e-11
 
 
+@pytest.mark.slow
 def test_a_long_ladder_takes_this_route_by_itself_and_runs():
     model = wt.mechanisms.n_four_bar(100)
     found = wt.diagnose(model)

@@ -38,6 +38,7 @@ PARENTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", PARENTS)
 def test_no_shape_of_tree_needs_recursion(shape):
     n = 2 * sys.getrecursionlimit()

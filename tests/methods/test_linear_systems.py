@@ -33,6 +33,7 @@ def on_manifold(model, dyn, q, v, free, rates, moved, faster):
     return q, v
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tie", ["point_on_plane", "distance", "knife_edge"])
 @pytest.mark.parametrize("tree", LOOPS)
 def test_linear_system_is_the_derivative_of_the_motion_on_the_manifold(tree, tie):

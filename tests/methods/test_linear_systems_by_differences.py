@@ -137,6 +137,7 @@ def allowed(A, seed):
     return v - np.linalg.pinv(A, rcond=1e-10) @ (A @ v)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [cart, spatial_four_bar])
 def test_in_motion_under_constraints(make):
     model = make()

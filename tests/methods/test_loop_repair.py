@@ -33,6 +33,7 @@ def closed_by(model: wt.Model, kind: str) -> wt.Model:
     return replace(model, constraints=tuple(pins))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [wt.mechanisms.four_bar, wt.mechanisms.crank_slider])
 def test_a_rounded_linkage_is_closed_and_moves(make) -> None:
     exact = closed_by(make(), "hinge")

@@ -57,6 +57,7 @@ def least_cost(model, q, v, a, motors, costs, A):
     return tau, reached
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("light", [(), (False, True, False, False, False)], ids=["heavy", "massless inside"])
 @pytest.mark.parametrize("tie", TIES)
 @pytest.mark.parametrize("tree", TREES)

@@ -27,6 +27,7 @@ def test_predictions_bound_the_reference_on_hostile_mechanisms():
     assert lost > 0  # they are hostile indeed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [28, 11])
 def test_predictions_bound_compiled_calls_and_runs(seed):
     model, motion = make_hostile_model(seed)

@@ -34,6 +34,7 @@ def dense_hybrid(model: wt.Model, fixed: np.ndarray, q, v, given):
     return a, efforts
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**16), st.booleans())
 def test_hybrid_dynamics_with_loops(seed, massless):
     """Every other joint that the loops leave free is prescribed."""

@@ -209,6 +209,7 @@ def mechanisms():
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", mechanisms(), ids=lambda model: model.name)
 def test_functions_of_a_model_are_those_of_its_matrices(model):
     ref, dyn = wt.reference(model), wt.compile(model)

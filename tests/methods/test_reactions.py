@@ -182,6 +182,7 @@ def test_every_body_of_a_loop_is_in_balance(name):
     assert_balanced(model, *state(model))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in LOOPS if name not in ("delta", "andrews")])
 def test_loops_match_the_equations_of_all_bodies(name):
     model = LOOPS[name]()
@@ -243,6 +244,7 @@ def test_every_body_of_a_tree_is_in_balance(case):
         assert_balanced(model, motion.q, motion.v, motion.tau, tolerance=1e-8)
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(st.integers(0, 2**16), st.sampled_from(["hinge", "point", "weld", "cylindrical", "slider"]), st.booleans())
 def test_random_loops(seed, closure, second):
@@ -320,6 +322,7 @@ def test_the_load_on_a_welded_bracket_passes_its_weld():
 # --- scalars, compiled code, corners ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["four-bar, spatial hinges", "wiper", "stewart", "crank-slider, massless rod"])
 def test_compiled_reactions_of_many_states(name):
     model = LOOPS[name]()

@@ -27,6 +27,7 @@ FILTER = Activation("filter", (T,))
 METHODS = ["adaptive", "events", "rk4", "implicit_midpoint", "semi_implicit_euler", "time_stepping"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_a_filtered_force_moves_a_mass_as_its_closed_form_does(method: str) -> None:
     """w = 1 − exp(−t/T), v = t − T w; an integrator whose range ends at t = 0.25 adds t²/2, then 0.25 (t − 0.125)."""

@@ -28,6 +28,7 @@ def end(run) -> np.ndarray:
     return np.concatenate([run.q.values[-1], run.v.values[-1]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["adaptive", "rk4", "events"])
 def test_commands_are_forces_in_every_method(method: str) -> None:
     model = arm().build()

@@ -10,6 +10,7 @@ import whippletree as wt
 METHODS = ("adaptive", "rk4", "semi_implicit_euler", "implicit_midpoint")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_a_batch_is_its_single_runs(method):
     model = wt.mechanisms.four_bar(lengths=(1.0, 0.4, 1.2, 0.9), masses=(1.0, 0.0, 1.0))

@@ -50,6 +50,7 @@ def killed_in_the_middle(name, folder):
     assert process.wait() == -signal.SIGKILL
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", checkpoint_cases.NAMES)
 def test_a_killed_run_is_readable_and_goes_on_to_the_same_bits(tmp_path, name):
     folder = tmp_path / "run"

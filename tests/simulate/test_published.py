@@ -38,6 +38,7 @@ def test_four_bars_pass_their_dead_points(rtol, allowed):
     assert float(np.abs(run["constraint_residual"]).max()) <= 1e-10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bars", [1, 2, 3])
 def test_a_start_exactly_at_a_dead_point_follows_its_velocity(bars):
     """The one-degree-of-freedom reduction of A02, started with all rods in line."""

@@ -79,6 +79,7 @@ def rest_of_balance(model, run, row):
     return np.array([left[body.name] for body in model.bodies]), largest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [leg, standing_linkage])
 def test_every_body_is_in_balance_from_event_to_event(make):
     model = make()

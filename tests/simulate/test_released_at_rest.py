@@ -93,6 +93,7 @@ def test_rows_that_are_redundant_elsewhere_hold_at_a_dead_point(count, spacing):
     assert abs(turns[0]) > 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["adaptive", "events", "rk4"])
 @pytest.mark.parametrize("load", ["gravity", "rocker"])
 @pytest.mark.parametrize("name", IN_LINE)
@@ -112,6 +113,7 @@ def test_every_method_leaves_the_dead_point_along_the_branch(name, load, method)
         assert run.attrs["energy_drift"] < 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["adaptive", "events"])
 @pytest.mark.parametrize("model", [wt.mechanisms.n_four_bar(2), rockers(3)], ids=["2-four-bar", "3 rockers"])
 def test_several_loops_in_line_fall_together(model, method):
@@ -158,6 +160,7 @@ def test_a_tie_is_told():
     assert run.a.values[0] == pytest.approx(a, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_nothing_pushes_nothing_moves():
     """Balanced on the dead point, whatever branches there are."""
     model = replace(in_line("parallelogram"), gravity=np.zeros(3))

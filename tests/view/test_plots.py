@@ -10,6 +10,7 @@ import whippletree as wt
 from whippletree.view.plots import PLOTS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["overview", *(name for name in PLOTS if name != "contacts")])
 def test_every_figure_is_drawn_with_titles_and_units(what, crank, tmp_path):
     model, run = crank

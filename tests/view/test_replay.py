@@ -51,6 +51,7 @@ def test_a_name_cannot_break_out_of_the_page(tmp_path):
     assert data_of(path)["name"] == name
 
 
+@pytest.mark.slow
 def test_a_long_chain_gets_fewer_moments_and_stays_small(tmp_path):
     model = wt.mechanisms.chain(400)
     times = np.linspace(0, 1, 500)
@@ -99,6 +100,7 @@ def test_mistakes_are_named_and_leave_no_file(crank, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_a_gallery_has_picture_page_and_data_of_every_run(crank, free_chain, tmp_path):
     exhibits = gallery([crank, free_chain, crank], tmp_path / "out")
     assert [e.name for e in exhibits] == ["crank-slider", "chain-of-3-rods", "crank-slider-2"]

@@ -32,6 +32,7 @@ def energy(run):
     return (run["kinetic_energy"] + run["potential_energy"]).values
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("restitution", [0.0, 0.3])
 @pytest.mark.parametrize("quaternion", [(1, 0.1, 0, 0), (1, 0.1, 0.07, 0.2)], ids=["edge", "corner"])
 def test_a_falling_box_comes_to_rest_on_four_corners(restitution, quaternion):
@@ -149,6 +150,7 @@ def test_a_hundred_elastic_bounces_keep_the_energy():
     assert np.abs(energy(run) - energy(run)[0]).max() < 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("angle", [1.0, 1.2])
 @pytest.mark.parametrize("friction", [1.4, 5.0, 1e6])
 def test_painleve_rods_jam_and_lose_energy(angle, friction):
@@ -165,6 +167,7 @@ def test_a_start_state_that_is_not_finite_is_refused(bad):
         wt.simulate(ball, ball.home.q, np.array([bad]), duration=0.1, **EVENTS)
 
 
+@pytest.mark.slow
 def test_hops_below_rounding_end_in_contact():
     """A biped pushed forwards: its front foot stubs and hops, ever shorter, until it stays."""
     biped = m.planar_biped()
@@ -176,6 +179,7 @@ def test_hops_below_rounding_end_in_contact():
     assert np.diff(energy(run)).max() < 1e-9
 
 
+@pytest.mark.slow
 def test_a_stiff_quadruped_lands_tilted():
     """Where a foot begins to slide, its direction of slip turns as fast as strong dampers let it."""
     dog = m.quadruped(height=0.02, damping=5.0)

@@ -62,6 +62,7 @@ def braked_crank_slider():
     return builder.joint("elbow", "revolute", "upper", "lower", position=(1, 0, 0), lower=-1.0, upper=1.0).build()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "duration"),
     [(wt.mechanisms.hopper(), 1.2), (wt.mechanisms.rocking_block(), 1.0), (braked_crank_slider(), 1.8)],

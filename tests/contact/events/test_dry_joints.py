@@ -136,6 +136,7 @@ def test_a_massless_slider_behind_a_spring_is_an_elastoplastic_link():
     assert run.v.values[-1] == pytest.approx([0, -0.3 * np.sin(left)], abs=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_friction_of_random_arms_is_dry(seed):
     """Against every motion, at its bound while it slips and within it while it sticks; it takes what energy is lost."""

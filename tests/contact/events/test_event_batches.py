@@ -26,6 +26,7 @@ def batch(ball):
     return wt.simulate(ball, HEIGHTS, sensitivity=True, **SETTINGS)
 
 
+@pytest.mark.slow
 def test_every_run_tells_its_own_events_and_modes(ball, batch):
     for k, q in enumerate(HEIGHTS):
         alone = wt.simulate(ball, q, sensitivity=True, **SETTINGS)
@@ -83,6 +84,7 @@ def test_time_stepping_reports_every_run():
     assert wt.single_run(batch, 1)["residual_velocity"].dims == ("time",)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [wt.mechanisms.bouncing_ball(), wt.mechanisms.rimless_wheel(), tumbling_box()])
 def test_impulses_of_impacts_change_the_momentum(model):
     """M (v⁺ − v⁻) = Jᵀ Λ at every event; nothing where there is no impact."""

@@ -25,6 +25,7 @@ def ball():
     return m.bouncing_ball(height=1.0, restitution=0.5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("e", [0.5, 0.8])
 def test_bounces_end_at_the_zeno_time(e):
     run = wt.simulate(m.bouncing_ball(height=1.0, restitution=e), duration=6.0, saltation=False, **TIGHT)

@@ -20,6 +20,7 @@ def trapdoor():
     return builder.joint("hinge", "revolute", "world", "door", start=0.5, lower=-0.3, upper=1.0).build()
 
 
+@pytest.mark.slow
 def test_a_trapdoor_falls_on_its_stop_and_rests(trapdoor):
     run = run_of(trapdoor)
     fall = quad(lambda s: 2 * s / np.sqrt(3 * G * (np.sin(0.5) - np.sin(0.5 - s * s))), 0, np.sqrt(0.8), epsabs=1e-13)[

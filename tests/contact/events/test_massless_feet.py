@@ -53,6 +53,7 @@ def foot_force(state, foot, rate, attack, leg, hip):
     return -push * along - turn / length * across
 
 
+@pytest.mark.slow
 def test_a_slip_on_springs_follows_the_balance_of_forces():
     """Springs alone: where the foot is follows from where the mass is. The slip before lift-off, in other variables."""
     friction, attack, leg, hip = 0.3, 0.1, (1000.0, 0.0), (500.0, 0.0)
@@ -261,6 +262,7 @@ def spatial_runner(friction, damping=0.0, hip="two revolutes"):
     )
 
 
+@pytest.mark.slow
 def test_a_massless_leg_on_a_universal_joint_moves_as_one_on_two_revolutes():
     """In stance the contact takes the place of the held motions, whichever kind of joint they belong to."""
     states = []
@@ -293,6 +295,7 @@ def test_a_slip_in_space_under_load_is_refused_by_name():
     assert "this one may turn its slip" in run.attrs["failure"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("friction", "attack", "damping", "hip", "speed", "duration"),
     [(0.4, 0.25, 5.0, (0.0, 0.5), -2.0, 0.29), (0.3, 0.1, 0.0, (500.0, 0.0), -0.5, 0.31)],

@@ -66,6 +66,7 @@ def scene(kind, seed: int) -> tuple[wt.Model, np.ndarray]:
     return model, 1.5 * rng.normal(size=model.nv)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("kind", [discs, boxes, chain])
 def test_energy_does_not_grow_and_nothing_overlaps(kind, seed):

@@ -93,6 +93,7 @@ def test_rounding_of_a_high_floor_is_no_touchdown():
     assert strict(run)
 
 
+@pytest.mark.slow
 def test_balls_that_clatter_between_floor_and_walls():
     """Three balls land on the floor of a box and on each other: strict tolerances suffice, and energy falls."""
     model = m.spheres_in_box(3, restitution=0.4, width=0.15)

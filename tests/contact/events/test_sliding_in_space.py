@@ -7,6 +7,7 @@ import whippletree as wt
 from sliding_scenes import EVENTS, TABLE, G, assert_lawful, sled, tilted
 
 
+@pytest.mark.slow
 def test_a_quadruped_lands_tilted():
     """Feet strike, slide, stick and lift one after the other; slips are slow against what friction can turn."""
     dog = wt.mechanisms.quadruped()
@@ -16,6 +17,7 @@ def test_a_quadruped_lands_tilted():
     assert run.attrs["steps"] < 800
 
 
+@pytest.mark.slow
 def test_time_stepping_converges_to_the_landing_of_a_quadruped():
     """Seventy events of four feet in 0.3 s."""
     dog = wt.mechanisms.quadruped(friction=0.5)
@@ -32,6 +34,7 @@ def test_time_stepping_converges_to_the_landing_of_a_quadruped():
     assert 2.5 < errors[0] / errors[1] < 6.5
 
 
+@pytest.mark.slow
 def test_a_foot_whose_slip_turns_into_a_jam_is_struck_without_collision():
     dog = wt.mechanisms.quadruped(friction=1.2)
     v = np.zeros(dog.nv)
@@ -41,6 +44,7 @@ def test_a_foot_whose_slip_turns_into_a_jam_is_struck_without_collision():
     assert "impact without collision" in run.attrs["contact_event_kinds"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spin", [0.0, 1.0, 8.0])
 def test_a_table_thrown_with_spin_comes_to_rest(spin):
     run = wt.simulate(sled(TABLE, height=0.3), v0=np.array([0, 0, spin, 1.0, 0.1, 0]), duration=1.0, **EVENTS)
@@ -73,6 +77,7 @@ def test_two_hinged_plates_slide_and_tip_over_an_edge():
     assert float(run["contact_gap"].values[-1].max()) > 1e-3
 
 
+@pytest.mark.slow
 def test_two_balls_that_both_slide():
     builder = wt.Builder("balls").geometry("ground", "world", "half_space")
     for k in range(2):

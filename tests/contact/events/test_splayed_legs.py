@@ -32,6 +32,7 @@ def thrown(model, duration, seed):
     return wt.simulate(model, v0=v0, duration=duration, method="events", saltation=False)
 
 
+@pytest.mark.slow
 def test_three_legs_land_without_growing_tolerances():
     run = thrown(splayed(3, 1.5), 0.25, seed=3)
     assert run.attrs["failure"] == ""
@@ -44,6 +45,7 @@ def test_three_legs_land_without_growing_tolerances():
     assert np.diff(energy).max() < 1e-9
 
 
+@pytest.mark.slow
 def test_four_feet_near_rest():
     """One slips slowly, three stick, and internal forces of the nearly stiff legs hide which: sweeps creep there."""
     run = thrown(splayed(4, 1.0), 0.42, seed=4)

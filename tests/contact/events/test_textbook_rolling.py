@@ -174,6 +174,7 @@ PROBLEMS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("problem", PROBLEMS, ids=lambda p: p.__name__)
 def test_closed_form(problem):
     agree(problem)

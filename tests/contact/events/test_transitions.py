@@ -48,6 +48,7 @@ def plank(*places):
     return builder.build()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "v0", "kinds"),
     [

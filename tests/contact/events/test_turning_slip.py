@@ -62,6 +62,7 @@ def test_accelerations_by_angle_of_slip(feet):
 # --- closed forms and independent references ------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_ball_that_slides_and_spins_across_its_path_begins_to_roll():
     """Slip keeps its direction; it ends after 2 |u| / (7 μ g), and 5/7 of friction's impulse is what it takes."""
     radius, mass, mu = 0.1, 1.5, 0.3
@@ -145,6 +146,7 @@ def test_slip_begins_under_a_pull_that_turns():
     assert run.attrs["steps"] < 200
 
 
+@pytest.mark.slow
 def test_time_stepping_converges_to_it_at_first_order():
     model = sled(height=0.15, friction=0.3)
     v = np.array([0, 0, 4.0, 0.8, -0.3, 0])

@@ -67,6 +67,7 @@ def test_an_mjcf_scene_rests_with_the_weights_of_its_bodies(tmp_path):
     assert float(run.penetration.max()) < 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spin", [0.0, 50.0])
 @pytest.mark.parametrize("runs", [None, 3])
 def test_a_body_that_spins_flies_as_one_that_does_not(spin, runs):
@@ -81,6 +82,7 @@ def test_a_body_that_spins_flies_as_one_that_does_not(spin, runs):
     assert np.allclose(run.energy_balance.values[-1], -2.0 * G * G * 1e-3 / 2, rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ground", ["half_space", "box"])
 @pytest.mark.parametrize(
     ("kind", "parameters"),
@@ -118,6 +120,7 @@ def squeezed(friction, **settings):
     return 1 - run.q.values[-1, model.q_slice("free")][2], run
 
 
+@pytest.mark.slow
 def test_two_fingers_hold_a_cube_as_far_as_friction_reaches():
     """With forces that are not unique a slip would solve Coulomb's problem, too: what can stay at rest does."""
     for settings in ({}, {"method": "events", "duration": 0.01, "saltation": False}):
@@ -144,6 +147,7 @@ def test_flush_boxes_meet_along_the_normal_of_their_faces():
             assert not np.any(points.gap < -2 * scale - 1e-15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["events", "time_stepping"])
 def test_a_five_bar_leg_lands(method):
     """A closed loop with springs at the hips drops on its foot and stands with its weight."""
@@ -210,6 +214,7 @@ def test_a_batch_that_is_interrupted_keeps_whole_rows(monkeypatch):
     assert np.array_equal(run.q.values[:rows], whole.q.values[:rows])
 
 
+@pytest.mark.slow
 def test_every_corner_of_a_large_hull_counts_but_only_once():
     """A hull of 600 corners rests like a ball of its size, and its lanes find the corners that single states find."""
     rng = np.random.default_rng(1)

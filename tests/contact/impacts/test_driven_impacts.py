@@ -24,6 +24,7 @@ def hammer(friction):
     )
 
 
+@pytest.mark.slow
 def test_derivative_through_the_blow_of_a_driven_hammer():
     """Time enters the reset: the velocity that an impact leaves to the arm is that of its drive."""
     compared(hammer(0.0), 0.4, ["touchdown"], v0=[-2.0, 0.5])

@@ -48,6 +48,7 @@ def test_that_is_ten_thousand():
     assert Sequential.impulses is Energetic.impulses
 
 
+@pytest.mark.slow
 @BY_LAW
 @pytest.mark.parametrize(("contacts", "count"), PLANE)
 def test_in_the_plane(law, contacts, count):
@@ -55,6 +56,7 @@ def test_in_the_plane(law, contacts, count):
     check_many(law, *many_impacts(count, contacts, True, contacts))
 
 
+@pytest.mark.slow
 @BY_LAW
 @pytest.mark.parametrize(("contacts", "count"), SPACE)
 def test_in_space(law, contacts, count):

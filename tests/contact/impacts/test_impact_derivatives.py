@@ -36,6 +36,7 @@ def random_impact(rng, law, contacts, planar=False, massless=False):
     return at, Changes(dM[None], dA[None], dJ[None], dv[None])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.name)
 @pytest.mark.parametrize("kind", ["single", "planar", "several", "massless"])
 def test_against_differences(law, kind):

@@ -259,6 +259,7 @@ def test_a_slip_that_turns_by_another_integration():
             assert np.allclose(p, routh(G, u, 0.2, 0.6), atol=1e-9)
 
 
+@pytest.mark.slow
 def test_impulses_of_associated_friction_are_the_best_in_the_cones():
     """The last resort of the plastic law: along every edge of every cone the rate is not below zero."""
     rng = np.random.default_rng(8)

@@ -215,6 +215,7 @@ def uneven_problem(seed: int, spread: float) -> ContactProblem:
     return ContactProblem(G.reshape(blocks, 3, blocks, 3), (J @ rng.normal(size=freedoms)), friction, cap)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spread", [0, 3, 6])
 def test_random_problems_converge_whatever_the_masses(spread):
     for seed in range(40):

@@ -58,6 +58,7 @@ def exact_solution(problem: ContactProblem, impulse: np.ndarray) -> tuple[np.nda
 # --- random problems --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spread", [0, 2, 4, 6, 8])
 def test_random_problems_are_solved_or_end_where_rounding_ends_them(spread):
     left = []
@@ -68,6 +69,7 @@ def test_random_problems_are_solved_or_end_where_rounding_ends_them(spread):
     assert spread == 8 or np.median(left) < 1e-10  # rounding is an excuse for few
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [12_020, 12_025])
 def test_what_rounding_leaves_is_what_an_exact_solution_leaves_once_rounded(seed):
     """A tolerance that no doubles meet: the answer says so, and the exact one, rounded, is no better than stated."""

@@ -68,6 +68,7 @@ def wall(columns: int, rows: int, friction: float = 0.5) -> wt.Model:
 # --- the matrix -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_a_product_is_its_matrix(seed):
     problem = pile_problem(seed, 40, 120)
@@ -85,6 +86,7 @@ def test_a_product_is_its_matrix(seed):
     assert np.all(delassus.reach(sparse, x) >= delassus.reach(full, x) * (1 - 1e-12))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_systems_and_solutions_of_least_norm_are_those_of_the_dense_matrix(seed):
     problem = pile_problem(seed, 30, 120)  # more rows than freedoms: singular
@@ -112,6 +114,7 @@ def test_islands_of_a_product_are_those_of_its_matrix():
 # --- the solver -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seed", "spread"), [(11, 1.0), (12, 1.0), (13, 4.0), (14, 6.0)])
 def test_large_problems_are_solved_to_the_same_tolerance(seed, spread):
     problem = pile_problem(seed, 100, 220, spread)
@@ -124,6 +127,7 @@ def test_large_problems_are_solved_to_the_same_tolerance(seed, spread):
     assert residuals(full, found.impulse).velocity.max() == pytest.approx(found.measure.velocity, abs=1e-11)
 
 
+@pytest.mark.slow
 def test_coloured_sweeps_keep_a_solution_and_approach_it_from_elsewhere():
     problem = pile_problem(21, 100, 200)
     found = solve(problem, np.zeros((200, 3)), sweeps, tolerance=1e-11)
@@ -134,6 +138,7 @@ def test_coloured_sweeps_keep_a_solution_and_approach_it_from_elsewhere():
     assert measures[0] > 10 * measures[1] > 100 * measures[2]
 
 
+@pytest.mark.slow
 def test_a_block_that_nothing_moves_is_no_obstacle():
     problem = pile_problem(22, 60, 150)
     rows, response = (problem.matrix.rows.tolil(), problem.matrix.response.tolil())
@@ -179,6 +184,7 @@ def test_constraints_tie_parts_together():
 # --- scenes -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_wall_of_many_bricks_stands():
     columns, rows = 30, 10
     run = wt.simulate(wall(columns, rows), duration=0.02, method="time_stepping", output_dt=0.01)
@@ -189,6 +195,7 @@ def test_a_wall_of_many_bricks_stands():
     assert abs(float(run.energy_balance[-1])) < 1e-6
 
 
+@pytest.mark.slow
 def test_a_plate_on_thousands_of_points_comes_to_rest():
     """All contacts on one body: the matrix is full, its factors are not."""
     builder = wt.Builder("many").geometry("ground", "world", "half_space").body("plate", 1.0, inertia=(1, 1, 1))
@@ -202,6 +209,7 @@ def test_a_plate_on_thousands_of_points_comes_to_rest():
     assert np.abs(run.v.values[-1]).max() < 1e-4
 
 
+@pytest.mark.slow
 def test_many_robots_in_one_scene_are_as_one_alone():
     """Thirty legs with limits and friction in their joints: more blocks than a dense matrix takes."""
 

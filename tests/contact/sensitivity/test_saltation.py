@@ -12,6 +12,7 @@ from whippletree.simulation.events.event_log import saltation_matrices
 TIGHT = {"method": "events", "rtol": 1e-12, "atol": 1e-13}
 
 
+@pytest.mark.slow
 def test_bouncing_ball_in_closed_form():
     """Under δ = (δy, δv): S = [[−e, 0], [−g (1 + e) / v⁻, −e]] with v⁻ < 0 the speed of arrival."""
     e, g = 0.5, 9.81

@@ -24,6 +24,7 @@ def disc_on_a_slope():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", ["plastic", "newton", "energetic", "sequential"])
 def test_bounces_on_a_slope(law):
     bounces = 1 if law == "plastic" else 2
@@ -67,6 +68,7 @@ def test_a_belt_that_a_motor_drives_in_time():
     compared(conveyor(), 0.9, ["stick", "slip"], v0=[0.4, 0.1, 0], **motor)
 
 
+@pytest.mark.slow
 def test_a_biped_that_lands_on_one_foot():
     model = m.planar_biped(height=0.01)
     q = np.array(model.home.q, dtype=float)

@@ -21,6 +21,7 @@ def tumbling_bar():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("law", "landings"), [("energetic", 3), ("plastic", 1)])
 def test_a_body_that_tumbles_in_space(law, landings):
     """Impacts in space: the slip turns while the impulse grows, and the body's axes turn with it."""
@@ -30,6 +31,7 @@ def test_a_body_that_tumbles_in_space(law, landings):
     compared(tumbling_bar(), duration, ["touchdown"] * landings, q0=q, v0=[0.5, 1, 0.3, 0.4, 0.2, 0], impact_law=law)
 
 
+@pytest.mark.slow
 def test_a_puck_that_comes_to_rest_in_space():
     """Its slip turns on springs, and stops in both directions at once."""
     model = (

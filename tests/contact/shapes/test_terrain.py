@@ -74,6 +74,7 @@ def surface_point(shape: str, w: np.ndarray, end: int) -> np.ndarray:
     return np.array(numbers["radii"]) * [np.sin(w[0]) * np.cos(w[1]), np.sin(w[0]) * np.sin(w[1]), np.cos(w[0])]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shape", "ground"), PAIRS)
 def test_normal_rows_are_the_rates_of_the_gaps_and_bias_is_the_rate_of_the_velocity(shape, ground):
     model = on_ground(shape, ground)
@@ -90,6 +91,7 @@ def test_normal_rows_are_the_rates_of_the_gaps_and_bias_is_the_rate_of_the_veloc
         assert bias == pytest.approx(turning, abs=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ground", GROUNDS)
 @pytest.mark.parametrize("shape", ["sphere", "cylinder", "ellipsoid"])
 def test_the_gap_is_the_least_distance(shape, ground):
@@ -303,6 +305,7 @@ def test_a_terrain_may_use_the_elementary_functions():
 # --- simulations ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_events_on_a_fine_field_are_those_on_its_plane():
     """A ball falls on a slope of 101 by 101 heights, bounces not, and rolls: as on the half-space."""
     x = np.linspace(-1, 1, 101)

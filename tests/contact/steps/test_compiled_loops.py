@@ -130,6 +130,7 @@ def chain(links, kinds=("revolute",)):
     return b.build()
 
 
+@pytest.mark.slow
 def test_loops_over_nodes_take_the_steps_that_are_written_out(monkeypatch):
     model = chain(5, ("free", "revolute", "spherical", "revolute", "prismatic"))
     count = ContactBlocks(model, alone=True).count
@@ -171,6 +172,7 @@ def test_reasons_are_told():
 # --- pairs that only time steps have a form for -----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_gripper_holds_a_box_in_machine_code():
     """Two fingers press on a box and lift it; nothing is left to Python."""
     b = wt.Builder("gripper").geometry("table", "world", "half_space")

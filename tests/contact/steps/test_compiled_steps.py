@@ -66,6 +66,7 @@ def scattered(stepper, seed, speed=1.0):
     return np.concatenate([q, speed * rng.normal(size=stepper.model.nv)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_a_step_is_the_step_of_python(scene, seed):
     """Velocities, coordinates and works agree as well as both solve the contact problem."""
@@ -86,6 +87,7 @@ def test_a_step_is_the_step_of_python(scene, seed):
     np.testing.assert_allclose(pushed, 0, atol=1e3 * TOLERANCE)
 
 
+@pytest.mark.slow
 def test_whole_runs_agree_with_those_of_python(scene, monkeypatch):
     """A tenth of a second from rest, where nothing is unstable."""
     model = scene.model
@@ -116,6 +118,7 @@ def some(given, part):
     return [x[part] if isinstance(x, np.ndarray) else x for x in given]
 
 
+@pytest.mark.slow
 def test_the_bits_do_not_depend_on_the_batch(scene):
     program = contact_lists_program(scene.model)
     given = arguments(scene, 17)

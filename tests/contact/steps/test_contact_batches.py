@@ -232,6 +232,7 @@ def test_plastic_contacts_with_friction_never_add_energy():
     assert gained.max() <= 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("e", [0.3, 0.8, 1.0])
 def test_newtons_law_in_moreaus_form_adds_no_more_energy_than_stated(e):
     """Of one e and without friction: at most e / (1 + e) Y.

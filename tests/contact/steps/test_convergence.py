@@ -68,6 +68,7 @@ def order(steps: np.ndarray, errors: np.ndarray) -> float:
     return float(np.polyfit(np.log(steps), np.log(errors), 1)[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SCENES)
 def test_time_stepping_converges_to_the_event_driven_method_at_first_order(name):
     steps, errors = differences(name)

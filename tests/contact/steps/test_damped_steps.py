@@ -44,6 +44,7 @@ def run(model: wt.Model, duration: float, step: float, **more):
 # --- closed forms -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damping", [0.1, 10.0, 1e3, 1e6])
 def test_a_damper_is_backward_euler(damping):
     h, v0 = 0.01, 2.0

@@ -32,6 +32,7 @@ def dropped(model):
     return wt.simulate(model, Q, V, duration=0.6, output_dt=2e-3, method="time_stepping", step=2e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["mesh", "box"])
 def test_energy_gained_in_an_impact_with_friction_is_told(kind):
     with pytest.warns(RuntimeWarning, match=r"impacts have added 0\.0\d+ J, 0\.8% of .*'touch'.*method='events'"):

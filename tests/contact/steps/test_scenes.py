@@ -203,6 +203,7 @@ def test_a_body_that_outruns_its_lists_is_met_all_the_same():
     assert v[0, 3] * 1.0 + v[1, 3] * 1.2 == pytest.approx(50.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", [True, False])
 def test_a_tower_of_boxes_stands(group):
     run = wt.simulate(tower(4, group=group), duration=0.2, step=H, output_dt=0.02, method="time_stepping")
@@ -255,6 +256,7 @@ def _task(model, duration, spacing):
     return Task(motion, start, np.arange(0, duration + spacing / 2, spacing), 1e-8, 1e-10)
 
 
+@pytest.mark.slow
 def test_effort_bounds_the_time_of_a_step_and_the_residual_is_told():
     model = wt.mechanisms.spheres_in_box(30, width=0.3)
     run = wt.simulate(model, duration=0.3, step=5e-3, method="time_stepping", tolerance=1e-9, effort=20)

@@ -119,6 +119,7 @@ def test_a_range_holds_the_force_at_the_end_of_the_step():
 # --- every path -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("seed", range(3))
 def test_kernel_python_and_reference_agree(case, seed):

@@ -38,6 +38,7 @@ def stack(masses: list[float], friction: float = 0.5) -> wt.Model:
     return replace(model, bodies=tuple(bodies))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("masses", [[1.0] * 4 + [1000.0], [1.0, 1000.0] * 3, [1e-3, 1.0, 1e3]])
 def test_heavy_boxes_stand_on_light_ones(masses):
     model = stack(masses)

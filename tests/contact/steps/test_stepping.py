@@ -82,6 +82,7 @@ def test_a_ball_bounces_by_newtons_law_and_comes_to_rest():
 # --- hyperstatic scenes -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_ten_boxes_stand():
     result = run(wt.mechanisms.box_stack(10), 0.05, tolerance=1e-11)
     clean(result, residual=1e-11, overlap=1e-12)
@@ -148,6 +149,7 @@ def test_the_balance_closes_up_to_what_first_order_steps_leave():
     assert left[2] < 1e-2 * energy[0]
 
 
+@pytest.mark.slow
 def test_a_quadruped_with_the_shapes_of_its_file_falls_on_its_feet():
     folder = Path(str(distribution("example-robot-data").locate_file("cmeel.prefix/share/example-robot-data/robots")))
     robot = wt.load(folder / "anymal_b_simple_description/robots/anymal.urdf", base="free").tree

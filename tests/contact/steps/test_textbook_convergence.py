@@ -50,6 +50,7 @@ def last_state(run) -> np.ndarray:
     return np.concatenate([run.q.values[-1], run.v.values[-1]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SCENES)
 def test_first_order(name):
     make, v0, duration = SCENES[name]
