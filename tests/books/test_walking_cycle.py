@@ -1,6 +1,7 @@
 """The walking cycle of the simplest walker: Garcia et al., The simplest walking model, J. Biomech. Eng. 120 (1998)."""
 
 import numpy as np
+import pytest
 from scipy.integrate import solve_ivp
 
 import whippletree as wt

@@ -1,6 +1,7 @@
 """Bent legs that splay on rough ground, by events: feet that jam, and that jam each other."""
 
 import numpy as np
+import pytest
 
 import whippletree as wt
 

@@ -1,6 +1,7 @@
 """Impacts of mechanisms with loops and with drives that follow a motion in time."""
 
 import numpy as np
+import pytest
 
 import whippletree as wt
 from whole_runs import compared
