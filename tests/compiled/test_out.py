@@ -91,6 +91,18 @@ def test_a_wrong_place_for_the_result_is_named(chain, inputs, out, kind, words):
             chain.forward_dynamics(*inputs, out=out)
 
 
+def test_a_failed_state_in_a_result_without_its_batch_of_one():
+    """NumPy lets a given array do without leading dimensions of size 1."""
+    model = wt.mechanisms.n_four_bar(2)
+    singular = np.zeros(model.nv)
+    impact, out = wt.compile(model).impact, (np.ones(5), np.ones(4))
+    for batch in ((), 2):  # code for one state and for several
+        impact(np.asarray(model.home.q, dtype=float), singular, np.zeros(batch))
+    with pytest.warns(RuntimeWarning, match="depend on each other"):
+        impact(singular, singular, np.zeros(1), out=out)
+    assert np.isnan(out[0]).all()
+
+
 def test_contact_impulses_may_be_those_of_the_result_that_is_written():
     """Scenes beyond a joint limit are stepped twice, from inputs that the first results must not have overwritten."""
     b = wt.Builder("ball on a limited slide")

@@ -467,6 +467,18 @@ def test_nothing_in_or_nothing_out():
     np.testing.assert_array_equal(g(np.zeros((3, 0))), [[1.0, 2.0]] * 3)
 
 
+@pytest.mark.parametrize("batch", [(0, 0), (5,), (2, 3)])
+def test_a_batch_of_nothing_beside_one_state(batch):
+    """The first call: its code is that of one state, whatever the batch of an input without numbers."""
+    f = wt.compile(wt.mechanisms.chain(2)).joint_reactions_of_motion
+    q = np.array([0.3, -0.2])
+    single = f(q, q, q, np.zeros(0), np.zeros((2, 6)))
+    fresh = wt.compile(wt.mechanisms.chain(2)).joint_reactions_of_motion
+    for one, many in zip(single, fresh(q, q, q, np.zeros((*batch, 0)), np.zeros((2, 6))), strict=True):
+        assert many.shape == (*batch, *one.shape)
+        assert (many == one).all()
+
+
 # ---- threads and processes -------------------------------------------------------------------------------------------
 
 

@@ -116,3 +116,13 @@ def test_other_words_are_refused():
         wt.reference(model, watch="first")
     with pytest.raises(wt.NameLookupError, match="compile, watch: there is no choice of calls 'all'"):
         wt.compile(model, watch="all")
+
+
+def test_a_finite_state_without_a_finite_answer_has_lost_all_digits():
+    """A motion whose inertia rounds to nothing beside that of the others: NaN, and told."""
+    model, motion = make_hostile_model(235000319)
+    function = wt.reference(model).forward_dynamics
+    with pytest.warns(wt.ConditioningWarning, match="all digits of the result are lost"):
+        a = function(motion.q, motion.v, motion.tau)
+    assert np.isnan(a).any()
+    assert function.digits_lost == 16

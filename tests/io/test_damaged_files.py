@@ -49,6 +49,14 @@ def test_damaged_models(name: str, tmp_path: Path) -> None:
     assert 0 < loaded < SEEDS  # the damage is neither fatal nor harmless
 
 
+@pytest.mark.parametrize("length", [0, 1, 34, 83, 84, 85, 134])
+def test_meshes_of_any_length_are_told_from_others(length: int, tmp_path: Path) -> None:
+    """34 bytes are 84 − 50: no binary file of −1 triangles."""
+    (tmp_path / "m.stl").write_bytes(bytes([32] * length))
+    with pytest.raises(wt.FileError, match="not STL"):
+        read_surfaces(tmp_path / "m.stl")
+
+
 @pytest.mark.parametrize("name", damaged_files.MESHES)
 def test_damaged_meshes(name: str, tmp_path: Path) -> None:
     read = 0

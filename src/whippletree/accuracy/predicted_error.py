@@ -39,8 +39,9 @@ from whippletree.tree.skeleton import skeleton
 TREE_ROUTES = ("recursive", "cholesky", "block", "augmented")
 CLOSED_ROUTES = ("schur", "block", "augmented")
 
-NO_DIGITS = 0.1
-"""Predicted relative error from which on the first order says nothing, and the answer has no digit that is known."""
+NO_DIGITS = 1e-3
+"""Predicted relative error from which on the answer has no digit that is known: the first order leaves out products of
+errors, and of 6000 hostile mechanisms two had errors four and seventeen times as large as predictions of 1e-2."""
 
 
 def default_route(model: Model) -> str:

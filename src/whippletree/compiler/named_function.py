@@ -167,8 +167,9 @@ class NamedFunction:
     def _mark_failures(self, results: Sequence[Any], status: Array, inputs: Sequence[Any]) -> None:
         """Make failed states NaN, and warn."""
         failed = status != 0
-        for result in results:
-            result[failed] = np.nan
+        for result, buffer in zip(results, self._results, strict=True):
+            # NumPy lets a given array do without leading dimensions of size 1
+            result[failed.reshape(result.shape[: result.ndim - len(buffer.shape)])] = np.nan
         self._failed_calls += 1
         warn_user(self._failure_text(status, inputs), RuntimeWarning)
 

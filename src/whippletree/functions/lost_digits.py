@@ -98,12 +98,15 @@ def watch_call(
 def digits_lost(function: ReferenceFunction, state: Mapping[str, Array], answer: Sequence[Any]) -> int:
     """How many of sixteen digits the answer to one state has lost to rounding, as far as its inputs do not explain it.
 
-    0 where none that matter are lost, where the state is not finite, or for models too large to be recorded.
+    0 where none that matter are lost, where the state is not finite, or for models too large to be recorded; 16 where
+    the answer to a finite state is not finite.
     """
     model = function.owner.model
     sizes = [max(float(np.linalg.norm(np.asarray(y, dtype=float))), SMALLEST_SIZE) for y in answer]
-    if model.nv > RECORDED_VELOCITIES or not all(np.isfinite(sizes)):
+    if model.nv > RECORDED_VELOCITIES:
         return 0
+    if not all(np.isfinite(sizes)):
+        return 16 if all(np.isfinite(np.asarray(value, dtype=float)).all() for value in state.values()) else 0
     try:
         if extended.AVAILABLE and _agrees_with_more_digits(function, state, answer, sizes):
             return 0

@@ -185,10 +185,16 @@ class CompiledFunction(NamedFunction):
 
     def _run_unprepared(self, *inputs: Any, out: Any = None) -> Any:
         """The way in while a variant of the code is missing: if this call needs it, it is compiled here and now."""
-        states = 2 if _have_batch(inputs, self._inputs) else 1
+        # arrays without numbers are not known to the code, nor are dimensions that only they have
+        known = [b for b in self._inputs if not b.empty]
+        given = [x for x, b in zip(inputs, self._inputs) if not b.empty]
+        states = 2 if _have_batch(given, known) else 1
         first = not self._engine.is_prepared(states)
         if first:
-            batch, _ = check_shapes(self.name, self._inputs, inputs, self._wording.hints)
+            batch, sizes = check_shapes(self.name, self._inputs, inputs, self._wording.hints)
+            if out is not None:
+                check_out(self.name, self._results, out, batch, sizes, self.dtype)
+            batch, _ = check_shapes(self.name, known, given, self._wording.hints)
             states = math.prod(batch)
             # a batch may be of one state, whose code exists
             if not self._engine.is_prepared(states):

@@ -44,7 +44,7 @@ def read_surfaces(path: Path) -> tuple[Surface, ...]:
 
 def _read_stl(path: Path, data: bytes) -> list[Surface]:
     count = int.from_bytes(data[80:84], "little") if len(data) >= 84 else -1
-    if len(data) == 84 + 50 * count:
+    if count >= 0 and len(data) == 84 + 50 * count:
         require_triangles(path, count)
         record = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("more", "<u2")])
         return [weld_corners(np.frombuffer(data, record, count, 84)["corners"].astype(float).reshape(-1, 3))]
