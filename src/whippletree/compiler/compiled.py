@@ -528,7 +528,8 @@ class Compiled(CompiledTable):
 
             plain = Reference(self.model, tuple(self._parameter_shapes), self.route)
             most = None if self._watch == EVERY else FIRST_STATES
-            return watch_call(ReferenceFunction(plain, find(function.name, self.model), names), inputs, results, most)
+            reference_function = ReferenceFunction(plain, find(function.name, self.model), names)
+            return watch_call(reference_function, inputs, results, most, has_status=True)
 
         return watch
 

@@ -15,7 +15,7 @@ A status of 0 says that there is an answer, not how many of its digits are right
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -74,10 +74,17 @@ def is_watched(function: Function) -> bool:
 
 
 def watch_call(
-    function: ReferenceFunction, inputs: Mapping[str, Any], results: Sequence[Any], states: int | None = None
+    function: ReferenceFunction,
+    inputs: Mapping[str, Any],
+    results: Sequence[Any],
+    states: int | None = None,
+    *,
+    has_status: bool = False,
 ) -> Any:
-    """Digits lost by each state of a call (*batch), with a warning if there are any; of at most so many ``states``, and
-    0 for the others.
+    """Digits lost by each state of a call (*batch), with a warning if there are any.
+
+    Of at most so many ``states``, and 0 for the others. All 16 where the answer to a finite state is not finite, unless
+    a status tells of that already.
     """
     sizes = functions.sizes(function.owner.model)
     ranks = [len(functions.resolve(shape, sizes)) for shape in function.function.outputs.values()]
@@ -89,24 +96,27 @@ def watch_call(
     for number in range(count):
         index = indices[number * len(indices) // count]
         state = {name: value[index] for name, value in full.items()}
-        lost[index] = digits_lost(function, state, [np.asarray(y)[index] for y in results])
+        answer = [np.asarray(y)[index] for y in results]
+        nowhere = not has_status and not _are_finite(answer) and _are_finite(state.values())
+        lost[index] = 16 if nowhere else digits_lost(function, state, answer)
     if lost.any():
         _warn_of_lost_digits(function.function.name, function.owner.model, lost)
     return lost[()]
 
 
+def _are_finite(values: Iterable[Any]) -> bool:
+    return all(np.isfinite(np.asarray(value, dtype=float)).all() for value in values)
+
+
 def digits_lost(function: ReferenceFunction, state: Mapping[str, Array], answer: Sequence[Any]) -> int:
     """How many of sixteen digits the answer to one state has lost to rounding, as far as its inputs do not explain it.
 
-    0 where none that matter are lost, where the state is not finite, or for models too large to be recorded; 16 where
-    the answer to a finite state is not finite.
+    0 where none that matter are lost, where the answer is not finite, or for models too large to be recorded.
     """
     model = function.owner.model
     sizes = [max(float(np.linalg.norm(np.asarray(y, dtype=float))), SMALLEST_SIZE) for y in answer]
-    if model.nv > RECORDED_VELOCITIES:
+    if model.nv > RECORDED_VELOCITIES or not all(np.isfinite(sizes)):
         return 0
-    if not all(np.isfinite(sizes)):
-        return 16 if all(np.isfinite(np.asarray(value, dtype=float)).all() for value in state.values()) else 0
     try:
         if extended.AVAILABLE and _agrees_with_more_digits(function, state, answer, sizes):
             return 0
