@@ -485,7 +485,7 @@ COLLECT = Collect("list", "i", 3, at("w", "i", 1))
 )
 def test_refused(body, words):
     number = Buffer("n", "index", (2,), np.array([3, 4]), integer=True)
-    program = Program("bad", (X, Y, W, LIST, number, Buffer("u", "input", ("T",))), tuple(body))
+    program = Program("bad", (X, Buffer("u", "input", ("T",)), Y, W, LIST, number), tuple(body))
     with pytest.raises(ProgramError, match=words):
         check(program)
 
