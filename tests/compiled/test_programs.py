@@ -244,6 +244,7 @@ def copy(load, store):
         (program_of(Block(Straight([("input", 0), ("lt", 0, 0)], [1]), (at("x", 0),), (at("y", 0),))), "not a number"),
         (program_of(Block(Straight([("input", 0), ("not", 0)], [0]), (at("x", 0),), (at("y", 0),))), "sound"),
         (program_of(buffers=(X, X)), "same name"),
+        (program_of(buffers=(Y, X)), "an input follows an output"),
     ],
 )
 def test_refused(program, words):
