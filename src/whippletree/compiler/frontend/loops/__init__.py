@@ -11,6 +11,8 @@ The path from an algorithm to a program:
     looped_program       the program
     looped_functions     functions of the table
     looped_clusters      those that honour constraints, as loops over clusters
+    traced_code          blocks traced by hand, from memory to memory
+    front_loops          the fronts of an elimination
     elimination_program  those of ladders and grids, as loops over bodies, closures and fronts
 """
 

@@ -3,8 +3,7 @@
 What :mod:`whippletree.constraints.front_elimination` does for one state in Python, for ladders, trusses and grids of
 any length. The code does not grow with them: elements of joints and of constraints are traced once per type
 (:mod:`~whippletree.compiler.frontend.loops.body_types`), and the fronts are dense loops whose sizes and places are
-looked up. Of a front the lower triangle is stored, row by row, four numbers at a time (:data:`CHUNK`), each row as long
-as it must be; its boundary comes first, so that every loop begins at 0.
+looked up (:mod:`~whippletree.compiler.frontend.loops.front_loops`).
 
     bodies     pose and twist of every body, its element and its joint's, from parents to tips
     closures   rows of every constraint, from the bodies that it holds on to
@@ -24,11 +23,13 @@ import numpy as np
 
 from whippletree.arithmetic import scalars
 from whippletree.arithmetic.arrays import Array, zeros
-from whippletree.arithmetic.trace import Trace, Traced, finish
+from whippletree.arithmetic.trace import Traced
 from whippletree.compiler.frontend.flatten import rebuild
 from whippletree.compiler.frontend.loops.body_types import BodyTypes, TableColumn, classify
+from whippletree.compiler.frontend.loops.front_loops import FrontLoops
+from whippletree.compiler.frontend.loops.traced_code import Code, lookups
 from whippletree.compiler.frontend.unrolled import STATUS
-from whippletree.compiler.program import Address, Block, Buffer, Index, Lookup, Loop, Program, Statement, Switch
+from whippletree.compiler.program import Block, Buffer, Index, Loop, Program, Statement, Switch
 from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.constraints import kkt
 from whippletree.constraints.body_system import (
@@ -61,13 +62,6 @@ from whippletree.spatial import Pose
 from whippletree.tree.links import moving_link, still_link
 from whippletree.tree.skeleton import Node, Skeleton
 
-CHUNK = 4
-"""Numbers of a front's row that one round of the innermost loop takes."""
-
-PIVOTS_AT_ONCE = ("first", "second", "third", "fourth")
-"""Names of pivots that are eliminated together: rows of large fronts do not fit into the first caches. With four, a
-grid of 1176 rods took 0.84 of the time that it took with two; six were no better."""
-
 BY_ELIMINATION = ("forward_dynamics", "constraint_forces", "project_velocity", "closing_step", "impact")
 """Functions that solve the body-level system."""
 
@@ -97,37 +91,6 @@ class ClosurePiece(NamedTuple):
     """Which of the different demands it is."""
     poses: tuple[Pose, ...]
     weights: tuple[Any, ...]
-
-
-class Code:
-    """A block that is being traced: numbers come from memory, and go there."""
-
-    def __init__(self) -> None:
-        self.trace = Trace()
-        self.loads: dict[Address, Traced] = {}
-        self.stores: list[tuple[Address, Any]] = []
-
-    def load(self, buffer: str, *indices: Index) -> Traced:
-        """A number from memory."""
-        address = Address(buffer, indices)
-        if address not in self.loads:
-            self.loads[address] = self.trace.input()
-        return self.loads[address]
-
-    def vector(self, buffer: str, register: str, count: int) -> Array:
-        """Numbers one after the other, from a register on."""
-        found = np.empty(count, dtype=object)
-        found[:] = [self.load(buffer, Index(register, i)) for i in range(count)]
-        return found
-
-    def store(self, value: Any, buffer: str, *indices: Index) -> None:
-        """A number to memory."""
-        self.stores.append((Address(buffer, indices), value))
-
-    def block(self) -> Block:
-        """The code."""
-        code = finish(self.trace, [value for _, value in self.stores])
-        return Block(code, tuple(self.loads), tuple(address for address, _ in self.stores))
 
 
 class ElementValues(NamedTuple):
@@ -322,10 +285,7 @@ class EliminationProgram(WorkSpace):
             self.node_starts = np.cumsum([0, *widths])
             self.index("body values", self.node_starts[:-1])
             looks.append(("values at", "body values"))
-        return Loop("node", count, (*self._lookups("node", looks), Switch("type", tuple(cases))))
-
-    def _lookups(self, counter: str, looks: Sequence[tuple[str, str]]) -> list[Statement]:
-        return [Lookup(register, Address(buffer, (Index(counter),))) for register, buffer in looks]
+        return Loop("node", count, (*lookups("node", looks), Switch("type", tuple(cases))))
 
     # --- closures -----------------------------------------------------------------------------------------------------
 
@@ -359,7 +319,7 @@ class EliminationProgram(WorkSpace):
             first = [b.rows[0] if self.moves else position.get(b.rows[0], 0) for b in un.demands]
             self.index("closure rows", first)
             looks.append(("row", "closure rows"))
-        return Loop("closure", count, (*self._lookups("closure", looks), Switch("type", tuple(cases))))
+        return Loop("closure", count, (*lookups("closure", looks), Switch("type", tuple(cases))))
 
     def _closure(self, number: int) -> Code:
         code = Code()
@@ -426,87 +386,14 @@ class EliminationProgram(WorkSpace):
         self.work(values=(max(int(self.closure_starts[-1]), 1),), y=(un.count,), x=(un.count,), size=(un.count,))
         self.work(pivot=(un.count,), inverse=(un.count,))
         diagonal = (table[:, 0] == table[:, 1]) & ~self.plan.rows[table[:, 0]]
-        self._front_buffers()
+        self.fronts = FrontLoops(self, self.plan)
         return [
             Loop("unknown", un.count, (self.put(0.0, *self.each(["y", "x", "size"], "unknown")),)),
-            *self._clear_fronts(),
-            self._scatter(table),
+            *self.fronts.clear(),
+            self.fronts.scatter(table),
             *self._add_list("loads", right, "y"),
             *self._add_list("sizes", table[diagonal][:, [0, 2]], "size"),
         ]
-
-    def _front_buffers(self) -> None:
-        """Memory of the fronts, and the lists of what is in them."""
-        plan = self.plan
-        self.width = max([len(own) for own in plan.unknowns] or [1])
-        self.chunks = -(-self.width // CHUNK)
-        counts = [len(own) for own in plan.unknowns] or [0]
-        self.row_starts = _row_starts(counts)
-        self.front_chunks = sum(int(_chunks_of_rows(n).sum()) for n in counts)
-        self.add(Buffer("front", "work", (max(self.front_chunks, 1), self.chunks, CHUNK), pitch=CHUNK))
-        width, fronts = self.width, max(len(counts), 1)
-
-        def padded(lists: Sequence[Sequence[int]], columns: int) -> Array:
-            found = np.zeros((fronts, max(columns, 1)), dtype=np.int64)
-            for f, own in enumerate(lists):
-                found[f, : len(own)] = own
-            return found
-
-        inner = [len(front.boundary) for front in plan.fronts]
-        own = [len(front.own) for front in plan.fronts]
-        self.index("front rows", padded([rows.tolist() for rows in self.row_starts], width))
-        self.index("front unknowns", padded([own.tolist() for own in plan.unknowns], width))
-        self.index("spread", padded([s.tolist() for s in plan.spread], max(inner, default=0)))
-        down = [list(range(n - 1, b - 1, -1)) for n, b in zip(counts, inner, strict=False)]
-        self.index("pivot places", padded(down, max(own)))
-        several = len(PIVOTS_AT_ONCE)
-        whole = [len(places) // several for places in down]
-        tiles = np.zeros((fronts, max(whole, default=0) or 1, several), dtype=np.int64)
-        for f, (places, count) in enumerate(zip(down, whole, strict=True)):
-            tiles[f, :count] = np.reshape(places[: several * count], (count, several))
-        self.index("tiles down", tiles)
-        self.index("front tiles", whole)
-        left = [places[several * count :] for places, count in zip(down, whole, strict=True)]
-        pairs = [[places[k : k + 2] for k in range(0, len(places), 2)] for places in left]
-        steps = max(map(len, pairs))
-        both = [padded([[pair[k] for pair in own] for own in pairs], steps) for k in (0, -1)]
-        self.index("pivots down", np.stack(both, axis=-1))
-        self.index("pairs", padded([[len(pair) - 1 for pair in own] for own in pairs], steps))
-        self.index("rests", padded([[pair[-1] for pair in own] for own in pairs], steps))
-        self.index("front steps", [len(own) for own in pairs])
-        self.index("front inner", inner)
-        self.index("front chunks", [-(-n // CHUNK) for n in counts])
-        self.index("front own", own)
-        self.index("front parent", [max(front.parent, 0) for front in plan.fronts])
-        every = np.arange(width)
-        self.index("chunk of", every // CHUNK)
-        self.index("unit of", every % CHUNK)
-        self.index("chunks up to", every // CHUNK + 1)
-        self.table("is motion", (~plan.rows).astype(float))
-
-    def _clear_fronts(self) -> list[Statement]:
-        code = Code()
-        for u in range(CHUNK):
-            code.store(0.0, "front", Index("chunk"), Index(None, 0), Index(None, u))
-        return [Loop("chunk", self.front_chunks, (code.block(),))]
-
-    def _scatter(self, table: Array) -> Statement:
-        """values added to their places in the fronts."""
-        fronts, i, j = self.plan.places(table[:, 0], table[:, 1])
-        self.index("entry value", table[:, 2])
-        self.index("entry row", [self.row_starts[f][k] for f, k in zip(fronts.tolist(), i.tolist(), strict=True)])
-        self.index("entry chunk", j // CHUNK)
-        self.index("entry unit", j % CHUNK)
-        code = Code()
-        at = (Index("to row"), Index("to chunk"), Index("to unit"))
-        code.store(code.load("front", *at) + code.load("values", Index("value")), "front", *at)
-        looks = [
-            ("value", "entry value"),
-            ("to row", "entry row"),
-            ("to chunk", "entry chunk"),
-            ("to unit", "entry unit"),
-        ]
-        return Loop("entry", len(table), (*self._lookups("entry", looks), code.block()))
 
     def _add_list(self, name: str, pairs: Array, target: str) -> list[Statement]:
         """target[unknown] += values[place] for pairs (unknown, place)."""
@@ -518,181 +405,7 @@ class EliminationProgram(WorkSpace):
         code = Code()
         code.store(code.load(target, Index("unknown")) + code.load("values", Index("value")), target, Index("unknown"))
         looks = [("unknown", f"{name} to"), ("value", f"{name} from")]
-        return [Loop(f"of {name}", len(used), (*self._lookups(f"of {name}", looks), code.block()))]
-
-    def inwards(self) -> Statement:
-        """Elimination, from the first front to the last; several pivots at a time, so that memory is passed over once
-        for all of them. Those that are left over in a front go in pairs, the last one perhaps alone: the second factor
-        is 0 then.
-        """
-        several = len(PIVOTS_AT_ONCE)
-        self.work(factor=(several,), scaled=(several,), reciprocal=(several,))
-        alone = Code()
-        alone.store(0.0, "scaled", Index(None, 1))
-        alone.store(0.0, "reciprocal", Index(None, 1))
-        pair = Loop("pair", Index("paired"), (*self._at_second(), *self._row_under(1), self._pivot(1)))
-        others = Loop("i", Index("rest"), (*self._at_i(), *self._row_under(2)))
-        step = (*self._at_pair(), alone.block(), self._pivot(0), pair, *self._at_second()[:2], others)
-        steps = Loop("step", Index("steps"), step)
-        return Loop("f", len(self.plan.fronts), (*self._at_front(), self._tiles(), steps, self._hand_up()))
-
-    def _tiles(self) -> Statement:
-        """Several pivots of a front, each of which is a row under those before it, and then all rows under them."""
-        body: list[Statement] = []
-        for k, word in enumerate(PIVOTS_AT_ONCE):
-            place = Index(f"{word} place")
-            body += [
-                Lookup(f"{word} place", Address("tiles down", (Index("f"), Index("tile"), Index(None, k)))),
-                Lookup(f"{word} row", Address("front rows", (Index("f"), place))),
-                Lookup(f"{word} unknown", Address("front unknowns", (Index("f"), place))),
-                Lookup(f"{word} chunk", Address("chunk of", (place,))),
-                Lookup(f"{word} unit", Address("unit of", (place,))),
-            ]
-        for k in range(len(PIVOTS_AT_ONCE)):
-            own = Lookup("i", Address("tiles down", (Index("f"), Index("tile"), Index(None, k))))
-            under = (own, *self._at_i(), *self._row_under(k)) if k else ()
-            body.append(Loop(f"pivot {k}", 1, (*under, self._pivot(k))))
-        last = Index(f"{PIVOTS_AT_ONCE[-1]} place")
-        body.append(Loop("i", last, (*self._at_i(), *self._row_under(len(PIVOTS_AT_ONCE)))))
-        return Loop("tile", Index("tiles"), tuple(body))
-
-    def _pivot(self, number: int) -> Block:
-        """One pivot of those that are eliminated together, its reciprocal, and what its equation takes from others."""
-        row, chunk, unit, unknown = (f"{PIVOTS_AT_ONCE[number]} {word}" for word in ("row", "chunk", "unit", "unknown"))
-        code = Code()
-        d = code.load("front", Index(row), Index(chunk), Index(unit))
-        code.store(d, "pivot", Index(unknown))
-        code.store(1 / d, "inverse", Index(unknown))
-        code.store(1 / d, "reciprocal", Index(None, number))
-        code.store(code.load("y", Index(unknown)) / d, "scaled", Index(None, number))
-        return code.block()
-
-    def _row_under(self, pivots: int) -> list[Statement]:
-        """Row i of a front after some pivots: its right-hand side, and its numbers up to the diagonal."""
-        row, update = Code(), Code()
-        y, size = row.load("y", Index("other")), row.load("size", Index("other"))
-        at = (Index("row of i"), Index("chunk"), Index("unit"))
-        left = update.load("front", *at)
-        for k, word in enumerate(PIVOTS_AT_ONCE[:pivots]):
-            above, unknown = f"{word} row", f"{word} unknown"
-            x = row.load("front", Index(above), Index("chunk of i"), Index("unit of i"))
-            factor = x * row.load("reciprocal", Index(None, k))
-            row.store(factor, "factor", Index(None, k))
-            y = y - x * row.load("scaled", Index(None, k))
-            # of a row, how far the bodies alone would let it move
-            mobile = row.load("is motion", Index(unknown)) * (1 - row.load("is motion", Index("other")))
-            size = size + mobile * factor * x
-            numbers = update.load("front", Index(above), Index("chunk"), Index("unit"))
-            left = left - update.load("factor", Index(None, k)) * numbers
-        row.store(y, "y", Index("other"))
-        row.store(size, "size", Index("other"))
-        update.store(left, "front", *at)
-        chunk = Loop("unit", CHUNK, (update.block(),), side_by_side=True)
-        return [row.block(), Loop("chunk", Index("chunks of i"), (chunk,))]
-
-    def _at_pair(self) -> list[Statement]:
-        return [
-            Lookup("p", Address("pivots down", (Index("f"), Index("step"), Index(None, 0)))),
-            Lookup("i", Address("pivots down", (Index("f"), Index("step"), Index(None, 1)))),
-            Lookup("paired", Address("pairs", (Index("f"), Index("step")))),
-            Lookup("rest", Address("rests", (Index("f"), Index("step")))),
-            *self._at_pivot()[1:],
-        ]
-
-    def _at_second(self) -> list[Statement]:
-        """The second pivot of a pair, as a row under the first one too; the first one again where it is alone."""
-        return [
-            Lookup("second row", Address("front rows", (Index("f"), Index("i")))),
-            Lookup("second unknown", Address("front unknowns", (Index("f"), Index("i")))),
-            Lookup("second chunk", Address("chunk of", (Index("i"),))),
-            Lookup("second unit", Address("unit of", (Index("i"),))),
-            *self._at_i(),
-        ]
-
-    def _at_front(self) -> list[Statement]:
-        looks = [
-            ("own", "front own"),
-            ("tiles", "front tiles"),
-            ("steps", "front steps"),
-            ("inner", "front inner"),
-            ("parent", "front parent"),
-        ]
-        return self._lookups("f", looks)
-
-    def _at_pivot(self) -> list[Statement]:
-        return [
-            Lookup("p", Address("pivot places", (Index("f"), Index("step")))),
-            Lookup("first row", Address("front rows", (Index("f"), Index("p")))),
-            Lookup("first unknown", Address("front unknowns", (Index("f"), Index("p")))),
-            Lookup("first chunk", Address("chunk of", (Index("p"),))),
-            Lookup("first unit", Address("unit of", (Index("p"),))),
-        ]
-
-    def _at_i(self) -> list[Statement]:
-        return [
-            Lookup("row of i", Address("front rows", (Index("f"), Index("i")))),
-            Lookup("other", Address("front unknowns", (Index("f"), Index("i")))),
-            Lookup("chunk of i", Address("chunk of", (Index("i"),))),
-            Lookup("unit of i", Address("unit of", (Index("i"),))),
-            Lookup("chunks of i", Address("chunks up to", (Index("i"),))),
-        ]
-
-    def _hand_up(self) -> Statement:
-        """The rest on the boundary, added to the parent front."""
-        code = Code()
-        at = (Index("to row"), Index("to chunk"), Index("to unit"))
-        left = code.load("front", Index("row of i"), Index("chunk of j"), Index("unit of j"))
-        code.store(code.load("front", *at) + left, "front", *at)
-        columns: list[Statement] = [
-            Lookup("to place", Address("spread", (Index("f"), Index("j")))),
-            Lookup("to chunk", Address("chunk of", (Index("to place"),))),
-            Lookup("to unit", Address("unit of", (Index("to place"),))),
-            Lookup("chunk of j", Address("chunk of", (Index("j"),))),
-            Lookup("unit of j", Address("unit of", (Index("j"),))),
-            code.block(),
-        ]
-        rows: list[Statement] = [
-            Lookup("row of i", Address("front rows", (Index("f"), Index("i")))),
-            Lookup("from place", Address("spread", (Index("f"), Index("i")))),
-            Lookup("to row", Address("front rows", (Index("parent"), Index("from place")))),
-            Loop("j", Index("i", 1), tuple(columns)),
-        ]
-        return Loop("i", Index("inner"), tuple(rows))
-
-    def outwards(self) -> Statement:
-        """Substitution, from the last front to the first; as many sums side by side as a chunk has numbers, for one
-        alone would wait for itself at every term.
-        """
-        self.work(sums=(CHUNK,), known=(self.chunks, CHUNK))
-        here = (Index("chunk"), Index("unit"))
-        clear, none, term, fill, end = (Code() for _ in range(5))
-        clear.store(0.0, "known", *here)
-        none.store(0.0, "sums", Index("unit"))
-        # of unknowns that come later, the pivot's own one among them, nothing is known: they are 0 here
-        product = term.load("front", Index("first row"), *here) * term.load("known", *here)
-        term.store(term.load("sums", Index("unit")) + product, "sums", Index("unit"))
-        fill.store(fill.load("x", Index("other")), "known", Index("chunk of i"), Index("unit of i"))
-        total = end.load("y", Index("first unknown"))
-        for u in range(CHUNK):
-            total = total - end.load("sums", Index(None, u))
-        x = total * end.load("inverse", Index("first unknown"))
-        end.store(x, "x", Index("first unknown"))
-        end.store(x, "known", Index("first chunk"), Index("first unit"))
-
-        def each(code: Code) -> Statement:
-            return Loop("unit", CHUNK, (code.block(),), side_by_side=True)
-
-        chunks = Lookup("chunks of p", Address("chunks up to", (Index("p"),)))
-        terms = Loop("chunk", Index("chunks of p"), (each(term),))
-        step = (*self._at_pivot(), chunks, each(none), terms, end.block())
-        body = (
-            *self._at_front(),
-            Lookup("chunks in front", Address("front chunks", (Index("f"),))),
-            Loop("chunk", Index("chunks in front"), (each(clear),)),
-            Loop("i", Index("inner"), (*self._at_i()[1:4], fill.block())),
-            Loop("step", Index("own"), step, backwards=True),
-        )
-        return Loop("f", len(self.plan.fronts), body, backwards=True)
+        return [Loop(f"of {name}", len(used), (*lookups(f"of {name}", looks), code.block()))]
 
     # --- results ------------------------------------------------------------------------------------------------------
 
@@ -715,7 +428,7 @@ class EliminationProgram(WorkSpace):
         code.store(scalars.select(scalars.less(0, margin), verdict, failed), "verdict", Index(None, 0))
         out = Code()
         out.store(out.load("verdict", Index(None, 0)), STATUS)
-        looks = self._lookups("judge", [("unknown", "judged")])
+        looks = lookups("judge", [("unknown", "judged")])
         loop = Loop("judge", len(used), (*looks, code.block()))
         return [self.put(0.0, self.at("verdict")), loop, out.block()]
 
@@ -764,7 +477,7 @@ class EliminationProgram(WorkSpace):
             ("above at", "above start"),
             ("freedom at", "freedom start"),
         ]
-        body = (*self._lookups("node", looks), Switch("type", tuple(cases)))
+        body = (*lookups("node", looks), Switch("type", tuple(cases)))
         return [Loop("node", len(self.tree.nodes), body)]
 
     def _known(self, code: Code, x: Any, register: str) -> Any:
@@ -779,7 +492,7 @@ class EliminationProgram(WorkSpace):
         self.index("force unknown", [x for _, x in pairs])
         code = Code()
         code.store(self._valid(code, -code.load("x", Index("unknown"))), buffer, Index("row"))
-        looks = self._lookups("force", [("row", "force row"), ("unknown", "force unknown")])
+        looks = lookups("force", [("row", "force row"), ("unknown", "force unknown")])
         every = Loop("row", len(self.system.row_names), (nothing.block(),))
         return [every, Loop("force", len(pairs), (*looks, code.block()))]
 
@@ -787,7 +500,7 @@ class EliminationProgram(WorkSpace):
         """The whole program."""
         body: list[Statement] = [*self.bodies(), self.closures()]
         if self.solves:
-            body += [*self.assembly(), self.inwards(), self.outwards(), *self.verdict(), *self.results()]
+            body += [*self.assembly(), self.fronts.inwards(), self.fronts.outwards(), *self.verdict(), *self.results()]
         return self.program(self.function.name, body)
 
 
@@ -850,18 +563,6 @@ class _SeenRows(FrameRows):
 
     def twists(self) -> list[Array]:
         return self._twists
-
-
-def _chunks_of_rows(size: int) -> Array:
-    """Of the lower triangle of a front: how many chunks each row takes."""
-    return np.arange(size) // CHUNK + 1
-
-
-def _row_starts(sizes: Sequence[int]) -> list[Array]:
-    """For each front, the first chunk of each of its rows; all rows lie one after the other."""
-    rows = [_chunks_of_rows(n) for n in sizes]
-    starts = np.concatenate([[0], np.cumsum(np.concatenate(rows))[:-1]]) if sum(sizes) else np.zeros(0, dtype=int)
-    return np.split(starts, np.cumsum(sizes)[:-1])
 
 
 def _constants(numbers: Sequence[Any]) -> list[Any]:
