@@ -21,7 +21,14 @@ import numpy as np
 
 from whippletree.arithmetic import linalg
 from whippletree.arithmetic.arrays import Array, identity, zeros
-from whippletree.constraints import embedding, front_elimination, kkt, recursive_dynamics, singular_clusters
+from whippletree.constraints import (
+    clustered_mechanism,
+    embedding,
+    front_elimination,
+    kkt,
+    recursive_dynamics,
+    singular_clusters,
+)
 from whippletree.constraints.body_system import find_body_fronts, is_cheaper_by_bodies, rows_without_bodies
 from whippletree.constraints.constraint_set import ConstraintSet, constraint_set
 from whippletree.constraints.dead_points import (
@@ -288,7 +295,7 @@ def solve(m: Mechanism, q: Array, v: Array, tau: Array, t: Any, active: Array | 
     if by_clusters(m):
         clusters, masks = _clustered(m, active)
         if m.reveals:
-            assert isinstance(clusters, embedding.UnrolledClusters)
+            assert isinstance(clusters, clustered_mechanism.UnrolledClusters)
             return singular_clusters.solve(clusters, masks, q, v, tau, t, m.base, active)
         return embedding.solve(clusters, masks, q, v, tau, t, m.base)
     if by_sweeps(m):
@@ -329,9 +336,9 @@ def mass_diagonal(m: Mechanism, q: Any) -> Any:
     return m.join(diagonal.mass_diagonal(m.sweep, m.still(q)))
 
 
-def clustered_rows(m: Mechanism, q: Any, v: Any, t: Any) -> embedding.JoinedRows:
+def clustered_rows(m: Mechanism, q: Any, v: Any, t: Any) -> clustered_mechanism.JoinedRows:
     """The rows of a mechanism that is a tree of clusters; without v, their residuals."""
-    return embedding.JoinedRows(m.clustered, q, v, t)
+    return clustered_mechanism.JoinedRows(m.clustered, q, v, t)
 
 
 def loops_over_clusters(model: Model, route: str | None) -> bool:
@@ -352,7 +359,7 @@ def loops_over_fronts(model: Model, route: str | None) -> bool:
     return route == "elimination" or (is_cheaper_by_bodies(system) and not is_cheaper_by_clusters(system))
 
 
-def _clustered(m: Mechanism, active: Array | None) -> tuple[embedding.Clustered, Field | None]:
+def _clustered(m: Mechanism, active: Array | None) -> tuple[clustered_mechanism.Clustered, Field | None]:
     """The clusters of a mechanism, and which of their rows are on."""
     system = constraint_set(m.tree.model)
     require_clusters(system)

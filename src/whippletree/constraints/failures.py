@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from whippletree.constraints.clustered_mechanism import UnrolledClusters, rows, still_links
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.dynamics import DEPENDENT, PRESCRIBED
-from whippletree.constraints.embedding import UnrolledClusters, rows, still_links
 from whippletree.constraints.exploration import LONG_SYSTEM
 from whippletree.constraints.loop_clusters import cluster_tree
 from whippletree.constraints.motions import FreeDirection, lightest, sparsest

@@ -21,6 +21,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.arithmetic.scalars import Dual, duals, slopes
 from whippletree.constraints import kkt
+from whippletree.constraints.clustered_mechanism import ClusterRows, UnrolledClusters, cluster_links, moving_links, rows
 from whippletree.constraints.dead_points import (
     beside_rows,
     branch_rows,
@@ -30,18 +31,13 @@ from whippletree.constraints.dead_points import (
     quadrics,
 )
 from whippletree.constraints.embedding import (
-    ClusterRows,
     RevealedFactor,
-    UnrolledClusters,
     accelerations_of,
     at_rest,
-    cluster_links,
     factor_margins,
     factorise,
-    moving_links,
     require_pivots,
     respond,
-    rows,
 )
 from whippletree.constraints.loop_clusters import Cluster, ClusterKind, ClusterPiece
 from whippletree.constraints.routes import MASSLESS_TOLERANCE, RANK_TOLERANCE, RowTerms, factor_block, fails

@@ -15,8 +15,8 @@ import numpy as np
 from whippletree.arithmetic import condition, linalg, scalars
 from whippletree.arithmetic.arrays import Array, identity, zeros
 from whippletree.constraints import constrained_derivatives, dynamics, kkt
+from whippletree.constraints.clustered_mechanism import JoinedRows
 from whippletree.constraints.constraint_set import constraint_set
-from whippletree.constraints.embedding import JoinedRows
 from whippletree.constraints.node_rows import LongRows, holds_few, sighted
 from whippletree.constraints.rows import Rows
 from whippletree.errors import UnsupportedError

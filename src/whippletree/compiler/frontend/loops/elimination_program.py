@@ -50,8 +50,8 @@ from whippletree.constraints.body_system import (
     tied_rows,
     unknowns_of,
 )
+from whippletree.constraints.clustered_mechanism import FAILURES
 from whippletree.constraints.constraint_set import ConstraintSet, constraint_set
-from whippletree.constraints.embedding import FAILURES
 from whippletree.constraints.front_elimination import EliminationPlan
 from whippletree.constraints.routes import PIVOT_TOLERANCE
 from whippletree.constraints.rows import FrameRows, JointRows, Prepared
