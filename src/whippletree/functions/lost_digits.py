@@ -15,7 +15,7 @@ A status of 0 says that there is an answer, not how many of its digits are right
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -83,8 +83,8 @@ def watch_call(
 ) -> Any:
     """Digits lost by each state of a call (*batch), with a warning if there are any.
 
-    Of at most so many ``states``, and 0 for the others. All 16 where the answer to a finite state is not finite, unless
-    a status tells of that already.
+    Of at most so many ``states``, and 0 for the others. All 16 where a function that solves for something answers to a
+    finite state with NaN, unless a status tells of that already.
     """
     sizes = functions.sizes(function.owner.model)
     ranks = [len(functions.resolve(shape, sizes)) for shape in function.function.outputs.values()]
@@ -97,15 +97,12 @@ def watch_call(
         index = indices[number * len(indices) // count]
         state = {name: value[index] for name, value in full.items()}
         answer = [np.asarray(y)[index] for y in results]
-        nowhere = not has_status and not _are_finite(answer) and _are_finite(state.values())
+        silent = function.function.may_fail and not has_status and any(np.isnan(y).any() for y in answer)
+        nowhere = silent and all(np.isfinite(np.asarray(x, dtype=float)).all() for x in state.values())
         lost[index] = 16 if nowhere else digits_lost(function, state, answer)
     if lost.any():
         _warn_of_lost_digits(function.function.name, function.owner.model, lost)
     return lost[()]
-
-
-def _are_finite(values: Iterable[Any]) -> bool:
-    return all(np.isfinite(np.asarray(value, dtype=float)).all() for value in values)
 
 
 def digits_lost(function: ReferenceFunction, state: Mapping[str, Array], answer: Sequence[Any]) -> int:
