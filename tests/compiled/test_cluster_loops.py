@@ -54,10 +54,14 @@ def test_accelerations_come_with_the_diagonal_of_the_mass_matrix():
 
 def test_every_function_that_loops_over_clusters_is_tested():
     entries = {name for name, entry in CATALOGUE.items() if entry.loops and entry.constraints in ("honours", "needs")}
-    assert entries == {*FUNCTIONS, "forward_dynamics_with_diagonal", "impact"}
+    assert entries == {*FUNCTIONS, "forward_dynamics_with_diagonal", "impact", "velocity_step"}
+
+
+@pytest.mark.parametrize("name", ["impact", "velocity_step"])
+def test_velocities_after_an_impact_or_a_step_come_with_impulses(name):
     model, motion = make_looped_model(1, limbs=3)
-    given = motion.q, motion.v, np.array(0.5)
-    found, expected = looped(model, "impact")(*given), wt.reference(model, route="embedding").impact(*given)
+    given = (motion.q, motion.v, *([np.array(0.5)] if name == "impact" else [motion.tau, np.array(1e-3)]))
+    found, expected = looped(model, name)(*given), getattr(wt.reference(model, route="embedding"), name)(*given)
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-8 * np.abs(b).max(initial=0))
 

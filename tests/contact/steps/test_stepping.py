@@ -95,7 +95,7 @@ def test_ten_boxes_stand():
 
 def test_a_quadruped_stands():
     model = wt.mechanisms.quadruped()
-    result = run(model, 0.1)
+    result = run(model, 0.1, tolerance=1e-12)
     clean(result, residual=1e-12, overlap=1e-8)
     scale = float(result.potential_energy[0])
     assert abs(float(result.energy_balance[-1])) < 1e-3 * scale
