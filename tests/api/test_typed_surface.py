@@ -109,6 +109,7 @@ def test_stubs_are_those_of_the_table(place, stub):
     assert (SOURCES / place).read_text(encoding="utf-8") == stub(), "call `make stubs`"
 
 
+@pytest.mark.slow
 def test_type_checkers_see_signatures_and_find_mistakes(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(PROGRAM + "\n".join(MISTAKES) + "\n")

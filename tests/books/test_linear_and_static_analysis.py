@@ -198,6 +198,7 @@ def cantilever(count, EI=3.0, rho=2.0, length=1.5):
     return b.build(), np.sqrt(EI / (rho * length**4))
 
 
+@pytest.mark.slow
 def test_a_cantilever_of_rigid_links_approaches_the_beam():
     errors = []
     for count in (5, 10, 20):

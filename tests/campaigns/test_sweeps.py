@@ -139,6 +139,7 @@ def test_a_changed_part_is_found_by_computing_it_again(tmp_path):
     assert campaign.verify(1.0) == [1]
 
 
+@pytest.mark.slow
 def test_workers_that_are_killed_lose_nothing(tmp_path, monkeypatch):
     """Processes of this machine; one is killed as soon as it has begun a task."""
     calm, harried = _random_plan(tmp_path / "calm"), _random_plan(tmp_path / "harried")
@@ -158,6 +159,7 @@ def test_workers_that_are_killed_lose_nothing(tmp_path, monkeypatch):
     assert _files(tmp_path / "calm") == _files(tmp_path / "harried")
 
 
+@pytest.mark.slow
 def test_a_task_that_ends_its_workers_is_named(tmp_path):
     def deadly(run):
         os.kill(os.getpid(), signal.SIGKILL)
@@ -270,6 +272,7 @@ peak = { file = "metrics.py" }
 """
 
 
+@pytest.mark.slow
 def test_the_command_runs_parts_gathers_verifies_and_reports(tmp_path, capsys):
     (tmp_path / "pump.toml").write_text(SCENARIO)
     (tmp_path / "study.toml").write_text(SWEEP)
@@ -296,6 +299,7 @@ def test_the_command_runs_parts_gathers_verifies_and_reports(tmp_path, capsys):
     assert "Did you mean 'design'?" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_folder_that_cannot_be_written_stops_with_its_name(tmp_path):
     campaign = _random_plan(tmp_path / "s")
     campaign.run(Here(), range(1))
@@ -306,6 +310,7 @@ def test_a_folder_that_cannot_be_written_stops_with_its_name(tmp_path):
     assert set(Store(tmp_path / "s").parts()) == {0}
 
 
+@pytest.mark.slow
 def test_dask_workers_give_the_same_files(tmp_path):
     distributed = pytest.importorskip("distributed")
     calm, cluster = _random_plan(tmp_path / "calm"), _random_plan(tmp_path / "dask")
@@ -327,6 +332,7 @@ def _slow(run):
     return 1.0
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_is_killed_is_named_and_the_rest_done_elsewhere(tmp_path):
     pytest.importorskip("distributed")
     slow = {"metrics": {"slow": _slow}}
@@ -357,6 +363,7 @@ def test_a_scheduler_that_is_killed_is_named_and_the_rest_done_elsewhere(tmp_pat
     assert _files(tmp_path / "calm") == _files(tmp_path / "left_alone")
 
 
+@pytest.mark.slow
 def test_an_unreachable_scheduler_is_named(tmp_path):
     pytest.importorskip("distributed")
     begun = time.monotonic()

@@ -366,6 +366,7 @@ for _ in range(3):
 """
 
 
+@pytest.mark.slow
 def test_processes_share_it(tmp_path):
     here = os.path.dirname(__file__)
     path = os.pathsep.join([os.path.join(os.getcwd(), "src"), *sys.path])

@@ -151,6 +151,7 @@ def test_constraints_that_hold_nothing():
         np.testing.assert_allclose(found, expected, atol=1e-7 * np.abs(expected).max())
 
 
+@pytest.mark.slow
 def test_corrections_and_rows_are_sweeps_too():
     """Projection, closing, impact and the rows themselves, as loops: against the routes that form A and factor M."""
     model, q = wide_tree(TIES[1:3])

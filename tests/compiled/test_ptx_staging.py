@@ -69,6 +69,7 @@ def test_few_registers_and_far_slots_change_no_bit(driver, keep, room, far):
     np.testing.assert_array_equal(found, compile_function(program)(*inputs))
 
 
+@pytest.mark.slow
 def test_code_that_no_cache_holds_gets_most_room():
     """4100 numbers, all of them needed again in the end, the last one first."""
     trace = Trace()

@@ -577,6 +577,7 @@ sys.exit(0 if good and status == 0 else 1)
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="needs mprotect")
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_no_access_outside_of_the_arrays(dtype):

@@ -62,6 +62,7 @@ def test_an_arm_presses_on_a_wall_while_it_moves_along_it():
     assert f == pytest.approx([-20.0], rel=1e-9)
 
 
+@pytest.mark.slow
 def test_gravity_is_carried_by_the_feet_that_stand():
     hold = contact_gravity_compensation(DOG, touching=np.array([1.0, 0.0, 0.0, 1.0]))
     tau = hold(0.0, DOG.home.q, STILL)

@@ -114,6 +114,7 @@ def test_a_motor_that_turns_from_the_first_moment_on():
     np.testing.assert_allclose(run.q.values[-1][model.q_slice("slider")], slide, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_many_bodies_are_diagnosed_without_a_mass_matrix():
     found = wt.diagnose(wt.mechanisms.chain(1200))
     assert (found.freedoms, found.massless, found.fine) == (1200, (), True)

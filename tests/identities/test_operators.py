@@ -281,6 +281,7 @@ def test_gravity_alone_is_what_holds_a_weight():
 # --- size, names and errors -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_long_chain_needs_no_dense_resolvent():
     """Rods of 1 m in a plane, nearly straight: 𝓜 has no negative entry, so 𝓜 |θ̈| is the scale of the backward error."""
     n = 2000

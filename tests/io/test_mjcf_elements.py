@@ -90,6 +90,7 @@ def test_energy_of_tendons_and_held_up_weight(tmp_path: Path) -> None:
     np.testing.assert_allclose(dyn.gravity(q) - dyn.passive_forces(q, v), slope, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_time_stepping_applies_elements_and_counts_their_work(tmp_path: Path) -> None:
     """Steps converge to the smooth motion, and energy is what motors and dampers leave of it."""
     model = wt.load(written(tmp_path, density="30", viscosity=".1"), contacts=False)

@@ -114,6 +114,7 @@ def test_forces_and_ranges_are_mujocos(tmp_path: Path) -> None:
     assert (data.sensordata[14:] > 0).sum() > 6
 
 
+@pytest.mark.slow
 def test_touch_in_a_run(tmp_path: Path) -> None:
     (tmp_path / "felt.xml").write_text(FELT.format(height=0.1, rays="", ranges=""))
     model = wt.load(tmp_path / "felt.xml", limits=False)

@@ -339,6 +339,7 @@ def test_long_systems_take_that_route_by_themselves():
     assert np.abs(left).max() < 1e-8 * np.abs(ref.bias(q, np.zeros(260))).max()
 
 
+@pytest.mark.slow
 @given(seeds)
 def test_a_whole_mechanism_is_exact_on_fractions(seed):
     """Rational joints, a rational state: accelerations and forces meet their equations with nothing left over."""

@@ -48,6 +48,7 @@ def far_apart(found, expected, floor=1.0):
     return np.abs(found - expected).max(initial=0) / max(np.abs(expected).max(initial=0), floor)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("massless", [False, True])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_trees_of_loops_through_every_route(seed, massless):
@@ -78,6 +79,7 @@ def test_the_equations_of_motion_hold(seed):
     assert np.abs(left).max(initial=0) < 1e-9 * max(1.0, np.abs(a).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [3, 5, 7, 8])
 def test_dagger_terms_and_derivatives_by_clusters(seed):
     model, motion = make_looped_model(seed)
@@ -355,6 +357,7 @@ def test_the_motion_that_rows_leave_is_made_of_their_minors(k):
         assert (null_vector(A) == 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "base"),
     [("cassie.sdf", "free"), ("cassie_reduced.sdf", "fixed")],  # the second one says itself how its pelvis moves
@@ -393,6 +396,7 @@ def test_another_choice_is_taken_at_a_dead_point():
     assert np.isfinite(rocker.rechosen(q).velocity_map(q).X).all()
 
 
+@pytest.mark.slow
 def test_the_choice_is_changed_along_a_motion_only_where_it_must_be():
     """A crank-rocker through one turn of its crank, driven from the rocker: a dead point of the rocker twice."""
     model = wt.mechanisms.four_bar(lengths=(1.0, 0.3, 0.9, 0.7))

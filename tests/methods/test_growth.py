@@ -26,6 +26,7 @@ def test_time_per_body_is_constant_within_a_factor_of_two(record_property):
     assert max(cost.values()) < 2 * min(cost.values())
 
 
+@pytest.mark.slow
 def test_memory_per_body_is_constant():
     cost = {n: peak_bytes(forward_dynamics(n)[1]) / n for n in (100, 1000)}
     assert max(cost.values()) < 1.25 * min(cost.values())

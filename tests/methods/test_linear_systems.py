@@ -100,6 +100,7 @@ def test_a_tumbling_body_turns_unstably_about_its_middle_axis():
     assert np.linalg.eigvals(system.A).real.max() == pytest.approx(growth, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_parameters_make_a_batch_of_designs():
     model = wt.mechanisms.four_bar(lengths=(1.0, 0.4, 1.2, 0.8))
     masses = np.linspace(0.5, 3.0, 7)

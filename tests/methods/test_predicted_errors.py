@@ -15,6 +15,7 @@ from whippletree.functions.reference import reference
 from whippletree.model.builder import Builder
 
 
+@pytest.mark.slow
 def test_predictions_bound_the_reference_on_hostile_mechanisms():
     lost = 0
     for seed in (*range(14), 28, 45):
@@ -94,6 +95,7 @@ def test_a_cancellation_is_seen():
     assert abs(((1.0 + 1e-9) - 1.0) / 1e-9 - 1) <= bound < 2 * HALF_UNIT / 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [28, 144])
 def test_rounding_errors_of_other_functions_bound_the_truth(seed):
     """A mechanism whose accelerations keep eight digits, and one with loops: functions that nothing was written for."""

@@ -236,6 +236,7 @@ def test_pins_of_a_massless_four_bar_by_hand():
     assert pull * arm == pytest.approx(-2.0, abs=1e-12)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(motions())
 def test_every_body_of_a_tree_is_in_balance(case):

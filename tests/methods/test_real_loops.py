@@ -44,6 +44,7 @@ def test_every_file_is_tried():
     assert len(list(CASSIE.glob("*.sdf"))) == 5
 
 
+@pytest.mark.slow
 def test_cassie_falls():
     """The other files do too; compiling them takes longer than a test may. At home some joints are out of range."""
     run = wt.simulate(wt.load(CASSIE / "cassie_reduced.sdf", limits=False), duration=0.05, output_dt=0.01)
@@ -53,6 +54,7 @@ def test_cassie_falls():
     assert run.attrs["energy_drift"] < 1e-9
 
 
+@pytest.mark.slow
 def test_limits_that_a_start_in_loops_does_not_keep_are_told():
     model = wt.load(CASSIE / "cassie_reduced.sdf")
     with pytest.warns(wt.LeftOutWarning, match=r"the run leaves the range of .*'left-tarsus-crank-joint' by 0.6"):
@@ -112,6 +114,7 @@ def close(model, drivers):
     return run
 
 
+@pytest.mark.slow
 def test_a_gripper_closes(tmp_path):
     pytest.importorskip("mujoco")
     close(gripper(tmp_path), ("right_driver", "left_driver"))

@@ -158,6 +158,7 @@ def joined(first: Model, second: Model, body: str) -> Model:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seed", "massless"), [(0, False), (1, True), (2, False), (3, True)])
 def test_random_trees_of_loops_that_carry_a_loop_in_line(seed, massless):
     """Through the routes that can: reference by clusters and by the whole; machine code names the loop."""

@@ -34,6 +34,7 @@ def pairs_of(model: wt.Model, q: np.ndarray, count: int) -> dict[tuple[str, str]
     return {(c.first, c.second): float(gaps[names == c.name].min()) for c in contacts}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", FILES)
 def test_shapes_of_urdf_are_where_pinocchio_has_them(file):
     path = ROBOTS / file

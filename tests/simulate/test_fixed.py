@@ -261,6 +261,7 @@ def test_ten_seconds_of_a_four_bar_at_a_kilohertz_take_less_than_fifty_milliseco
     assert min(times[1:]) < 0.05
 
 
+@pytest.mark.slow
 def test_ten_thousand_double_pendulums_run_at_the_rate_of_the_kernel():
     """Processor time of 10³ steps with eleven rows of output, against the bare roll-out; measured 1.11."""
     model = wt.mechanisms.double_pendulum()

@@ -145,6 +145,7 @@ def test_known_motions_and_loads_outside_a_run():
         assert np.all(determined == 1)
 
 
+@pytest.mark.slow
 def test_contacts_without_a_closed_form_push_too():
     """A cylinder that lies on a cylinder: its contact is found in Python, and passes the joint that carries it."""
     builder = wt.Builder("press", gravity=(0, 0, -9.81)).body("ram", mass=3.0, inertia=(0.01,) * 3)

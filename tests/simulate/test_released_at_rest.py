@@ -146,6 +146,7 @@ def tied():
     return model, M @ (first + second)
 
 
+@pytest.mark.slow
 def test_a_tie_is_told():
     model, tau = tied()
     still = np.zeros(3)

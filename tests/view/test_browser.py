@@ -92,6 +92,7 @@ def replay(page, crank, tmp_path):
     return page
 
 
+@pytest.mark.slow
 def test_replay_plays_pauses_and_scrubs(replay):
     assert replay.title() == "crank-slider"
     at = share(replay)
@@ -119,6 +120,7 @@ def test_the_clock_never_runs_before_the_start(replay):
     assert replay.evaluate(f"() => {{ pause(); setTime(-1e-9); return {clock}; }}") == "0.000 of 1.000 s"
 
 
+@pytest.mark.slow
 def test_a_phone_shows_scene_curves_and_controls(page, tmp_path):
     model = wt.mechanisms.quadruped()
     run = wt.simulate(model, duration=0.1, output_dt=0.02)
@@ -139,6 +141,7 @@ def test_a_phone_shows_scene_curves_and_controls(page, tmp_path):
     assert not coloured[:, [0, -1]].any()
 
 
+@pytest.mark.slow
 def test_replay_switches_layers_and_turns_back(replay, crank):
     replay.click("#play")
     strongest = int(np.abs(crank[1]["constraint_forces"].values).sum(axis=1).argmax())
@@ -211,6 +214,7 @@ def viewer(crank):
     shown.stop()
 
 
+@pytest.mark.slow
 def test_live_page_plays_scrubs_and_switches_layers(page, viewer):
     page.set_viewport_size({"width": 700, "height": 450})  # software rendering takes its time
     page.goto(viewer.url)

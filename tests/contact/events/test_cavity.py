@@ -75,6 +75,7 @@ def test_a_ball_rolls_around_a_loop():
     assert np.allclose(run.contact_force[:, 0, 0], load, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_a_rope_between_two_bodies_is_pulled_taut():
     """A point of one body within the reach of the other: what they have along the rope they share."""
     builder = (

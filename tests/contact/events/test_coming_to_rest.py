@@ -121,6 +121,7 @@ def test_the_simplest_walker_keeps_its_gait_for_five_steps():
         assert state[model.nq + new] == pytest.approx(-0.199832473005, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_a_running_gait_of_the_hopper_repeats():
     """From apex to apex with the leg set to its attack angle in flight: an attack for which the apex comes back."""
     from scipy.optimize import brentq

@@ -187,6 +187,7 @@ def test_a_run_taken_up_again_gives_the_same_bits(ball):
             assert all(np.array_equal(one.memo[key], other.memo[key]) for key in one.memo)
 
 
+@pytest.mark.slow
 def test_a_four_bar_linkage_hits_a_stop():
     """A parallelogram of three equal rods falls from 60°; its coupler's pin hits a wall at cos θ = 0.8."""
     plain = m.four_bar(lengths=(1.0, 1.0, 1.0, 1.0), masses=(1.0, 1.0, 1.0))
@@ -210,6 +211,7 @@ def test_a_four_bar_linkage_hits_a_stop():
     assert run["contact_gap"].values.min() > -1e-12
 
 
+@pytest.mark.slow
 def test_a_quadruped_lands_on_four_feet():
     run = wt.simulate(m.quadruped(height=0.02), duration=0.1, saltation=False, method="events")
     assert len(times_of(run, "touchdown")) == 4

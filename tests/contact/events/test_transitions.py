@@ -77,6 +77,7 @@ def test_momentum_is_balanced_at_every_event(model, v0, kinds):
     assert jumps
 
 
+@pytest.mark.slow
 def test_corners_that_run_out_of_load_one_after_the_other_do_not_take_over_again():
     """A box that is pushed until it slides and tips: two corners lift at one instant, told one after the other."""
 

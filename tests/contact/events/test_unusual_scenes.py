@@ -48,6 +48,7 @@ def lone(kind, second="half_space", start=(0, 0, 0.1, 1, 0, 0, 0), friction=0.5,
     return builder.contact("touch", "shape", "ground", friction=friction).build()
 
 
+@pytest.mark.slow
 def test_an_mjcf_scene_rests_with_the_weights_of_its_bodies(tmp_path):
     (tmp_path / "zoo.xml").write_text(ZOO)
     zoo = wt.load(tmp_path / "zoo.xml")

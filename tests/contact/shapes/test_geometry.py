@@ -210,6 +210,7 @@ def every_pair() -> wt.Model:
     return builder.build()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_machine_code_agrees_with_the_reference(dtype):
     model = every_pair()

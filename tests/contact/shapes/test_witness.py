@@ -150,6 +150,7 @@ def on_table(kind: str, start: tuple[float, ...], friction: float, ground: str =
     )
 
 
+@pytest.mark.slow
 def test_a_cylinder_rolls_on_a_box_on_the_same_two_points():
     """No event, no slip: x = v t, and the points in the slots stay those of the two rims."""
     half = np.sqrt(0.5)

@@ -131,6 +131,7 @@ def test_the_bits_do_not_depend_on_the_batch(scene):
             np.testing.assert_array_equal(a, b[17 - size :])
 
 
+@pytest.mark.slow
 def test_a_batch_of_many_candidates_gives_the_bits_of_single_runs():
     model = boxes_and_balls()
     stepper = ImpulseStep(Motion(wt.compile(model)), TOLERANCE)

@@ -282,6 +282,7 @@ def test_a_scene_beyond_the_end_of_its_terrain_is_told_and_leaves_the_others_alo
     assert np.isnan(together.q.values[1:, 1:]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [{"kind": "sphere", "radius": 0.1}, {"kind": "box", "size": (0.2, 0.2, 0.2)}])
 def test_a_controller_that_fails_in_one_scene_leaves_the_others_alone(shape):
     """Balls in one kernel; boxes on each other one after the other."""

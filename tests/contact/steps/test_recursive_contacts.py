@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import whippletree as wt
 from whippletree.compiler.cpu.cpu_function import compile_function
@@ -72,6 +73,7 @@ def both_ways(model, speed, monkeypatch):
     return found
 
 
+@pytest.mark.slow
 def test_recursions_take_the_steps_of_dense_rows(monkeypatch):
     recursive, dense = both_ways(tree(("spherical", "revolute", "revolute", "prismatic", "revolute")), 0.1, monkeypatch)
     assert dense[2][..., 0].max() > 1e-3  # something presses
@@ -80,6 +82,7 @@ def test_recursions_take_the_steps_of_dense_rows(monkeypatch):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-6)  # after many steps with impacts
 
 
+@pytest.mark.slow
 def test_recursions_keep_loops_closed(monkeypatch):
     recursive, dense = both_ways(bridge(), 1.0, monkeypatch)
     touched = int(np.argmax(dense[2][..., 0].max(axis=1) > 0))

@@ -154,6 +154,7 @@ def in_space(q, v):
     return np.array([[*row[:3], *(R @ row[3:])] for R, row in zip(turns, v.reshape(-1, 6), strict=True)])
 
 
+@pytest.mark.slow
 def test_steps_are_those_of_the_reference():
     """Velocities and positions, with centres of mass away from origins and joints away from the world's."""
     model = balls(5)

@@ -226,6 +226,7 @@ def test_the_energy_of_servos_is_accounted_for():
     assert left[1] < left[0] / 2
 
 
+@pytest.mark.slow
 def test_commands_over_time_and_of_the_state():
     """A table, a function, and the same function inside the kernel."""
     model = legs(*four(300.0, 5.0, force_range=(-40.0, 40.0)))

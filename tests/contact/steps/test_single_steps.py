@@ -103,6 +103,7 @@ def test_derivatives_of_a_sliding_and_a_sticking_step():
     assert np.delete(sticking.kinks, 1).max() < 1e-5
 
 
+@pytest.mark.slow
 def test_derivatives_of_free_flight_are_those_of_the_dynamics():
     """Of a rod in the air: a step is a linear map of the velocities but for the gyroscopic terms."""
     dyn, rng = wt.compile(rod()), np.random.default_rng(0)

@@ -50,6 +50,7 @@ def test_heavy_boxes_stand_on_light_ones(masses):
     assert abs(float(result.energy_balance[-1])) < 1e-9 * float(result.potential_energy[0])
 
 
+@pytest.mark.slow
 def test_a_stack_does_not_creep_in_a_minute():
     model = stack([1.0, 2.0, 4.0])
     residual = 1e-12
@@ -105,6 +106,7 @@ def arch(count: int, thickness: float, friction: float, radius: float = 1.0, dep
     return builder.contact("last joint", below, "left", friction=friction).build()
 
 
+@pytest.mark.slow
 def test_an_arch_of_wedges_stands():
     result = run(arch(5, 0.25, 0.7), 0.1, 5e-3)
     sound(result)
@@ -116,6 +118,7 @@ def test_an_arch_of_wedges_stands():
     assert result.contact_force.values[-1, feet, 0].sum() == pytest.approx(weight, rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("thickness", "friction"), [(0.25, 0.15), (0.06, 0.7)])
 def test_an_arch_that_is_slippery_or_thin_falls(thickness, friction):
     """Joints slide where μ is far below 0.3; a half circle thinner than 0.107 of its radius holds no thrust line."""

@@ -50,6 +50,7 @@ def near(run, exact) -> None:
     assert np.abs(run.q.values[-1] - exact.q.values[-1]).max() < 0.3 * H
 
 
+@pytest.mark.slow
 def test_steps_in_machine_code_in_python_and_in_batches_follow_a_stiff_controller(exact):
     compiled, python = stepped(arm()), stepped(arm(limits=False))
     assert compiled.attrs["path"] == "compiled"
