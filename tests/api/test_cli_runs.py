@@ -80,6 +80,7 @@ def test_iftomm_a01_from_a_file(tmp_path, capsys):
     assert "changed by at most" in out
 
 
+@pytest.mark.slow
 def test_iftomm_a02_from_a_file(tmp_path):
     run = computed(tmp_path, FOUR_BARS)
     assert np.abs(run.points.values[2, 0, :2] - [0.117616102376809, 0.993059138451325]).max() < 1e-9
@@ -87,6 +88,7 @@ def test_iftomm_a02_from_a_file(tmp_path):
     assert run.attrs["max_residual"] < 1e-12
 
 
+@pytest.mark.slow
 def test_the_squeezer_from_a_file_and_the_same_bits_again(tmp_path):
     run = computed(tmp_path, SQUEEZER)
     last = dict(zip(run.q.attrs["names"], run.q.values[-1].tolist(), strict=True))
@@ -139,6 +141,7 @@ checkpoint = "case.parts"
 """
 
 
+@pytest.mark.slow
 def test_an_interrupt_keeps_what_was_computed_and_a_terminal_shows_progress(tmp_path):
     """On a pseudo-terminal, stopped by SIGINT as by Ctrl-C when the bar has appeared: exit code 130 and a file."""
     (tmp_path / "slow.py").write_text(SLOW)

@@ -52,6 +52,7 @@ def test_a_misspelt_public_name_is_suggested():
     assert "np" not in dir(wt.mechanisms) + dir(wt.controllers)
 
 
+@pytest.mark.slow
 def test_arrays_of_other_libraries_are_taken_for_their_numbers():
     """A run's own variables above all; pandas would hand a square frame to a ufunc transposed."""
     model = wt.mechanisms.double_pendulum()

@@ -37,6 +37,7 @@ def test_the_folder_is_made_and_an_error_names_the_file_that_was_asked_for(tmp_p
     assert os.listdir(place.parent) == ["file"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["run.nc", "run.zarr"])
 def test_a_folder_of_something_else_is_not_removed(tmp_path, name):
     if name.endswith("zarr"):

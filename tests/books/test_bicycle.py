@@ -8,6 +8,7 @@ down, as in the paper.
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import whippletree as wt
 
@@ -60,6 +61,7 @@ def test_the_benchmark_bicycle_has_its_published_eigenvalues():
     np.testing.assert_allclose((caster, weave, capsize), EIGENVALUES, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_the_bicycle_in_minimal_coordinates_has_the_same_eigenvalues():
     """Non-holonomic: seven places and three velocities are the state of the linear system."""
     model = bicycle()

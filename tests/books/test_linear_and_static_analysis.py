@@ -38,6 +38,7 @@ def spring_four_bar(damper=1.0):
     return b.constraint("eye", "pin", "piston", "right end").build()
 
 
+@pytest.mark.slow
 def test_spring_four_bar_rests_and_vibrates_as_published():
     model = spring_four_bar()
     rest = wt.equilibrium(model, wt.assemble(model, hold={"right": 2.2}))

@@ -44,6 +44,7 @@ def test_each_cell_of_a_grid_is_its_own_simulation(tmp_path):
             assert float(own["peak"]) == pytest.approx(float(np.abs(alone.v).max()), abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["adaptive", "rk4", "implicit_midpoint"])
 def test_numbers_for_each_run_give_what_each_model_gives(method):
     masses, options = np.array([0.5, 1.0, 3.0]), {"duration": 0.2, "method": method}

@@ -40,6 +40,7 @@ def test_trees_of_random_loops(seed, name):
     assert np.abs(found - expected).max(initial=0) < 1e-8 * max(1.0, np.abs(expected).max(initial=0))
 
 
+@pytest.mark.slow
 def test_accelerations_come_with_the_diagonal_of_the_mass_matrix():
     """The one result of a constrained function that belongs to the tree, not to the clusters."""
     for seed in (1, 5):
@@ -75,6 +76,7 @@ def test_code_does_not_grow_with_the_cells():
     assert sizes[0] == sizes[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cells", [20, 60])
 def test_long_chains_are_compiled_as_loops_and_agree(cells):
     model = wt.mechanisms.four_bar_chain(cells)

@@ -53,6 +53,7 @@ def worst(found, exact, x, dtype):
     return errors.max(), x[errors.argmax()]
 
 
+@pytest.mark.slow
 def test_accuracy(unary):
     name, f, dtype = unary
     x = arguments(name, dtype, np.random.default_rng(0), 4000)

@@ -122,6 +122,7 @@ def call():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "least", "options"),
     [
@@ -170,6 +171,7 @@ signal.signal(signal.SIGINT, lambda number, frame: print("heard", flush=True))
     assert passed < SOON
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("first", "second"), [("q[0]", "q"), ("q", "q[0]")], ids=["batch second", "single second"])
 def test_ctrl_c_while_the_second_variant_compiles(first, second):
     """LLVM itself goes on, on a thread of its own: the interrupt is raised at once, where it used to be lost."""
@@ -252,6 +254,7 @@ def test_where_no_thread_can_be_started_this_one_works(monkeypatch):
         assert len(done) == 7
 
 
+@pytest.mark.slow
 def test_calls_on_other_threads_are_not_stopped():
     """A flag belongs to one call: the same function, called elsewhere at the same time, finishes."""
     code = (

@@ -124,6 +124,7 @@ def test_a_state_alone_and_in_a_batch():
     assert dyn.forward_dynamics(q, v[7], tau[7]).tobytes() == batch[7].tobytes()
 
 
+@pytest.mark.slow
 def test_dependent_rows_and_nan():
     """Two pins on one body cannot be told apart: a status, not a number. NaN in is NaN out, and no failure."""
     model, q = pinned_chain(250, 2)

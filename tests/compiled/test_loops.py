@@ -368,6 +368,7 @@ def test_open_parameters_and_indexing_functions_are_refused() -> None:
         loop_program(functions.find("forward_dynamics", model), skeleton(opened))
 
 
+@pytest.mark.slow
 def test_the_pose_of_a_frame_of_a_long_chain_is_written_out() -> None:
     model = mechanisms.chain(160)
     q, v = np.random.default_rng(0).normal(size=(2, 160))

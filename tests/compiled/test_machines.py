@@ -34,6 +34,7 @@ def results(program, dtype, arrays, machine):
     return CompiledFunction(kernel, 1, Wording())(*arrays)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", list(REALS))
 @pytest.mark.parametrize("generation", list(GENERATIONS))
 def test_every_generation_gives_the_bits_of_this_machine(generation, dtype):

@@ -110,6 +110,7 @@ def test_architectures():
         assert f".target {arch}" in text_of(root_program(), "float", arch)
 
 
+@pytest.mark.slow
 @needs_assembler
 @pytest.mark.parametrize("real", REALS)
 @pytest.mark.parametrize("what", ["forward_dynamics", "rollout", "loop"])

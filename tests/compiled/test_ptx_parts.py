@@ -98,6 +98,7 @@ def test_a_status_comes_from_whichever_part_computes_it(driver):
     np.testing.assert_array_equal(gpu.status.numpy(), cpu.status)
 
 
+@pytest.mark.slow
 def test_a_very_long_kernel_is_cut_by_itself():
     trace = Trace()
     values = list(trace.inputs(8))

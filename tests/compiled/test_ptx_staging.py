@@ -206,6 +206,7 @@ def test_large_kernels_choose_their_form(count, real, threads):
     assert 227 * 1024 // (found.shared + 1024) >= 2
 
 
+@pytest.mark.slow
 def test_large_kernels_keep_their_bits(driver):
     program, x = crowded_program(900), np.random.default_rng(0).uniform(-1, 1, (70, 50))
     np.testing.assert_array_equal(compile_for_cuda(program)(x), compile_function(program)(x))

@@ -69,6 +69,7 @@ def test_batches_and_single_trajectories_have_the_same_bits(method):
         assert all((a[k] == b).all() for a, b in zip(many, one, strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "order"), [("semi_implicit_euler", 1), ("rk4", 4), ("implicit_midpoint", 2)])
 def test_the_order_of_convergence(method, order):
     """Against the exact simulation of a tumbling body, quaternions included."""
@@ -167,6 +168,7 @@ def test_open_parameters_reach_springs_and_masses():
     assert np.abs(q[:, -1, 0] - np.cos(np.sqrt(4.0 / mass) * t)).max() < 1e-10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", STEPS)
 def test_large_trees_run_as_loops_with_the_same_results(method, monkeypatch):
     """Every kind of joint, springs and dampers; the same model unrolled beside it."""

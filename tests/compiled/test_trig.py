@@ -39,6 +39,7 @@ def extended(x):
     return np.sin(x.astype(np.longdouble)), np.cos(x.astype(np.longdouble))
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_ordinary_arguments(dtype, sine_and_cosine):
     rng = np.random.default_rng(0)
     x = np.concatenate([rng.uniform(-1e5, 1e5, 70_000), rng.uniform(-8, 8, 30_000)]).astype(dtype)

@@ -105,6 +105,7 @@ def test_powers_of_zero_have_a_slope():
     assert scalars.power(Dual(0.0, 1.0), 3.0).slope == 0
 
 
+@pytest.mark.slow
 def test_a_network_is_compiled_into_the_roll_out():
     model = wt.mechanisms.double_pendulum()
     hidden = np.random.default_rng(1).normal(size=(8, 4))

@@ -213,6 +213,7 @@ NUMBERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", NUMBERS)
 def test_numbers_that_make_no_sense_are_named(case):
     call, kind, message = NUMBERS[case]

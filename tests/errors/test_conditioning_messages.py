@@ -92,6 +92,7 @@ def test_the_report_of_a_chain_is_whole():
     ]
 
 
+@pytest.mark.slow
 def test_a_run_warns_once_with_names_and_a_cure():
     with pytest.warns(ConditioningWarning) as caught:
         run = wt.simulate(graded_chain(12, 0.05), np.full(12, 0.3), duration=0.01, output_dt=0.005)

@@ -90,6 +90,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", REFUSED)
 def test_refused_with_its_cause(case):
     ask, cause = REFUSED[case]
@@ -116,6 +117,7 @@ def doubled():
     return builder.contact("one", "shape", "ground").contact("other", "shape", "ground").build()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ALLOWED)
 def test_odd_but_allowed_leaves_no_nan(case):
     found = ALLOWED[case]()

@@ -155,6 +155,7 @@ def test_message(kind, ask, message):
     assert str(raised.value) == message
 
 
+@pytest.mark.slow
 def test_every_error_is_a_whippletree_error_and_a_python_one():
     """Users may catch the library's errors as such, or as the kind of error that Python would raise."""
     for name in wt.__all__:

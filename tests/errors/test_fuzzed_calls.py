@@ -33,6 +33,7 @@ def quiet():
 CHAIN, LINKAGE = wt.mechanisms.chain(2), wt.mechanisms.four_bar()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "name", "names"),
     [

@@ -28,6 +28,7 @@ def still(t):
     return np.eye(4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("quaternion", HALF_TURNS)
 @pytest.mark.parametrize("kind", [*KINDS, "prescribed_frame"])
 def test_half_a_turn_is_open_and_assembly_turns_the_body_back(kind, quaternion):

@@ -127,6 +127,7 @@ def test_there_are_enough_of_them():
     assert len(CASES) >= 40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_one_message_and_exit_code_two(name, tmp_path, monkeypatch, capsys):
     (files, arguments), expected = CASES[name]

@@ -22,6 +22,7 @@ def rods_in_line(angle=0.0, gravity=(0, -9.81, 0)):
     return builder.constraint("pin", "pin", "nail", "end").build()
 
 
+@pytest.mark.slow
 def test_a_load_that_no_finite_force_withstands_is_refused():
     model = rods_in_line()
     found = wt.diagnose(model)

@@ -117,6 +117,7 @@ def tumbling():
     return builder.joint("free", "free", "world", "beam").build()
 
 
+@pytest.mark.slow
 def test_a_tumbling_beam_keeps_energy_and_momentum():
     model = tumbling()
     v = np.array([0.3, 1.0, -2.0, 0.1, 0.2, 0.3, 0, 0])

@@ -62,6 +62,7 @@ def test_kinetic_energy_is_that_of_the_points(model, clouds, seed):
     assert v @ (ref.mass_matrix(q) @ v) / 2 == total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("model", "clouds", "seed"), [EXACT[0], EXACT[2], EXACT[4], SHORTENED[2]])
 def test_all_roads_agree_exactly(model, clouds, seed):
     q, v, a, tau = make_motion(model, seed, number=Fraction)

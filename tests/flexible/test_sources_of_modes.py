@@ -47,6 +47,7 @@ def test_a_tip_mass_equal_to_the_beams():
     np.testing.assert_allclose(np.sqrt(found * np.sqrt(RHO / EI)) * L, [1.2479174096065, 4.031139436715], rtol=2e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shear", [None, 1e6])
 def test_interfaces_are_exact_in_statics(shear):
     """A tip force bends a cantilever by L³/3EI + L/kGA, whichever end is the interface; frequencies are close."""
@@ -350,6 +351,7 @@ def test_other_files_are_no_standard_input_data(tmp_path):
         wt.flexible.read_sid(tmp_path / "less.SID_FEM")
 
 
+@pytest.mark.slow
 def test_finite_elements_stiffen_like_the_analytic_beam():
     """Shortening of a frame of one beam, and of an angle of two, whose far leg is carried along by the near one."""
     options = {"length": 1.0, "bending_stiffness": (3.0, 2.0), "mass_per_length": 0.5}

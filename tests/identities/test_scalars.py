@@ -43,6 +43,7 @@ def test_a_function_keeps_the_scalar_type(x, kind):
     assert type(scalars.select(True, x, 2)) is type(x)
 
 
+@pytest.mark.slow
 def test_symbols_stay_symbols():
     sympy = pytest.importorskip("sympy")
     x, y = sympy.symbols("x y")

@@ -104,6 +104,7 @@ def test_parallel_edges_are_loops_of_two_nodes():
     assert spanning_tree("ab", {"hinge": ("a", "b"), "spare": ("b", "a")}, cut=["hinge"]).reversed_edges == {"spare"}
 
 
+@pytest.mark.slow
 def test_a_loop_of_a_hundred_thousand_nodes():
     ring = np.random.default_rng(2).permutation(100_000).tolist()
     tree = spanning_tree(range(len(ring)), [*pairwise(ring), (ring[-1], ring[0])], roots=[ring[0]])

@@ -328,6 +328,7 @@ def written(folder: Path, name: str, mesh: str) -> wt.Model:
     return wt.load(folder / file)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["robot.urdf", "robot.sdf", "robot.xml", "robot.toml:file", "robot.toml:path"])
 @pytest.mark.parametrize("way", ["absolute", "upwards", "link", "linked folder", "url"])
 def test_meshes_outside_the_folder_are_not_opened(tmp_path: Path, name: str, way: str, monkeypatch) -> None:

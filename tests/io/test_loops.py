@@ -64,6 +64,7 @@ def load(folder: Path, loops: str = LOOPS, name: str = "bar.loops.toml") -> wt.M
     return wt.load(folder / "bar.urdf", loops=folder / name)
 
 
+@pytest.mark.slow
 def test_a_urdf_becomes_a_four_bar(tmp_path: Path) -> None:
     model = load(tmp_path)
     assert wt.diagnose(model).freedoms == 1

@@ -75,6 +75,7 @@ def test_the_start_itself_is_singular_and_not_stuck(rockers):
     assert "move away from the singular configuration, or give a velocity along the branch that is meant" in str(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "mobility"),
     [

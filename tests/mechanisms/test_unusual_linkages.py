@@ -107,6 +107,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_equations_rows_and_power(name):
     make, freedoms, redundant = CASES[name]
@@ -132,6 +133,7 @@ def test_equations_rows_and_power(name):
     np.testing.assert_allclose((energy(h) - energy(-h)) / (2 * h), v @ tau, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_cart_turns_on_the_circle_that_its_wheels_say():
     model = cart()
     torque = np.zeros(model.nv)

@@ -140,6 +140,7 @@ MECHANISMS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", MECHANISMS.values(), ids=list(MECHANISMS))
 def test_mechanisms(make):
     compare(make())

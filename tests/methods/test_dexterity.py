@@ -8,6 +8,7 @@ import whippletree as wt
 ARM = wt.mechanisms.chain(2)
 
 
+@pytest.mark.slow
 def test_manipulability_of_a_planar_arm():
     angles = np.linspace(-3, 3, 41)
     found = wt.dexterity(ARM, "tip", np.stack([0.4 * np.ones(41), angles], axis=-1))

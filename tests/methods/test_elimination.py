@@ -67,6 +67,7 @@ def test_loops_over_fronts_are_the_block_matrix(name):
     np.testing.assert_allclose(dyn.constraint_velocity(q, pushed), block.constraint_velocity(q, pushed), atol=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_random_mechanisms_as_loops_over_fronts(seed):
     model, motion = make_looped_model(seed, massless=seed % 2 == 1)

@@ -118,6 +118,7 @@ def test_exact_on_fractions():
     assert np.all(tau + residual == wt.reference(model).inverse_dynamics(q, v, a))
 
 
+@pytest.mark.slow
 def test_switches_decide_what_is_missing():
     """In flight a quadruped misses its base's wrench; on its feet, held as constraints, nothing."""
     model = wt.mechanisms.quadruped()

@@ -177,6 +177,7 @@ def test_complex_step_differentiates():
         qr_projector([[1, 1j]])
 
 
+@pytest.mark.slow
 def test_what_has_no_value_or_no_sense_is_refused_by_name():
     sympy = pytest.importorskip("sympy")
     symbol = sympy.Symbol("x")

@@ -135,6 +135,7 @@ def test_motions_share_one_damper():
     np.testing.assert_allclose(run.q.values[-1], [stretch * 0.6, stretch * 0.4, creep], atol=1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [arm, linkage])
 def test_it_is_the_limit_of_small_masses(make):
     run = wt.simulate(make(0), duration=0.5, massless="relax", rtol=1e-10, atol=1e-12)

@@ -36,6 +36,7 @@ def chain_over_floor(height):
     return b.build()
 
 
+@pytest.mark.slow
 def test_a_pendulum_leans_on_its_stop():
     rest = wt.equilibrium(pendulum(lower=-2.0, upper=0.7))
     assert rest.q == pytest.approx([0.7], abs=1e-12)

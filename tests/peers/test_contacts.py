@@ -68,6 +68,7 @@ def peers_solution(peer, q, v, tau, feet, kind):
     return a, data
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_robots_in_contact(case):
     file, feet, kind = CASES[case]

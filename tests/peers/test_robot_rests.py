@@ -46,6 +46,7 @@ def theirs(text: str, start: np.ndarray, ctrl: np.ndarray, duration: float, stif
     return data.qpos.copy()
 
 
+@pytest.mark.slow
 def test_a_robot_stands_on_its_servos_as_mujocos_does(tmp_path: Path) -> None:
     """Height, joints and attitude at rest; where along the floor depends on the way it landed."""
     (tmp_path / "crawler.xml").write_text(crawler())

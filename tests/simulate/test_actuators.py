@@ -144,6 +144,7 @@ def test_a_file_without_them_is_integrated(tmp_path: Path) -> None:
     assert wt.simulate(robot(tmp_path, SWING.format("")), duration=0.1).attrs["method"] == "adaptive"
 
 
+@pytest.mark.slow
 def test_a_model_with_stops_but_no_step_meets_them_as_events() -> None:
     model = arm(upper=0.5).build()
     run = wt.simulate(model, duration=1.0, ctrl=[0, 0])

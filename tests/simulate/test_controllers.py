@@ -28,6 +28,7 @@ def arm():
     )
 
 
+@pytest.mark.slow
 def test_numpy_code_is_traced_and_says_the_same_as_in_python():
     model = wt.mechanisms.double_pendulum()
     K = np.array([[3.0, 1.0], [1.0, 2.0]])

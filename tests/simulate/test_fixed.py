@@ -28,6 +28,7 @@ def observed_order(error, steps):
     return np.log(errors[0] / errors[1]) / np.log(steps[0] / steps[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "order"), ORDERS.items())
 def test_order_on_the_pendulum_of_iftomm_a01(method, order):
     """At t = 10 s, against elliptic functions (IFToMM A01)."""
@@ -116,6 +117,7 @@ def test_the_midpoint_rule_keeps_the_energy_of_a_tumbling_body_and_closes_massle
     assert halves[1] < 1.5 * halves[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ORDERS)
 def test_prescribed_motions_and_rolling(method):
     """Time-dependent rows, and rows at velocity level, against the adaptive integrator."""

@@ -50,6 +50,7 @@ def test_the_interpolant_holds_inside_a_step():
         assert np.abs(piece.interpolant(middle) - [np.cos(middle), -np.sin(middle)]).max() < 1e-8
 
 
+@pytest.mark.slow
 def test_events_are_located_and_a_terminal_one_ends_the_run():
     zero = Event("zero", lambda t, y: y[0], direction=1)
     stop = Event("stop", lambda t, y: y[1] - 0.5, direction=1, terminal=True)
@@ -61,6 +62,7 @@ def test_events_are_located_and_a_terminal_one_ends_the_run():
     assert pieces[-1].end == found[0][1]
 
 
+@pytest.mark.slow
 def test_energy_and_loop_residuals_stay_small():
     model = wt.mechanisms.four_bar(lengths=(1.0, 0.4, 1.2, 0.8), masses=(1.0, 1.0, 0.0))
     v = wt.compile(model).project_velocity(model.home.q, np.ones(model.nv))

@@ -22,6 +22,7 @@ def bar():
     return model, wt.compile(model)
 
 
+@pytest.mark.slow
 def test_names_select(bar):
     model, dyn = bar
     run = wt.simulate(model, duration=0.2, output_dt=0.05, compiled=dyn)
@@ -35,6 +36,7 @@ def test_names_select(bar):
     assert thrown.contact_gap.sel(contact="bounce").shape == thrown.time.shape
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "weld"])
 def test_every_entry_of_every_joint_has_a_name_of_its_own(kind):
     body = wt.Builder("one").body("body", 1.0, inertia=(1.0, 1.0, 1.0))

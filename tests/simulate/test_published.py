@@ -15,6 +15,7 @@ def last(run, name):
     return np.asarray(run[name].isel(time=-1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rtol", "allowed"), [(1e-6, 1e-7), (1e-8, 1e-9), (1e-10, 1e-11), (1e-12, 1e-13)])
 def test_simple_pendulum_at_ten_seconds(rtol, allowed):
     """IFToMM benchmark A01: released at rest from the horizontal; exact by elliptic functions."""

@@ -93,6 +93,7 @@ def test_every_body_is_in_balance_from_event_to_event(make):
         assert np.abs(left).max() < 1e-9 * size, row
 
 
+@pytest.mark.slow
 def test_time_stepping_tends_to_the_same_where_forces_are_unique():
     model = standing_linkage(friction=0.0)
     run, exact = (

@@ -8,6 +8,7 @@ import pytest
 import whippletree as wt
 
 
+@pytest.mark.slow
 def test_a_run_holds_reactions_on_request():
     model = wt.mechanisms.four_bar(lengths=(1.0, 0.4, 1.2, 0.8))
     assert "joint_reactions" not in wt.simulate(model, duration=0.1)

@@ -120,6 +120,7 @@ MAKERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", MAKERS)
 def test_another_controller_is_refused_and_the_same_one_is_not(tmp_path, kind):
     first = run(tmp_path, controller=MAKERS[kind](1.0))

@@ -143,6 +143,7 @@ def test_a_way_that_does_not_exist_is_refused():
 # ---- whole runs against others ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("k", "d"), [(1e5, 1e2), (1e7, 1e4)])
 def test_stiff_chains_agree_with_an_independent_integrator(k, d):
     model = stiff_chain(3, k, d)
@@ -304,6 +305,7 @@ def soft_four_bar():
     return replace(model, constraints=tuple(pins))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "controller"),
     [

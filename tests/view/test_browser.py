@@ -112,6 +112,7 @@ def test_replay_plays_pauses_and_scrubs(replay):
     assert apart(start, pixels(replay, "#scene")) == 0
 
 
+@pytest.mark.slow
 def test_the_clock_never_runs_before_the_start(replay):
     """A browser's first frame may carry a time before the page asked for it."""
     clock = "document.getElementById('clock').textContent"
@@ -167,6 +168,7 @@ def test_replay_switches_layers_and_turns_back(replay, crank):
     assert apart(whole, pixels(replay, "#scene")) == 0
 
 
+@pytest.mark.slow
 def test_replay_shows_curves_that_can_be_clicked(replay):
     replay.click("#play")
     titles = [title.split("  ")[0].split("\u00a0")[0] for title in replay.locator("figcaption").all_inner_texts()]
@@ -181,6 +183,7 @@ def test_replay_shows_curves_that_can_be_clicked(replay):
     assert share(replay) == pytest.approx(0.5, abs=0.02)
 
 
+@pytest.mark.slow
 def test_keyboard(replay):
     replay.click("#play")
     scrub(replay, 0.0)
@@ -191,6 +194,7 @@ def test_keyboard(replay):
     assert share(replay) == 0.0
 
 
+@pytest.mark.slow
 def test_a_robot_in_space_can_be_turned(page, tmp_path):
     model = wt.mechanisms.stewart_platform()
     page.goto(wt.export_html(model, None, tmp_path / "still.html").as_uri())

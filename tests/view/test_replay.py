@@ -23,6 +23,7 @@ def floats(text):
     return np.frombuffer(base64.b64decode(text), "<f4")
 
 
+@pytest.mark.slow
 def test_a_page_needs_nothing_from_elsewhere(crank, tmp_path):
     path = wt.export_html(*crank, tmp_path / "new folder" / "replay.html")
     text = path.read_text(encoding="utf-8")

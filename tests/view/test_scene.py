@@ -188,6 +188,7 @@ def test_solids_are_closed_and_look_outwards(name):
     np.testing.assert_allclose(area, 0, atol=1e-12 * len(mesh.faces))
 
 
+@pytest.mark.slow
 def test_every_ready_made_mechanism_can_be_drawn():
     for name in wt.mechanisms.__all__:
         if name in ("rod_inertia",):

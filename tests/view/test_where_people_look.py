@@ -28,6 +28,7 @@ class Frames(HTMLParser):
 # --- notebooks --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_model_shows_itself(crank):
     model, _ = crank
     shown = model._repr_html_()

@@ -26,6 +26,7 @@ def inside(kind: str) -> wt.Model:
     return builder.contact("in", "shape", "cavity", friction=0.5).build()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SHAPES)
 def test_rows_are_the_rates_of_the_gaps_and_bias_is_theirs(kind):
     model, rng = inside(kind), np.random.default_rng(1)
@@ -46,6 +47,7 @@ def test_the_gap_is_the_distance_to_the_wall():
     assert np.allclose(wt.compile(model).contact_gaps(model.home.q), 1.9 - np.linalg.norm(points, axis=1))
 
 
+@pytest.mark.slow
 def test_a_bead_falls_off_a_loop_that_it_enters_too_slowly():
     """At the height R (v² − g R) / 3 g R above the middle it leaves; √(5 g R) carries it around."""
     builder = wt.Builder("loop", PLANAR).geometry("track", "world", "cavity", radius=1.0)

@@ -27,6 +27,7 @@ def rubbing(model, friction):
     return replace(model, joints=tuple(joints))
 
 
+@pytest.mark.slow
 def test_an_oscillator_loses_twice_the_dead_band_every_half_period():
     run = run_of(slider(stiffness=100.0, friction=2.0, start=0.47), duration=5.0)
     kinds, at = run.attrs["contact_event_kinds"], np.array(run.attrs["event_times"])
@@ -180,6 +181,7 @@ def striker():
     return builder.contact("hit", "tip", "floor", friction=0.3, restitution=0.5).build()
 
 
+@pytest.mark.slow
 def test_derivatives_go_through_slips_of_joints_and_impacts(striker):
     events = ["reversal"] * 3 + ["touchdown", "reversal", "reversal", "touchdown", "reversal", "reversal"]
     run = compared(striker, 1.03, events, v0=[0.3, -0.2])

@@ -142,6 +142,7 @@ def rolling_ball(slope=0.3, radius=0.1, friction=0.5):
     )
 
 
+@pytest.mark.slow
 def test_a_sphere_rolls_down_an_incline():
     run = wt.simulate(rolling_ball(), duration=0.5, **TIGHT)
     moved = np.linalg.norm(run["q"].values[:, :3] - run["q"].values[0, :3], axis=1)

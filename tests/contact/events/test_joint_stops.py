@@ -106,6 +106,7 @@ def test_the_saltation_of_a_reversal_is_the_jump_of_its_acceleration():
     assert np.allclose(S[0][np.ix_([0, 2], [0, 2])], expected[np.ix_([0, 2], [0, 2])], atol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "v0", "duration", "columns"),
     [

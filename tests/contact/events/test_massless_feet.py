@@ -155,6 +155,7 @@ def slider(stiffness=200.0, press=500.0, friction=0.3):
     )
 
 
+@pytest.mark.slow
 def test_a_slider_on_a_spring_in_closed_form():
     """Sticks as a spring until it carries μN, then drags with that force, stops, and swings back as a spring."""
     stiffness, load, mass, speed = 200.0, 0.3 * 500.0 * 0.1, 2.0, 2.0
@@ -200,6 +201,7 @@ def test_a_massless_leg_of_two_links_keeps_the_energy():
     assert np.abs(energy(run) - energy(run)[0]).max() < 1e-9
 
 
+@pytest.mark.slow
 def test_a_massless_leg_of_two_links_slips_before_it_lifts_off():
     """The hip's spring still pushes forwards where both they no longer press: a short slip, which takes a little."""
     run = wt.simulate(two_links(80.0), v0=[0.3, 0, 0, 0], duration=0.8, output_dt=1e-3, **EVENTS)
@@ -283,6 +285,7 @@ def test_a_joint_that_the_user_holds_stays_held_in_contact():
     assert np.abs(run.v.values[-1][3:]).max() < 1e-12
 
 
+@pytest.mark.slow
 def test_a_spatial_runner_keeps_its_energy():
     run = wt.simulate(spatial_runner(1.0), v0=[0.5, 0.2, 0, 0, 0, 0], duration=0.8, **EVENTS)
     assert run.attrs["contact_event_kinds"] == ["touchdown", "lift-off", "touchdown", "lift-off"]

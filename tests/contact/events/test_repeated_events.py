@@ -30,6 +30,7 @@ def ball(builder, name, place, height, restitution, floor="floor"):
     return builder.contact(f"{name} on floor", name, floor, restitution=restitution)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("interval", [1e-6, 1e-4, 1e-2])
 def test_one_impact_tells_when_a_ball_rests(interval):
     """Hops end where the next is shorter than the interval; the time to which they converge is the same."""

@@ -67,6 +67,7 @@ def train():
     return builder.build()
 
 
+@pytest.mark.slow
 def test_two_hinged_plates_slide_and_tip_over_an_edge():
     """Four feet lose their load at one instant and none takes over: the train tips on the other two."""
     run = wt.simulate(train(), v0=np.array([0, 0, 2.0, 1.0, 0.3, 0, -3.0]), duration=0.5, **EVENTS)

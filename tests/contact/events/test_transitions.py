@@ -139,6 +139,7 @@ def test_a_parabola_that_dips_below_zero_between_samples_is_looked_at():
     assert not may_graze(even, np.array([[1.0], [0.4], [0.1]])).any()  # on its way
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depth", [1e-4, 1e-8])
 def test_a_pendulum_that_skims_the_ground_is_seen_wherever_samples_are(depth):
     """Its lowest point lies between samples of the gap, at every share of their distance."""

@@ -87,6 +87,7 @@ def test_a_ball_that_slides_and_spins_across_its_path_begins_to_roll():
     assert_lawful(run)
 
 
+@pytest.mark.slow
 def test_a_spinning_sled_ceases_to_slide_and_to_turn_at_one_instant():
     """Against the plane motion in a time that runs with the speed: dt = |v| dτ, so that the stop is at τ = ∞."""
     model, mu, m, inertia = sled(), 0.4, 2.0, 0.08
@@ -116,6 +117,7 @@ def test_a_spinning_sled_ceases_to_slide_and_to_turn_at_one_instant():
     assert_lawful(run)
 
 
+@pytest.mark.slow
 def test_slip_begins_under_a_pull_that_turns():
     """From rest, where the direction of slip is at its stiffest: slip starts along the pull, at w τ² / 2."""
     builder = wt.Builder("puck").geometry("ground", "world", "half_space").body("puck", 1.0)
@@ -162,6 +164,7 @@ def test_time_stepping_converges_to_it_at_first_order():
     assert np.all((orders > 0.8) & (orders < 1.25))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
 def test_a_run_taken_up_in_the_middle_of_a_slip_has_the_same_bits(share):
     model = sled(height=0.1)

@@ -38,6 +38,7 @@ def test_a_drive_that_friction_wedges_ends_the_run_with_its_cause():
     assert run["contact_gap"].values.min() > -1e-9
 
 
+@pytest.mark.slow
 def test_derivative_through_the_stroke_of_a_closed_loop():
     wall = [[0, 0, -1.0], [0, 1, 0], [1.0, 0, 0]]
     model = (

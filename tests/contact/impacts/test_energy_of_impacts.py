@@ -107,6 +107,7 @@ def linkage(random, massless):
     return Impact(M, A, J, v, random.uniform(0, 2, k), random.choice([0.0, 0.4, 1.0], k))
 
 
+@pytest.mark.slow
 @BY_LAW
 def test_of_boxes_that_land_flat(law):
     random = np.random.default_rng(20)

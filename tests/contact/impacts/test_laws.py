@@ -53,6 +53,7 @@ def check(impact, law):
     return outcome
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", [Plastic(), Newton(), Energetic(), Sequential()], ids=lambda law: law.name)
 def test_energy_never_grows(law):
     for impact in random_impacts(100, 2):
@@ -194,6 +195,7 @@ def test_friction_that_drives_a_contact_together_has_no_sliding_answer():
     assert jammed[0, 0] > 0
 
 
+@pytest.mark.slow
 def test_a_contact_that_would_jam_alone_is_held_apart_by_another():
     """Of random planar pairs, one sliding with ∂uₙ/∂pₙ < 0 of its own: its load is found where the other one sticks."""
     held, planar = 0, np.ix_([0, 1, 3, 4], [0, 1, 3, 4])
@@ -276,6 +278,7 @@ def test_impulses_of_associated_friction_are_the_best_in_the_cones():
             assert (rate[0] + mu * (np.cos(edges) * rate[1] + np.sin(edges) * rate[2])).min() > -1e-10
 
 
+@pytest.mark.slow
 def test_contacts_that_wedge_each_other_without_end_are_stopped_by_associated_friction(monkeypatch):
     """Where neither the exact solver nor strokes end, still nothing approaches, and no energy is made."""
     monkeypatch.setattr(active_set, "solve", lambda problem: None)

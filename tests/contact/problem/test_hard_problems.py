@@ -159,6 +159,7 @@ def test_a_wedged_body_sticks():
     assert np.abs(problem.velocity(found.impulse)).max() < 1e-11
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seed", "spread"), [(52, 4), (15, 6)])
 def test_where_everything_is_jammed_held_slips_lead_there(seed, spread):
     """Problems that no start of the interior-point method solves by itself."""

@@ -39,6 +39,7 @@ def stop_pendulum():
     )
 
 
+@pytest.mark.slow
 def test_a_pendulum_that_hits_a_wall():
     model = stop_pendulum()
     compiled = wt.compile(model)
@@ -94,6 +95,7 @@ def stick_slip():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("event", "columns"), [("stick", [0, 2, 3, 5]), ("slip", [0, 2, 5])])
 def test_slip_and_stick(event, columns):
     """S of the end and of the onset of slip against differences of runs from a little before to a little after."""
@@ -123,6 +125,7 @@ def test_slip_and_stick(event, columns):
     assert np.allclose(measured, matrix[:, columns], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_landing_on_two_feet_at_once_has_no_matrix():
     """Which foot lands first decides how the biped goes on: no matrix says both, and the run tells why."""
     run = wt.simulate(wt.mechanisms.planar_biped(height=0.05), duration=0.15, **TIGHT)

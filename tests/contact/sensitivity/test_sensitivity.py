@@ -58,10 +58,12 @@ def conveyor():
     )
 
 
+@pytest.mark.slow
 def test_stick_and_slip_on_a_belt():
     compared(conveyor(), 0.9, ["stick", "slip", "stick"], v0=[0.4, 0.1, 0])
 
 
+@pytest.mark.slow
 def test_a_belt_that_a_motor_drives_in_time():
     """The controller depends on time and state: differentiated by differences, and the rest exactly."""
     motor = {"controller": lambda t, q, v: np.array([40.0 * (0.25 + 0.1 * np.sin(9 * t) - v[0]), 0, 0])}
@@ -138,6 +140,7 @@ def test_contacts_without_closed_forms_have_no_derivative():
         wt.simulate(table.build(), duration=0.01, method="events", sensitivity=True)
 
 
+@pytest.mark.slow
 def test_impacts_that_accumulate_leave_what_their_impulses_add_up_to():
     """A ball that slides while its bounces die out: m vy at the throw is all that the ground's impulse depends on, so
     vx ends at vx₀ − μ (g t − vy₀), whatever the height that it fell from."""

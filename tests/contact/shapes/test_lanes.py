@@ -35,6 +35,7 @@ def heap(seed: int) -> wt.Model:
     return builder.build()
 
 
+@pytest.mark.slow
 def test_a_snapshot_agrees_with_the_generic_code():
     model = heap(0)
     system, m, ref = wt.contact_set(model), Mechanism.of(model), wt.reference(model)

@@ -165,6 +165,7 @@ def on_a_table(kind, **parameters):
     return b.geometry("shape", "thing", kind, **parameters).contact("c", "shape", "table", friction=0.5).build()
 
 
+@pytest.mark.slow
 def test_a_cylinder_falls_on_a_table_and_comes_to_rest_in_a_compiled_step():
     model = on_a_table("cylinder", radius=0.1, length=0.2)
     run = wt.simulate(model, duration=1.0, output_dt=0.5, method="time_stepping", step=2e-3)

@@ -201,6 +201,7 @@ def test_two_by_two_heights_are_a_twisted_plane():
 # --- scalars ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_machine_code_agrees_with_the_reference_in_every_cell():
     model = on_ground("sphere", "height_field")
     ref, dyn = wt.reference(model), wt.compile(model)

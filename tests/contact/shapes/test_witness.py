@@ -59,6 +59,7 @@ def least_gap(shapes: tuple[BoundedShape, BoundedShape], X, Y) -> float:
     return -min(minimize(apart, u, method="Nelder-Mead", options=options).fun for u in best)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("first", "second"), PAIRS)
 def test_the_smallest_gap_is_the_distance_to_rounding(first, second):
     model = two_bodies(first, second)
@@ -163,6 +164,7 @@ def test_a_cylinder_rolls_on_a_box_on_the_same_two_points():
     assert [run.attrs["contact_names"][k] for k in closed] == ["touch.0", "touch.4"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "numbers", "start"),
     [

@@ -67,6 +67,7 @@ def both_steps(stepper, speed, h):
     return made, stepper.step(0.0, y, start, np.zeros(3), h)
 
 
+@pytest.mark.slow
 def test_a_step_with_a_loop_solves_the_contact_problem_of_python(closed):
     assert closed.kernel
     made, step = both_steps(closed, -1.0, 1e-3)
@@ -97,6 +98,7 @@ def test_loops_stay_closed_and_velocities_keep_to_them(closed):
     assert (made.impulses[:, 0, 0] > 0).any()
 
 
+@pytest.mark.slow
 def test_the_bits_of_a_linkage_do_not_depend_on_the_batch():
     closed = ImpulseStep(Motion(wt.compile(LINKAGES["with mass"]())), TOLERANCE)
     program = contact_lists_program(closed.model)

@@ -185,6 +185,7 @@ def test_what_was_left_out_joins_when_it_would_overlap():
     np.testing.assert_allclose(made.states[0], step.state, rtol=0, atol=1e3 * TOLERANCE)
 
 
+@pytest.mark.slow
 def test_what_the_kernel_does_not_solve_is_left_to_python(monkeypatch):
     """With a solver that gives up at once, every step that touches is Python's."""
     monkeypatch.setattr(contact_list_solver, "TURNS", 1)

@@ -185,6 +185,7 @@ BOX_FOOTED = """
 """
 
 
+@pytest.mark.slow
 def test_a_robot_from_a_file_stands_on_boxes(tmp_path):
     (tmp_path / "stamper.xml").write_text(BOX_FOOTED)
     bare = wt.load(tmp_path / "stamper.xml", contacts=False)
@@ -226,6 +227,7 @@ def judged_steps(model, speed, sweeps):
     return v, free, found.impulses[good], J, dyn.contact_gaps(q), gained
 
 
+@pytest.mark.slow
 def test_plastic_contacts_with_friction_never_add_energy():
     *_, impulses, _, _, gained = judged_steps(wt.mechanisms.quadruped(), 2.0, 60)
     assert (impulses[..., 0] > 0).mean() > 0.1

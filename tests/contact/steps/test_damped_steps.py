@@ -76,6 +76,7 @@ def test_a_spring_that_steps_do_not_resolve_settles(stiffness):
     assert abs(found.q.values[-1, 0]) < 1e-3
 
 
+@pytest.mark.slow
 def test_a_chain_of_stiff_springs_stays_bounded():
     """Springs just softer than what is implicit, in line, every second body the other way: the stiffest motion."""
     n, h = 30, 0.01
@@ -104,6 +105,7 @@ def test_energy_balance_of_a_damped_spring_closes_at_first_order():
 # --- contact ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("stiffness", "damping"), [(0.0, 1e6), (1e8, 1e4), (1e9, 0.0), (2e3, 30.0)])
 def test_stiff_legs_land_at_large_steps(stiffness, damping):
     model = leg(stiffness, damping)
@@ -114,6 +116,7 @@ def test_stiff_legs_land_at_large_steps(stiffness, damping):
     assert float(found.penetration.max()) < 1e-9
 
 
+@pytest.mark.slow
 def test_a_soft_leg_agrees_with_events_at_first_order():
     model, duration = leg(800.0, 8.0), 0.5
     exact = wt.simulate(model, duration=duration, method="events", output_dt=duration)

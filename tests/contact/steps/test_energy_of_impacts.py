@@ -41,6 +41,7 @@ def test_energy_gained_in_an_impact_with_friction_is_told(kind):
     assert run.attrs["contact_energy_gained"] == pytest.approx(work[work > 0].sum(), rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("friction", "restitution"), [(1000.0, 0.0), (0.5, 0.0), (0.0, 0.5)])
 def test_nothing_is_told_where_impacts_only_take(friction, restitution):
     with warnings.catch_warnings():

@@ -77,6 +77,7 @@ def test_no_pair_of_balls_is_missed(spread):
     assert set(found) == expected
 
 
+@pytest.mark.slow
 def test_contacts_of_their_own_come_before_those_of_groups():
     model = balls(4, group=True)
     own = wt.Builder("one more").body("x", 1.0, inertia=(1, 1, 1))  # a builder is not needed beyond its Contact
@@ -190,6 +191,7 @@ def test_lists_do_not_decide_the_motion():
     np.testing.assert_allclose(thick.q, together.q, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_a_body_that_outruns_its_lists_is_met_all_the_same():
     """50 m/s towards a ball at rest: farther in a step than the lists reach at first."""
     start = [(x, 0.0, 5.0, 1, 0, 0, 0) for x in (0.0, 0.6)]

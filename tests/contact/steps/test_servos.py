@@ -90,6 +90,7 @@ def slider(**servo) -> wt.Model:
     return wt.on_ground(b.build(), geometries=["ball"], height=-10.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("k", "d"), [(10.0, 1.0), (1e5, 200.0), (0.0, 1e6), (1e9, 0.0)])
 @pytest.mark.parametrize("bounded", [False, True])
 def test_a_servo_is_backward_euler(k, d, bounded):
@@ -196,6 +197,7 @@ def test_what_servos_tie_together_is_eliminated_together(case):
 # --- behaviour --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bounded", [False, True])
 @pytest.mark.parametrize("step", [2e-3, 1e-2])
 def test_stiff_gains_on_a_rigid_floor_settle(step, bounded):

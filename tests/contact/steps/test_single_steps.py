@@ -38,6 +38,7 @@ def tumbling(seed: int) -> tuple[np.ndarray, np.ndarray]:
 # --- overlap ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["kernel", "Python"])
 def test_what_turns_does_not_overlap_at_the_end_of_a_step(way):
     """Gaps are kept along straight lines; a body that turns at 8 rad/s leaves these by 3e-5 m in 2 ms."""

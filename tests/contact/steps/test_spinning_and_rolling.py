@@ -145,6 +145,7 @@ def things() -> wt.Model:
     return b.build()
 
 
+@pytest.mark.slow
 def test_machine_code_and_python_take_the_same_steps() -> None:
     stepper = ImpulseStep(Motion(wt.compile(things())), TOLERANCE)
     assert stepper.kernel

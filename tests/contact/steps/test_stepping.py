@@ -41,6 +41,7 @@ def clean(result, residual=1e-7, overlap=1e-9, cone=1e-12):
 # --- closed forms -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("angle", [0.1, math.atan(0.3) - 1e-9])
 def test_a_block_below_the_friction_angle_sticks_exactly(angle):
     result = run(wt.mechanisms.sliding_block(angle=angle, friction=0.3), 0.2)
@@ -103,6 +104,7 @@ def test_a_quadruped_stands():
     assert abs(float(finer.energy_balance[-1])) < abs(float(result.energy_balance[-1])) / 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [12, 100])
 def test_spheres_fall_into_a_box(count):
     model = wt.mechanisms.spheres_in_box(count)
@@ -200,6 +202,7 @@ def test_dry_friction_holds_a_pendulum_up_to_its_largest_moment():
     assert slips.contact_work.values[-1] < 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rod_mass", [0.0, 0.5])
 def test_a_closed_loop_meets_its_limit_with_a_massless_rod_too(rod_mass):
     linkage = wt.mechanisms.crank_slider(rod_mass=rod_mass)
