@@ -35,8 +35,8 @@ from whippletree.simulation.time_stepping.stepping_method import (
     overlapping_start,
 )
 
-EFFORT = 1000
-"""Sweeps of a step at most, by default."""
+EFFORT = 4000
+"""Sweeps of a step at most, by default; the first steps of a wall of 300 bricks need 2000 for 1e-7 m/s."""
 
 SCENE_OVERLAP = 1e-9
 """m: overlap that the end of a step may leave."""
