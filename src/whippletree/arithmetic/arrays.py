@@ -8,6 +8,9 @@ import numpy as np
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
+GOLDEN_RATIO = 0.6180339887498949
+"""Its multiples modulo 1 are spread evenly."""
+
 
 def vector(*entries: Any) -> Array:
     """A vector of any scalars."""
@@ -24,3 +27,8 @@ def zeros(*shape: int) -> Array:
 def identity(n: int) -> Array:
     """The exact identity matrix."""
     return np.eye(n, dtype=int).astype(object)
+
+
+def spread_signs(numbers: Any) -> Array:
+    """A sign, −1 or 1, for each of some whole numbers: about as many of either among any that follow each other."""
+    return np.where((np.asarray(numbers) * GOLDEN_RATIO) % 1 < 0.5, -1.0, 1.0)

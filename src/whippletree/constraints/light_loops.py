@@ -11,15 +11,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from whippletree.arithmetic.arrays import Array
+from whippletree.arithmetic.arrays import Array, spread_signs
 from whippletree.constraints import kkt
 
 LIGHT = 16.0
 """Ratio of the error foreseen for ``schur`` to that of ``augmented`` from which loops count as light: a digit more is
 lost, and that is worth the additional work."""
-
-GOLDEN_RATIO = 0.6180339887498949
-"""Its multiples are spread evenly, and so are the signs of the loads under which both routes are compared."""
 
 
 def is_light(M: Array, A: Array) -> bool:
@@ -55,7 +52,8 @@ def has_inertia(M: Array) -> bool:
 
 
 def _signs(n: int) -> Array:
-    return np.where((np.arange(1, n + 1) * GOLDEN_RATIO) % 1 < 0.5, -1.0, 1.0)
+    """Of the loads under which both routes are compared."""
+    return spread_signs(np.arange(1, n + 1))
 
 
 def _inverse_of_block(M: Array, A: Array) -> Array:

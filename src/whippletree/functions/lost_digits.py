@@ -22,7 +22,7 @@ import numpy as np
 
 from whippletree import functions
 from whippletree.arithmetic import extended
-from whippletree.arithmetic.arrays import Array
+from whippletree.arithmetic.arrays import Array, spread_signs
 from whippletree.arithmetic.extended import extended_numbers
 from whippletree.arithmetic.rounding_tape import HALF_UNIT, RoundingTape
 from whippletree.errors import ConditioningWarning, WhippletreeError
@@ -52,9 +52,6 @@ error; bounds alone would warn of what is sound (Cassie's velocities by the bloc
 
 SHAKEN = 2.0**-50
 """Relative change of every number, up to four units in its last place: each operation rounds anew."""
-
-GOLDEN_SHARE = 0.6180339887498949
-"""Whose multiples are spread evenly, and so the signs of the changes."""
 
 RECORDED_VELOCITIES = 64
 """Velocities up to which operations are recorded: the bounds of all results take time with the square of them."""
@@ -173,7 +170,7 @@ def recorded_bounds(function: ReferenceFunction, state: Mapping[str, Array]) -> 
 
 def _shaken_array(value: Any) -> Array:
     plain = np.asarray(value, dtype=float)
-    signs = np.where(np.arange(1, plain.size + 1) * GOLDEN_SHARE % 1 < 0.5, -1.0, 1.0).reshape(plain.shape)
+    signs = spread_signs(np.arange(1, plain.size + 1)).reshape(plain.shape)
     return extended_numbers(plain * (1 + SHAKEN * signs))
 
 
@@ -186,7 +183,7 @@ def _shaken_model(model: Model) -> Model:
         def shake(x: float) -> Any:
             nonlocal count
             count += 1
-            return np.longdouble(x * (1 + SHAKEN * (-1 if count * GOLDEN_SHARE % 1 < 0.5 else 1)))
+            return np.longdouble(x * (1 + SHAKEN * float(spread_signs(count))))
 
         found = model.__dict__["_shaken"] = with_scalars(model, shake)
     return found

@@ -22,7 +22,7 @@ import numpy as np
 from whippletree.accuracy.measures import measures
 from whippletree.accuracy.predicted_error import default_route, predicted_errors
 from whippletree.accuracy.report import conditioning
-from whippletree.arithmetic.arrays import Array
+from whippletree.arithmetic.arrays import Array, spread_signs
 from whippletree.errors import ConditioningWarning, WhippletreeError
 from whippletree.model import Model
 from whippletree.simulation.motion import Motion
@@ -41,9 +41,6 @@ WATCHED_UP_TO = 64
 
 CHANGES, ULP = 8, float(np.finfo(float).eps)
 """How many changes of the state are tried, and their size, relative to it and to 1."""
-
-GOLDEN = 0.6180339887498949
-"""Whose multiples are spread evenly, and so the signs of the changes."""
 
 CLEAR = 1e-3
 """Share of the tolerance that errors of accelerations may have without being looked at. They are not where the last
@@ -106,7 +103,7 @@ class Watch:
             return ULP
         y = np.concatenate([q, v])
         # every component up and down in another pattern, so that no two changes undo each other in all of them
-        signs = np.where((np.arange(1, CHANGES + 1)[:, None] * np.arange(1, n + 1) * GOLDEN) % 1 < 0.5, -1.0, 1.0)
+        signs = spread_signs(np.arange(1, CHANGES + 1)[:, None] * np.arange(1, n + 1))
         states = np.concatenate([y[None], y + ULP * np.maximum(np.abs(y), 1.0) * signs])
         at, speed = self.motion.split(states)
         try:

@@ -69,6 +69,41 @@ ACCOUNT = (
 """Reports on every step."""
 
 
+INPUTS: dict[str, tuple[Any, ...]] = {
+    "q0": ("N", 7),
+    "v0": ("N", 6),
+    "tau": ("N", 6),
+    "bodies": ("N", BODY),
+    "placements": ("N", POSE),
+    "swing": ("N",),
+    "travel0": ("N",),
+    "impulses0": ("C", 3),
+    "friction": ("C",),
+    "restitution": ("C",),
+    "gravity": (3,),
+    "dt": ("T",),
+    "tolerance": (),
+    "overlap tolerance": (),
+    "effort": (),
+    "budget": ("N",),
+}
+"""Inputs of reals, and their shapes."""
+
+OUTPUTS: dict[str, tuple[Any, ...]] = {
+    "q": ("N", 7),
+    "v": ("N", 6),
+    "travel": ("N",),
+    "impulses": ("C", 3),
+    "gaps": ("C",),
+    "account": ("T", len(ACCOUNT)),
+    "a": ("N", 6),
+    "kick": ("N", 6),
+    "steps": (),
+    "ended": (),
+}
+"""Outputs, and their shapes."""
+
+
 def scene_program(classes: Sequence[GeometryClass], kinds: Sequence[PairKind]) -> Program:
     """The program of steps of scenes with these classes of geometries and kinds of pairs.
 
@@ -90,38 +125,9 @@ def scene_program(classes: Sequence[GeometryClass], kinds: Sequence[PairKind]) -
 class _StepBuilder(WorkSpace):
     def __init__(self, classes: Sequence[GeometryClass], kinds: Sequence[PairKind]) -> None:
         super().__init__()
-        inputs: dict[str, tuple[Any, ...]] = {
-            "q0": ("N", 7),
-            "v0": ("N", 6),
-            "tau": ("N", 6),
-            "bodies": ("N", BODY),
-            "placements": ("N", POSE),
-            "swing": ("N",),
-            "travel0": ("N",),
-            "impulses0": ("C", 3),
-            "friction": ("C",),
-            "restitution": ("C",),
-            "gravity": (3,),
-            "dt": ("T",),
-            "tolerance": (),
-            "overlap tolerance": (),
-            "effort": (),
-            "budget": ("N",),
-        }
-        self.inputs = [Buffer(name, "input", shape) for name, shape in inputs.items()]
+        self.inputs = [Buffer(name, "input", shape) for name, shape in INPUTS.items()]
         self.inputs.append(Buffer("node", "input", ("C", 2), integer=True))
-        self.outputs = [
-            Buffer("q", "output", ("N", 7)),
-            Buffer("v", "output", ("N", 6)),
-            Buffer("travel", "output", ("N",)),
-            Buffer("impulses", "output", ("C", 3)),
-            Buffer("gaps", "output", ("C",)),
-            Buffer("account", "output", ("T", len(ACCOUNT))),
-            Buffer("a", "output", ("N", 6)),
-            Buffer("kick", "output", ("N", 6)),
-            Buffer("steps", "output", ()),
-            Buffer("ended", "output", ()),
-        ]
+        self.outputs = [Buffer(name, "output", shape) for name, shape in OUTPUTS.items()]
         self.add(*self.inputs)
         self.work(
             now_q=("N", 7),
