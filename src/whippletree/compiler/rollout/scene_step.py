@@ -14,7 +14,8 @@ and with the velocities of their centres of mass: M is then a number and a 3 × 
    lists and begins that step again.
 
 How far bodies travel is measured against their mean motion, and so does the world: of balls that fall together only the
-world goes far, and it may go farther than they, since few pairs are with it.
+world goes far. Its way d counts as √(|d|² − (grain · d)²): less along its ``grain`` than across, for its skin is an
+ellipsoid.
 """
 
 from __future__ import annotations
@@ -86,6 +87,7 @@ INPUTS: dict[str, tuple[Any, ...]] = {
     "overlap tolerance": (),
     "effort": (),
     "budget": ("N",),
+    "grain": (3,),
 }
 """Inputs of reals, and their shapes."""
 
@@ -109,7 +111,7 @@ def scene_program(classes: Sequence[GeometryClass], kinds: Sequence[PairKind]) -
 
     Inputs, with N bodies (the last is the world), C contacts and T steps: q0 (N, 7), v0 (N, 6), tau (N, 6), bodies
     (N, 17), placements (N, 12), swing and travel0 (N,), impulses0 (C, 3), node (C, 2), friction and restitution (C,),
-    gravity (3,), dt (T,), tolerance (m/s), overlap tolerance (m), effort (sweeps), budget (N,) (m); then the lists of
+    gravity (3,), dt (T,), tolerance (m/s), overlap tolerance (m), effort (sweeps), budget (N,) (m), grain (3,); then the lists of
     :func:`~whippletree.compiler.rollout.scene_kinds.scene_narrow_phase`.
 
     A step of length 0 does nothing but look at the gaps; it is the last one.
@@ -136,6 +138,7 @@ class _StepBuilder(WorkSpace):
             next_v=("N", 6),
             far=("N",),  # how far each body has travelled since the lists were made
             next_far=("N",),
+            turned=("N", 4),
             pose=("N", POSE),
             centre=("N", 3),
             mobility=("N", 7),  # 1 / mass, and the inverse inertia in the axes of the world
@@ -233,13 +236,17 @@ class _StepBuilder(WorkSpace):
 
     def _add_up(self, velocity: Piece) -> Statement:
         """One body more in the sum of velocities."""
-        real = Piece((), self.at("bodies", NODE).addresses[16:17])
 
         def add(V: Array, real: Any, drift: Array, crowd: Array) -> list[Any]:
             return [drift + real * V[3:], [crowd[0] + real]]
 
         totals = self.each(("drift", "crowd"))
-        return traced_block(add, [velocity, real, *totals], totals)
+        return traced_block(add, [velocity, self._real, *totals], totals)
+
+    @property
+    def _real(self) -> Piece:
+        """1 for a body, 0 for the world and what is held still."""
+        return Piece((), self.at("bodies", NODE).addresses[16:17])
 
     def _mean(self) -> Statement:
         """The mean velocity of the bodies, from their sum."""
@@ -248,12 +255,13 @@ class _StepBuilder(WorkSpace):
     def _expect(self) -> Statement:
         """Whether a body would go too far without impulses."""
 
-        def expect(V: Array, far: Any, swing: Any, budget: Any, drift: Array, h: Any, alive: Array) -> list[Any]:
-            way = V[3:] - drift
-            far = far + h * (sqrt(way @ way) + swing * sqrt(V[:3] @ V[:3]))
+        def expect(V: Array, real: Any, far: Any, swing: Any, budget: Any, *rest: Any) -> list[Any]:
+            drift, grain, h, alive = rest
+            far = far + h * _way(V[3:] - drift, V[:3], swing, real, grain)
             return [[select(less(budget, far), -1, alive[0])], [0] * 6]
 
-        reads = [*self.each(("free", "far", "swing", "budget"), NODE), *self.each(("drift", "now dt", "alive"))]
+        reads = [self.at("free", NODE), self._real, *self.each(("far", "swing", "budget"), NODE)]
+        reads += self.each(("drift", "grain", "now dt", "alive"))
         return traced_block(expect, reads, [self.at("alive"), self.at("moved", NODE)])
 
     # ---- 2 to 4: contacts ----------------------------------------------------------------------------------------
@@ -345,16 +353,27 @@ class _StepBuilder(WorkSpace):
             self.put(0, *self.each(("joint work", "corrected", "listed", "drift", "crowd"))),
             Loop(NODE, "N", (self._add_up(self.solver.of_body("vel", NODE)),)),
             self._mean(),
+            # one body after the other waits for sines and roots; in a loop of their own, those of several overlap
+            Loop(NODE, "N", (self._turn(),)),
             Loop(NODE, "N", (self._move(),)),
             If(self.address("within"), tuple(self._accept())),
             traced_block(lambda within: [within], [self.at("within")], [self.at("alive")]),
         ]
 
+    def _turn(self) -> Statement:
+        """How a body will be turned."""
+
+        def turn(q: Array, V: Array, d: Array, X: Array, h: Any) -> list[Any]:
+            return [Free().turned(q, X[:9].reshape(3, 3).T @ (h * V[:3] + d[:3]))]
+
+        reads = [self.at("now q", NODE), self.solver.of_body("vel", NODE), *self.each(("moved", "pose"), NODE)]
+        return traced_block(turn, [*reads, self.at("now dt")], [self.at("turned", NODE)])
+
     def _move(self) -> Statement:
         """Where a body will be, how far it will have travelled, and whether that is still within the budget."""
 
         def move(q: Array, v: Array, tau: Array, V: Array, d: Array, X: Array, body: Array, *rest: Any) -> list[Any]:
-            far, swing, budget, drift, h, gravity, within, joint_work, corrected = rest
+            turned, far, swing, budget, drift, grain, h, gravity, within, joint_work, corrected = rest
             R, r = X[:9].reshape(3, 3), X[:9].reshape(3, 3) @ body[13:16]
 
             def at_origin(motion: Array) -> Array:
@@ -362,14 +381,13 @@ class _StepBuilder(WorkSpace):
                 turn = motion[:3]
                 return np.concatenate([R.T @ turn, R.T @ (motion[3:] - cross(turn, r))])
 
-            rate, after = 1 / h, at_origin(V)
-            nq, nv = Free().straight(q, after, h * after + at_origin(d))
             way = h * V + d
-            apart = way[3:] - h * drift
-            travelled = far + sqrt(apart @ apart) + swing * sqrt(way[:3] @ way[:3])
-            sound: Any = select(less(travelled, budget), 1, -1)
-            for x in (*nq, *nv):
-                sound = select(less(abs(x), math.inf), sound, -2)
+            rate, after = 1 / h, at_origin(V)
+            nq, nv = Free().shifted(q, turned, after, at_origin(way))
+            travelled = far + _way(way[3:] - h * drift, way[:3], swing, body[16], grain)
+            # a number that is none, or infinite, makes the sum so
+            finite = less(sum(abs(x) for x in (*nq, *nv)), math.inf)
+            sound = select(finite, select(less(travelled, budget), 1, -1), -2)
             weight = body[16] * (gravity @ d[3:])
             return [
                 nq,
@@ -383,8 +401,8 @@ class _StepBuilder(WorkSpace):
 
         totals = [self.at("within"), self.at("joint work"), self.at("corrected")]
         reads = [*self.each(("now q", "now v", "tau"), NODE), self.solver.of_body("vel", NODE)]
-        reads += self.each(("moved", "pose", "bodies", "far", "swing", "budget"), NODE)
-        reads += [*self.each(("drift", "now dt", "gravity")), *totals]
+        reads += self.each(("moved", "pose", "bodies", "turned", "far", "swing", "budget"), NODE)
+        reads += [*self.each(("drift", "grain", "now dt", "gravity")), *totals]
         writes = self.each(("next q", "next v", "next far", "rate"), NODE)
         return traced_block(move, reads, [*writes, *totals])
 
@@ -429,6 +447,12 @@ class _StepBuilder(WorkSpace):
     def _gaps(self) -> Statement:
         gap = Piece((), (Address("touch", (Index(CONTACT), Index(None, 0))),))
         return Loop(CONTACT, "C", (traced_block(lambda gap: [[gap]], [gap], [self.at("gaps", CONTACT)]),))
+
+
+def _way(shift: Array, turn: Array, swing: Any, real: Any, grain: Array) -> Any:
+    """How much a way of a body, or of the world, counts: its shift against the mean motion, and its turn."""
+    along = (1 - real) * (grain @ shift)
+    return sqrt(shift @ shift - along * along) + swing * sqrt(turn @ turn)
 
 
 def _row(touch: Any, first: Array, second: Array) -> Array:
