@@ -32,15 +32,17 @@ from whippletree.compiler.program import Address, Buffer, Collect, If, Index, Lo
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.compiler.rollout.contact_kinds import TOUCH
-from whippletree.compiler.rollout.scene_kinds import scene_narrow_phase
-from whippletree.compiler.rollout.scene_solver import (
+from whippletree.compiler.rollout.scene_contacts import (
     ACTIVE,
     CONTACT,
     TOUCHED,
-    SceneSolver,
+    SceneContacts,
     matrix_of,
     relative_velocity,
 )
+from whippletree.compiler.rollout.scene_kinds import scene_narrow_phase
+from whippletree.compiler.rollout.scene_positions import ScenePositions
+from whippletree.compiler.rollout.scene_solver import SceneSolver
 from whippletree.contact.geometry.box_pairs import NOWHERE
 from whippletree.contact.geometry.shape_numbers import POSE, pose_of
 from whippletree.contact.kinematics.scene_layout import BODY, GeometryClass, PairKind
@@ -88,6 +90,7 @@ INPUTS: dict[str, tuple[Any, ...]] = {
     "effort": (),
     "budget": ("N",),
     "grain": (3,),
+    "calm0": (),
 }
 """Inputs of reals, and their shapes."""
 
@@ -100,6 +103,7 @@ OUTPUTS: dict[str, tuple[Any, ...]] = {
     "account": ("T", len(ACCOUNT)),
     "a": ("N", 6),
     "kick": ("N", 6),
+    "calm at end": (),
     "steps": (),
     "ended": (),
 }
@@ -111,15 +115,16 @@ def scene_program(classes: Sequence[GeometryClass], kinds: Sequence[PairKind]) -
 
     Inputs, with N bodies (the last is the world), C contacts and T steps: q0 (N, 7), v0 (N, 6), tau (N, 6), bodies
     (N, 17), placements (N, 12), swing and travel0 (N,), impulses0 (C, 3), node (C, 2), friction and restitution (C,),
-    gravity (3,), dt (T,), tolerance (m/s), overlap tolerance (m), effort (sweeps), budget (N,) (m), grain (3,); then the lists of
+    gravity (3,), dt (T,), tolerance (m/s), overlap tolerance (m), effort (sweeps), budget (N,) (m), grain (3,),
+    calm0 (m/s, the residual at which there is nothing to do); then the lists of
     :func:`~whippletree.compiler.rollout.scene_kinds.scene_narrow_phase`.
 
     A step of length 0 does nothing but look at the gaps; it is the last one.
 
     Outputs: q, v, travel, impulses, gaps (C,) at the beginning of the last step, account (T, 9), of the last step the
     mean acceleration ``a`` (N, 6) and the change of (ω, velocity of the centre of mass) by contacts ``kick`` (N, 6),
-    the number of steps that were made, whose rows of the account are filled, and why no more were, ``ended``: 1 if all
-    were, −1 where a body went too far for the lists, −2 where a state is no longer finite.
+    calm0 for the next call, the number of steps that were made, whose rows of the account are filled, and why no more
+    were, ``ended``: 1 if all were, −1 where a body went too far for the lists, −2 where a state is no longer finite.
     """
     return _StepBuilder(classes, kinds).program_of_steps()
 
@@ -167,13 +172,14 @@ class _StepBuilder(WorkSpace):
         )
         self.numbers_list(ACTIVE, "C")
         self.numbers_list(TOUCHED, "N")
-        self.solver = SceneSolver(self)
+        self.contacts = SceneContacts(self)
+        self.solver, self.positions = SceneSolver(self.contacts), ScenePositions(self.contacts)
         self.narrow, lists = scene_narrow_phase(classes, kinds, self.buffers["pose"], self.buffers["touch"])
         self.add(*lists, *self.outputs)
 
     def program_of_steps(self) -> Program:
         solve = (
-            Loop(CONTACT, "C", (*self.solver.bodies(), self._flag())),
+            Loop(CONTACT, "C", (*self.contacts.bodies(), self._flag())),
             self.put(-1, self.at("complete"), self.at("solved")),
             self.put(0, self.at("made")),
             traced_block(lambda effort: [[effort], [GLANCE]], [self.at("effort")], self.each(("remaining", "glance"))),
@@ -203,6 +209,7 @@ class _StepBuilder(WorkSpace):
         return [
             Loop(NODE, "N", (copy,)),
             Loop(CONTACT, "C", (impulse,)),
+            self.solver.begin_calm(self.at("calm0")),
             self.put(1, self.at("alive")),
             self.put(0, self.at("made steps")),
         ]
@@ -267,7 +274,7 @@ class _StepBuilder(WorkSpace):
     # ---- 2 to 4: contacts ----------------------------------------------------------------------------------------
 
     def _sides(self, *names: str) -> list[Piece]:
-        return [part for name in names for part in self.solver.both(name)]
+        return [part for name in names for part in self.contacts.both(name)]
 
     def _flag(self) -> Statement:
         """Whether a contact carried an impulse, or would close within the step at one of two velocities."""
@@ -288,7 +295,7 @@ class _StepBuilder(WorkSpace):
 
     def _round(self) -> list[Statement]:
         """The solution of the list as it is, and what joins it; velocities begin without impulses."""
-        again = traced_block(lambda free: [free], [self.at("free", NODE)], [self.solver.of_body("vel", NODE)])
+        again = traced_block(lambda free: [free], [self.at("free", NODE)], [self.contacts.of_body("vel", NODE)])
 
         def allow(remaining: Array, glance: Array) -> list[Any]:
             short = select(less(glance[0], remaining[0]), glance[0], remaining[0])
@@ -305,7 +312,7 @@ class _StepBuilder(WorkSpace):
         return [
             Collect(ACTIVE, CONTACT, "C", self.address("flag", CONTACT)),
             Loop(NODE, "N", (again,)),
-            *self.solver.prepare(),
+            *self.contacts.prepare(),
             traced_block(
                 allow,
                 [self.at("remaining"), self.at("glance")],
@@ -314,7 +321,7 @@ class _StepBuilder(WorkSpace):
             *self.solver.solve(),
             *self._look_around(),
             traced_block(judge, counts, [self.at("remaining"), self.at("solved"), self.at("glance")]),
-            If(self.address("solved"), tuple(self.solver.move_apart())),
+            If(self.address("solved"), tuple(self.positions.move_apart())),
         ]
 
     def _look_around(self) -> list[Statement]:
@@ -342,7 +349,7 @@ class _StepBuilder(WorkSpace):
         return [
             self.put(0, self.at("left")),
             self.put(1, self.at("complete")),
-            Loop(CONTACT, "C", (*self.solver.bodies(), block)),
+            Loop(CONTACT, "C", (*self.contacts.bodies(), block)),
         ]
 
     # ---- 5: the end of a step ------------------------------------------------------------------------------------
@@ -351,7 +358,7 @@ class _StepBuilder(WorkSpace):
         return [
             self.put(1, self.at("within")),
             self.put(0, *self.each(("joint work", "corrected", "listed", "drift", "crowd"))),
-            Loop(NODE, "N", (self._add_up(self.solver.of_body("vel", NODE)),)),
+            Loop(NODE, "N", (self._add_up(self.contacts.of_body("vel", NODE)),)),
             self._mean(),
             # one body after the other waits for sines and roots; in a loop of their own, those of several overlap
             Loop(NODE, "N", (self._turn(),)),
@@ -366,7 +373,7 @@ class _StepBuilder(WorkSpace):
         def turn(q: Array, V: Array, d: Array, X: Array, h: Any) -> list[Any]:
             return [Free().turned(q, X[:9].reshape(3, 3).T @ (h * V[:3] + d[:3]))]
 
-        reads = [self.at("now q", NODE), self.solver.of_body("vel", NODE), *self.each(("moved", "pose"), NODE)]
+        reads = [self.at("now q", NODE), self.contacts.of_body("vel", NODE), *self.each(("moved", "pose"), NODE)]
         return traced_block(turn, [*reads, self.at("now dt")], [self.at("turned", NODE)])
 
     def _move(self) -> Statement:
@@ -400,7 +407,7 @@ class _StepBuilder(WorkSpace):
             ]
 
         totals = [self.at("within"), self.at("joint work"), self.at("corrected")]
-        reads = [*self.each(("now q", "now v", "tau"), NODE), self.solver.of_body("vel", NODE)]
+        reads = [*self.each(("now q", "now v", "tau"), NODE), self.contacts.of_body("vel", NODE)]
         reads += self.each(("moved", "pose", "bodies", "turned", "far", "swing", "budget"), NODE)
         reads += [*self.each(("drift", "grain", "now dt", "gravity")), *totals]
         writes = self.each(("next q", "next v", "next far", "rate"), NODE)
@@ -411,7 +418,7 @@ class _StepBuilder(WorkSpace):
             lambda q, v, far, V, free: [q, v, [far], V - free],
             [
                 *self.each(("next q", "next v", "next far"), NODE),
-                self.solver.of_body("vel", NODE),
+                self.contacts.of_body("vel", NODE),
                 self.at("free", NODE),
             ],
             self.each(("now q", "now v", "far", "kicked"), NODE),
@@ -430,7 +437,7 @@ class _StepBuilder(WorkSpace):
 
         names = ("residual", "left", "works", "joint work", "corrected", "made", "listed", "made steps")
         told = traced_block(tell, self.each(names), [self.at("account", STEP), self.at("made steps")])
-        return [Loop(NODE, "N", (copy,)), Loop(CONTACT, "C", (count,)), told]
+        return [Loop(NODE, "N", (copy,)), Loop(CONTACT, "C", (count,)), self.solver.calm_down(), told]
 
     def _results(self) -> list[Statement]:
         bodies = traced_block(
@@ -440,7 +447,9 @@ class _StepBuilder(WorkSpace):
         )
         contacts = traced_block(lambda p: [p], [self.at("impulse", CONTACT)], [self.at("impulses", CONTACT)])
         told = traced_block(
-            lambda made, alive: [made[0], alive[0]], self.each(("made steps", "alive")), self.each(("steps", "ended"))
+            lambda calm, made, alive: [calm[0], made[0], alive[0]],
+            self.each(("calm", "made steps", "alive")),
+            self.each(("calm at end", "steps", "ended")),
         )
         return [Loop(NODE, "N", (bodies,)), Loop(CONTACT, "C", (contacts,)), told]
 

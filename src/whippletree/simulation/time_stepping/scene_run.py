@@ -2,8 +2,8 @@
 
 The lists serve until a body has travelled as far as its skin is thick
 (:mod:`~whippletree.simulation.time_stepping.scene_skins`). The kernel watches it, and hands a step back that would go
-too far (:mod:`whippletree.compiler.rollout.scene_step`); then new lists are made, from where the bodies are. Impulses are
-remembered by the names of their pairs, so that each solution begins with the last one.
+too far (:mod:`whippletree.compiler.rollout.scene_step`); then new lists are made, from where the bodies are. Impulses
+are remembered by the names of their pairs, so that each solution begins with the last one.
 """
 
 from __future__ import annotations
@@ -45,12 +45,23 @@ class Warm(NamedTuple):
     """How far they have gone, m, (bodies + 1,)."""
     quiet: Array
     """How long each body has been slow, s, (bodies,); ∞ for those asleep."""
+    calm: Array
+    """Residual at which a step has nothing to do, m/s, ()."""
 
     @staticmethod
     def cold() -> Warm:
         """Nothing is known."""
         none = np.zeros(0)
-        return Warm(np.zeros(0, dtype=np.int64), np.zeros((0, 3)), np.zeros((0, 7)), none, np.zeros(3), none, none)
+        return Warm(
+            np.zeros(0, dtype=np.int64),
+            np.zeros((0, 3)),
+            np.zeros((0, 7)),
+            none,
+            np.zeros(3),
+            none,
+            none,
+            np.array(np.inf),
+        )
 
 
 class _HeldLists(NamedTuple):
@@ -173,13 +184,13 @@ class SteppedScene:
             count = min(len(dt) - done, max(1, int(CONTACTS_OF_CALL / (1 + len(lists.keys)))))
             count = count if self.sleep is None else min(count, STEPS_OF_WATCH)
             steps = np.append(dt[done : done + count], 0.0)
-            Q, V, travel, impulses, gaps, rows, a, kick, taken, ended = self._call(
-                Q, V, forces, travel, impulses, held, steps
+            Q, V, travel, impulses, gaps, rows, a, kick, calm, taken, ended = self._call(
+                Q, V, forces, travel, impulses, held, steps, warm.calm
             )
             made = int(taken)
             account.append(rows[:made])
             done += made
-            warm = self._kept(held, impulses, travel, warm)
+            warm = self._kept(held, impulses, travel, warm)._replace(calm=np.array(calm))
             if ended > -2 and self.sleep is not None:
                 held, slept = self._watched(held, V, float(steps[:made].sum()))
                 warm = warm._replace(quiet=held.islands.quiet)
@@ -255,7 +266,7 @@ class SteppedScene:
             keys = np.concatenate([keys, warm.keys[slept]])
             impulses = np.concatenate([impulses, warm.impulses[slept]])
         order = np.argsort(keys, kind="stable")
-        return Warm(keys[order], impulses[order], held.anchor, *held.lists.skins, travel, quiet)
+        return Warm(keys[order], impulses[order], held.anchor, *held.lists.skins, travel, quiet, warm.calm)
 
     def gaps(self, q: Array) -> tuple[Array, Array]:
         """Candidates that are near, and their gaps, m."""
@@ -263,11 +274,21 @@ class SteppedScene:
         thin = Skins(np.full(len(Q), THINNEST * self.rule.size), np.zeros(3))
         nothing, lists = np.zeros((len(Q), 6)), self.lists(Q, thin)
         held = _HeldLists(lists, Q, Islands(np.zeros(0, dtype=int), np.zeros(self.count)))
-        found = self._call(Q, nothing, nothing, np.zeros(len(Q)), np.zeros((len(lists.keys), 3)), held, np.zeros(1))
+        found = self._call(
+            Q, nothing, nothing, np.zeros(len(Q)), np.zeros((len(lists.keys), 3)), held, np.zeros(1), np.array(0.0)
+        )
         return lists.keys, found[4]
 
     def _call(
-        self, Q: Array, V: Array, forces: Array, travel: Array, impulses: Array, held: _HeldLists, dt: Array
+        self,
+        Q: Array,
+        V: Array,
+        forces: Array,
+        travel: Array,
+        impulses: Array,
+        held: _HeldLists,
+        dt: Array,
+        calm: Array,
     ) -> tuple[Any, ...]:
         layout, lists, bodies = self.layout, held.lists, self.layout.bodies
         if held.islands.asleep.any():
@@ -277,7 +298,7 @@ class SteppedScene:
         found: tuple[Any, ...] = self.kernel(
             *(Q, V, forces, bodies, layout.placements, layout.swing, travel, impulses),
             *(lists.friction, lists.restitution, self.gravity, dt),
-            *(self.tolerance, self.overlap, self.sweep_bound, *lists.skins, lists.node),
+            *(self.tolerance, self.overlap, self.sweep_bound, *lists.skins, calm, lists.node),
             *(layout.open, layout.nodes, lists.pairs, lists.margins),
         )
         return found
