@@ -28,7 +28,9 @@ contact_list_normals   the displacement of a round of that projection
 contact_list_positions   its coordinates: poses, gaps, and the projection that moves apart what overlaps
 scene_step        steps of a scene of many free bodies, whose size and lists come with the call
 scene_kinds       its narrow phase: gaps of the pairs that are near, kind by kind
-scene_solver      its contact problem: sweeps with momentum, and the projection of positions
+scene_contacts    its contacts: their rows, what impulses do, starts with momentum
+scene_solver      its contact problem: sweeps, as far as they are needed
+scene_positions   its projection of positions, which moves apart what overlaps
 step_bounces      restitution in both kinds of steps: no more of it than adds no energy
 contact_sweeps    sweeps over contacts, coloured so that neighbours do not disturb each other
 """
