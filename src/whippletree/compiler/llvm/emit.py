@@ -12,12 +12,13 @@ supplies; a new target is one file with its own Memory and its own frame around 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
 from whippletree.compiler.llvm.ir import Operand, Writer
-from whippletree.compiler.llvm.straight_line import SpillPlacement, emit_straight
+from whippletree.compiler.llvm.packs import Packs, Place, find_packs
+from whippletree.compiler.llvm.straight_line import PackedRows, SpillPlacement, emit_straight
 from whippletree.compiler.program import (
     Address,
     Block,
@@ -99,6 +100,18 @@ class Memory(ABC):
         if self.placement is None:
             return {}
         return {a: lambda x, a=a: self.store([(a, self.seen(a, x))], registers) for a in stores}  # type: ignore[misc]
+
+    def neighbours(self, address: Address) -> Place | None:
+        """The row of memory that a number lies in, and how far along it, where a vector can hold its neighbours."""
+        return None
+
+    def load_row(self, address: Address, registers: Registers) -> Operand:
+        """Read a vector of neighbours, the first of which is at an address."""
+        raise NotImplementedError
+
+    def store_row(self, address: Address, vector: Operand, registers: Registers) -> None:
+        """Write a vector of neighbours, the first of which goes to an address."""
+        raise NotImplementedError
 
     def seen(self, address: Address, value: Operand) -> Operand:
         """Stored form of a value: a caller sees one bit pattern for NaN; inside, nothing depends on it."""
@@ -202,10 +215,12 @@ class _Body:
         place = {number: i for i, number in enumerate(used)}
         # buffers that the block does not read itself may be written before its end
         loaded = {address.buffer for address in block.loads}
-        free = [a for a in block.stores if a.buffer not in loaded]
-        early = self.memory.prepare_stores(free, registers)
+        rows, late = self.rows(block, loaded, registers)
+        in_rows = {number for groups in rows.packs.stored.values() for own in groups for number in own} if rows else ()
+        stores = [(a, x) for i, (a, x) in enumerate(zip(block.stores, block.code.outputs)) if i not in in_rows]
+        early = self.memory.prepare_stores([a for a, _ in stores if a.buffer not in loaded], registers)
         waiting: dict[int, list[Address]] = {}
-        for address, output in zip(block.stores, block.code.outputs, strict=True):
+        for address, output in stores:
             if address not in early:
                 continue
             if isinstance(output, int):
@@ -225,10 +240,43 @@ class _Body:
             ready,
             waiting,
             self.memory.pause,
+            rows,
         )
-        rest = [(a, x) for a, x in zip(block.stores, results, strict=True) if a not in early]
-        self.store(rest, registers)
+        result = dict(zip(block.stores, results, strict=True))
+        self.store([(a, result[a]) for a, _ in stores if a not in early], registers)
+        for address, vector in late:
+            self.memory.store_row(address, vector, registers)
         self.memory.finish_stores()
+
+    def rows(
+        self, block: Block, loaded: Collection[str], registers: Registers
+    ) -> tuple[PackedRows | None, list[tuple[Address, Operand]]]:
+        """What vectors compute of a block, if anything; and a list that gets those to be stored at its end."""
+        late: list[tuple[Address, Operand]] = []
+        packs = self.packs(block)
+        if packs is None:
+            return None, late
+
+        def load(number: int) -> Operand:
+            return self.memory.load_row(block.loads[number], registers)
+
+        def ready(pack: int, vector: Operand) -> None:
+            for numbers in packs.stored.get(pack, ()):
+                address = block.stores[numbers[0]]
+                if address.buffer in loaded:
+                    late.append((address, vector))
+                else:
+                    self.memory.store_row(address, vector, registers)
+
+        return PackedRows(packs, load, ready), late
+
+    def packs(self, block: Block) -> Packs | None:
+        """Groups of operations that a vector does at once, see :mod:`~whippletree.compiler.llvm.packs`."""
+        places = ((number, self.memory.neighbours(address)) for number, address in enumerate(block.loads))
+        read = {number: found for number, found in places if found is not None}
+        if not read:
+            return None
+        return find_packs(block.code, read, [self.memory.neighbours(address) for address in block.stores])
 
     def lookup(self, lookup: Lookup, registers: Registers) -> Operand:
         w, number = self.writer, self.memory.lookup(lookup.address, registers)
