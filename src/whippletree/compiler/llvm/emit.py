@@ -174,6 +174,17 @@ class Parted(NamedTuple):
     storing: Operand | None
 
 
+class CarriedNumber:
+    """An integer (i64) that the rounds of a loop hand on to each other in a register."""
+
+    def __init__(self, start: Operand) -> None:
+        self.start = start
+        self.now: Operand = ""
+        """In the round in hand, and after the loop."""
+        self.after: Operand = ""
+        """In the next round: to be said by the body."""
+
+
 def emit_body(program: Program, writer: Writer, memory: Memory) -> None:
     """Emit the statements of the program at the writer's current place; control flow leaves at its new place."""
     _Body(writer, memory).statements(program.body, {})
@@ -327,7 +338,9 @@ class _Body:
             self.statements(loop.body, {**registers, loop.counter: counter})
 
     @contextmanager
-    def rounds(self, count: Operand, goes_on: Callable[[], Operand] | None = None) -> Iterator[Operand]:
+    def rounds(
+        self, count: Operand, goes_on: Callable[[], Operand] | None = None, carried: CarriedNumber | None = None
+    ) -> Iterator[Operand]:
         """Around the body of a loop: its step, from 0 up to a count, or until a condition (i1) no longer holds."""
         w = self.writer
         before, head, body, end = w.block, w.label("loop"), w.label("body"), w.label("end")
@@ -336,6 +349,9 @@ class _Body:
         step, after = w.fresh(), w.fresh()
         latch = w.label("latch")
         w.emit(f"{step} = phi i64 [ 0, %{before} ], [ {after}, %{latch} ]")
+        if carried is not None:
+            carried.now, next_ = w.fresh(), w.fresh()
+            w.emit(f"{carried.now} = phi i64 [ {carried.start}, %{before} ], [ {next_}, %{latch} ]")
         more = w.value(f"icmp slt i64 {step}, {count}")
         if goes_on is not None:
             look = w.label("look")
@@ -348,6 +364,8 @@ class _Body:
         w.emit(f"br label %{latch}")
         w.start(latch)
         w.emit(f"{after} = add i64 {step}, 1")
+        if carried is not None:
+            w.emit(f"{next_} = add i64 {carried.after}, 0")
         w.emit(f"br label %{head}")
         w.start(end)
 
@@ -425,11 +443,12 @@ class _Body:
         w, lanes = self.writer, self.writer.lanes
         self.lengths[collect.list] = w.stack(f"[{self.memory.states} x i64]" if self.memory.lane else "i64", 8)
         length = self.length(collect.list)
-        w.emit(f"store i64 0, ptr {length}")
-        with self.rounds(self.count(collect.count, registers)) as step:
+        # the number of entries stays in a register: the next round would have to wait for memory
+        total = CarriedNumber("0")
+        with self.rounds(self.count(collect.count, registers), carried=total) as step:
             flagged = self.positive(collect.flag, {**registers, collect.counter: step})
             those = self.among(flagged, self.memory.storing)
-            number = w.value(f"load i64, ptr {length}")
+            number = total.now
             own = step if lanes.bits == "i64" else w.value(f"trunc i64 {step} to {lanes.bits}")
             entry = self.memory.list_entry(collect.list, number)
             w.emit(f"store {lanes.bits} {own}, {entry}")
@@ -439,7 +458,8 @@ class _Body:
                     f"store {lanes.bits} {w.value(f'zext i{lanes.width} {bits} to {lanes.bits}')}, {self.second(entry)}"
                 )
             one = w.value(f"zext i1 {w.any(those)} to i64")
-            w.emit(f"store i64 {w.value(f'add i64 {number}, {one}')}, ptr {length}")
+            total.after = w.value(f"add i64 {number}, {one}")
+        w.emit(f"store i64 {total.now}, ptr {length}")
 
     def length(self, name: str) -> Operand:
         """A pointer to the number of entries of a list, of the lane in hand if that is alone."""

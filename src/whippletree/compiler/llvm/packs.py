@@ -148,9 +148,7 @@ class _Search:
                 )
 
 
-def _rows_written(
-    code: Straight, written: Sequence[Place | None], packed: Mapping[int, tuple[int, int]]
-) -> Stored:
+def _rows_written(code: Straight, written: Sequence[Place | None], packed: Mapping[int, tuple[int, int]]) -> Stored:
     """Packs whose members go to neighbours, in their order."""
     at = {place: number for number, place in enumerate(written) if place is not None}
     found: Stored = defaultdict(list)

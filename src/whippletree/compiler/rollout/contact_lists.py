@@ -354,6 +354,7 @@ class _ListBuilder(StepSpace):
         """
         solve: tuple[Statement, ...] = (
             *self.in_tree.dynamics(),
+            *([] if self._keeps_twists else self.in_tree.twists("now v")),
             *self.closures.release(),
             *(self.long_rows.prepare() if self.long_rows else []),
             *self._flags(),
@@ -378,6 +379,11 @@ class _ListBuilder(StepSpace):
             If(self.address("alive"), one, "run along"),
         )
         return self.program("contact_lists", (*self._begin(), Loop(STEP, "T", rows)))
+
+    @property
+    def _keeps_twists(self) -> bool:
+        """Whether twists of the last look are those of the velocity with which a step begins."""
+        return self.positions.reach.used and not self.closures.count and not self.ranges.count
 
     def _begin(self) -> list[Statement]:
         nodes = len(self.tree.nodes)
@@ -496,7 +502,7 @@ class _ListBuilder(StepSpace):
         def prepare(J: Array, B: Array, free: Array, v: Array, y: Array, *rest: Any) -> list[Any]:
             gap, e, h, impulse, *servo = rest
             a, b, c = B
-            own = [stranded(x, y) for x, y in ((a, a), (a, b), (a, c), (b, b), (b, c), (c, c))]
+            own = vector(*[stranded(x, y) for x, y in ((a, a), (a, b), (a, c), (b, b), (b, c), (c, c))])
             if servo:
                 own[3] = own[3] + servo[0]
             # roots and quotients first: they wait for each other, and what follows does not
