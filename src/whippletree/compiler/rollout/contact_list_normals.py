@@ -80,7 +80,7 @@ class DenseNormals:
         at, each, put = self.space.at, self.space.each, self.space.put
 
         def prepare(row: Array) -> list[Any]:
-            own = row @ row
+            own = stranded(row, row)
             some = less(0, own)
             return [[select(some, 1 / select(some, own, 1), 0)], [0]]
 

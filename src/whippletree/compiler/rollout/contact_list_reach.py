@@ -141,7 +141,8 @@ class Reach:
         at = self.space.at
 
         def bound_speed(twist: Array, arm: Any) -> list[Any]:
-            return [sqrt(twist[3:] @ twist[3:]) + arm * sqrt(twist[:3] @ twist[:3])]
+            # |u| + arm |ω|, or somewhat more: one root instead of two
+            return [sqrt(2 * (twist[3:] @ twist[3:] + arm * arm * (twist[:3] @ twist[:3])))]
 
         own = traced_block(bound_speed, [at("twist", NODE), at("arm", NODE)], [at(name, NODE)])
         body = (Lookup(NODE, self.space.address("carriers", "carrier")), own, *more)

@@ -69,7 +69,7 @@ class TreeInStep(Protocol):
         """``pose`` and ``screw`` of the present coordinates."""
 
     def dynamics(self) -> list[Statement]:
-        """The factor of M, ``twist``, ``free``, and the numbers of motors and servos."""
+        """The factor of M, ``free``, and the numbers of motors and servos."""
 
     def twists(self, velocity: str) -> list[Statement]:
         """``twist`` at a velocity (nv,)."""
@@ -224,7 +224,7 @@ class WrittenTree:
     def dynamics(self) -> list[Statement]:
         """See :class:`TreeInStep`."""
 
-        def find(q: Array, v: Array, tau: Array, h: Any, screws: Array, pose: Array, *rest: Any) -> list[Any]:
+        def find(q: Array, v: Array, tau: Array, h: Any, *rest: Any) -> list[Any]:
             m = Mechanism(self.tree)
             tau, ctrl = self.motors.forces(m, q, v, tau, h, rest)
             damping = self.motors.damping(h, rest)
@@ -233,16 +233,15 @@ class WrittenTree:
             push = h * (given + forces_of_joints(m, q, v, h, damping) - bias_in_space(m, links, v))
             factor, push = implicit_factor(m, links, q, v, push, h, self.space.actuators, self._ties(m, links, q))
             return [
-                self._twists(v, screws, pose),
                 [factor.L[i, j] for i, j in self.related],
                 [sqrt(x) for x in factor.reciprocals],
                 v + factor.solve(push),
                 *self.motors.numbers(m, q, tau, ctrl, h),
             ]
 
-        at, each = self.space.at, self.space.each
-        reads = [*each(("now q", "now v")), *each(("tau", "dt"), STEP), at("screw"), self._nodes("pose", POSE, True)]
-        writes = [self._nodes("twist", TWIST), *each(("L", "root", "free")), *self.motors.writes()]
+        each = self.space.each
+        reads = [*each(("now q", "now v")), *each(("tau", "dt"), STEP)]
+        writes = [*each(("L", "root", "free")), *self.motors.writes()]
         return [traced_block(find, [*reads, *self.motors.reads()], writes)]
 
     def _ties(self, m: Mechanism, links: Field, q: Array) -> tuple[Array, Array] | None:
@@ -378,7 +377,6 @@ class LoopedTree:
             less_bias,
             *self.backward(RowPlace("thrust"), RowPlace("half")),
             *self.forward("half", "free", "now v"),
-            *self.twists("now v"),
         ]
 
     def _recursion(self) -> list[Statement]:

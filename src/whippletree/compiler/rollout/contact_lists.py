@@ -74,8 +74,9 @@ from whippletree.compiler.rollout.contact_list_trees import (
     screw_rows,
     tree_in_step,
 )
+from whippletree.compiler.rollout.dense_solve import stranded
 from whippletree.compiler.rollout.step_bounces import ListBounces
-from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, STEP, Driven, RowPlace, StepSpace
+from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, STEP, Driven, RowPlace, StepSpace, symmetric_block
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.contact.geometry.shape_numbers import POSE
 from whippletree.contact.implicit_springs import implicit_links
@@ -356,6 +357,7 @@ class _ListBuilder(StepSpace):
         """
         solve: tuple[Statement, ...] = (
             *self.in_tree.dynamics(),
+            *([] if self._keeps_twists else self.in_tree.twists("now v")),
             *self.closures.release(),
             *(self.long_rows.prepare() if self.long_rows else []),
             *self._flags(),
@@ -380,6 +382,11 @@ class _ListBuilder(StepSpace):
             If(self.address("alive"), one, "run along"),
         )
         return self.program("contact_lists", (*self._begin(), Loop(STEP, "T", rows)))
+
+    @property
+    def _keeps_twists(self) -> bool:
+        """Whether twists of the last look are those of the velocity with which a step begins."""
+        return self.positions.reach.used and not self.closures.count and not self.ranges.count
 
     def _begin(self) -> list[Statement]:
         nodes = len(self.tree.nodes)
@@ -497,16 +504,18 @@ class _ListBuilder(StepSpace):
 
         def prepare(J: Array, B: Array, free: Array, v: Array, y: Array, *rest: Any) -> list[Any]:
             gap, e, h, impulse, *servo = rest
-            G = B @ B.T
-            approach = J @ v
+            a, b, c = B
+            own = vector(*[stranded(x, y) for x, y in ((a, a), (a, b), (a, c), (b, b), (b, c), (c, c))])
+            if servo:
+                own[3] = own[3] + servo[0]
+            # roots and quotients first: they wait for each other, and what follows does not
+            prepared = list(local(symmetric_block(own)))
+            approach, g = stranded(J, v), stranded(J, free)
             shift = shifts(vector(gap), vector(approach[0]), vector(e), h)[0]
-            g = J @ free
             g[0] = g[0] + shift
             if servo:
-                soft, offset = servo
-                G[1, 1], g[1] = G[1, 1] + soft, g[1] - offset
-            own = [G[0, 0], G[0, 1], G[0, 2], G[1, 1], G[1, 2], G[2, 2]]
-            return [own, list(local(G)), g, [shift], approach, [0] * 3, y + B.T @ impulse]
+                g[1] = g[1] - servo[1]
+            return [own, prepared, g, [shift], approach, [0] * 3, y + B.T @ impulse]
 
         reads = [*self.each(("J", "B"), BLOCK), *self.each(("free", "now v", "y"))]
         reads += [*self.each(("gap", "restitution"), BLOCK), self.at("dt", STEP), self.at("impulse", BLOCK)]
