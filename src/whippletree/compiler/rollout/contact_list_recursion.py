@@ -30,7 +30,7 @@ from whippletree.arithmetic.arrays import Array, identity
 from whippletree.compiler.program import Address, Each, If, Index, Lookup, Loop, Statement
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.contact_list_closures import BEFORE, TIE, Closures
-from whippletree.compiler.rollout.contact_list_trees import NODE, TWIST, LoopedTree
+from whippletree.compiler.rollout.contact_list_trees import NODE, LoopedTree
 from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, RowPlace, StepSpace
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.contact.time_step import ContactBlocks
@@ -61,16 +61,18 @@ class Recursion:
         self.space, self.tree, self.closures, self.name = space, tree, closures, name
         nodes, nv, m = len(space.tree.nodes), space.model.nv, closures.count
         self.nodes, self.nv = nodes, nv
+        self.motions, self.width = tree.motions, tree.motions.width
         shapes: dict[str, tuple[int, ...]] = {
-            "P": (nodes + 1, TWIST, TWIST),
-            "U": (nv, TWIST),
-            "G": (nv, TWIST),
+            "P": (nodes + 1, self.width, self.width),
+            "U": (nv, self.width),
+            "G": (nv, self.width),
             "inverse": (nv, tree.sizes[-1]),
             "u": (nv,),
             "v": (nv,),  # dv of the last solution
         }
         if m:
-            shapes |= {"Y": (m, nodes + 1, TWIST), "Y of v": (m, nv), "border": (m, m), "missed": (m,), "share": (m,)}
+            shapes |= {"Y": (m, nodes + 1, self.width), "Y of v": (m, nv)}
+            shapes |= {"border": (m, m), "missed": (m,), "share": (m,)}
         space.work(**{f"{name} {key}": shape for key, shape in shapes.items()})
 
     def at(self, key: str, *registers: Any) -> Piece:
@@ -93,10 +95,11 @@ class Recursion:
         """All joints, tips first; then the responses to rows of loops."""
 
         def joint(own: int, P: Array, above: Array, X: Array, Y: Array, screws: Array, rotor: Array) -> list[Any]:
-            U, L = P @ screws.T, screws @ P
-            inverse = inverse_matrix(screws @ U + rotor[0] * identity(own))
+            H = self._along(screws)
+            U, L = P @ H.T, H @ P
+            inverse = inverse_matrix(H @ U + rotor[0] * identity(own))
             G = inverse @ L
-            return [U.T, G, inverse, above + shifted_inertia(P - U @ G, X - Y)]
+            return [U.T, G, inverse, above + self.motions.moved_inertia(P - U @ G, X - Y)]
 
         def reads(own: int) -> list[Piece]:
             places = [self.tree.origin(NODE), self.tree.origin("parent")]
@@ -112,8 +115,12 @@ class Recursion:
 
         return [*self.tree.over_nodes(joint, reads, writes, backwards=True), *self._border()]
 
+    def _along(self, screws: Array) -> Array:
+        """Motions (own, width) of a node's own velocities."""
+        return np.array([self.motions.coordinates(screw) for screw in screws], dtype=object)
+
     def _own(self, key: str, own: int) -> Piece:
-        width = own if key == "inverse" else TWIST
+        width = own if key == "inverse" else self.width
         name = f"{self.name} {key}"
         places = [Address(name, (Index("first", i), Index(None, j))) for i in range(own) for j in range(width)]
         return Piece((own, width), tuple(places))
@@ -130,13 +137,13 @@ class Recursion:
 
         def inwards(own: int, f: Array, above: Array, X: Array, Y: Array, screws: Array, *rest: Array) -> list[Any]:
             U, inverse, *joint = rest
-            u = inverse @ (screws @ f + (joint[0][0] if joint else 0))
-            return [u, above + shifted_wrench(f - u @ U, X - Y)]
+            u = inverse @ (self._along(screws) @ f + (joint[0][0] if joint else 0))
+            return [u, above + self.motions.moved_wrench(f - u @ U, X - Y)]
 
         def outwards(own: int, above: Array, X: Array, Y: Array, screws: Array, u: Array, G: Array) -> list[Any]:
-            alpha = shifted_motion(above, X - Y)
+            alpha = self.motions.moved_motion(above, X - Y)
             dv = u[0] - G @ alpha
-            return [alpha + dv @ screws, dv]
+            return [alpha + dv @ self._along(screws), dv]
 
         def load_reads(own: int) -> list[Piece]:
             places = [at(force, NODE), at(force, "parent"), tree.origin(NODE), tree.origin("parent")]
@@ -211,12 +218,13 @@ class RecursiveRows:
 
     def __init__(self, space: StepSpace, tree: LoopedTree, closures: Closures) -> None:
         self.space, self.tree, self.closures = space, tree, closures
-        self.width, self.swept, self.eager = TWIST, "swept", True
+        self.motions = tree.motions
+        self.width, self.swept, self.eager = self.motions.width, "swept", True
         self.nodes, self.nv = len(space.tree.nodes), space.model.nv
         space.work(
-            weight=(self.nodes, TWIST, TWIST),
+            weight=(self.nodes, self.width, self.width),
             rotor=(self.nodes, 1),
-            yielding=(self.nodes + 1, TWIST, TWIST),  # Ω
+            yielding=(self.nodes + 1, self.width, self.width),  # Ω
         )
         self.reserve("right", "dy", "now", "free", "tie", "swept")
         self.bare, self.loaded = (Recursion(space, tree, closures, name) for name in ("bare", "loaded"))
@@ -230,14 +238,14 @@ class RecursiveRows:
         most = max(1, *map(len, own))
         space.index("contacts of node", [len(blocks) for blocks in own])
         space.index("contact of node", [blocks + [0] * (most - len(blocks)) for blocks in own])
-        space.work(passed=(self.nodes + 1, TWIST), tied=(max(closures.count, 1),))
+        space.work(passed=(self.nodes + 1, self.width), tied=(max(closures.count, 1),))
         space.table("side", [1 if second < 0 else -1 for _, second in sides])
 
     # ---- motions -------------------------------------------------------------------------------------------------
 
     def reserve(self, *names: str) -> None:
         """See :class:`~whippletree.compiler.rollout.contact_list_rows.BlockRows`."""
-        shape = (self.nodes + 1, TWIST)
+        shape = (self.nodes + 1, self.width)
         for name in names:
             self.space.work(**{f"{name} force": shape, f"{name} motion": shape})
 
@@ -279,7 +287,7 @@ class RecursiveRows:
         at = self.space.at
 
         def hand_on(own: int, above: Array, X: Array, Y: Array, W: Array, turned: Array) -> list[Any]:
-            rate = shifted_motion(above, X - Y)
+            rate = self.motions.moved_motion(above, X - Y)
             return [rate - (W @ rate) @ turned]
 
         def reads(own: int) -> list[Piece]:
@@ -350,9 +358,10 @@ class RecursiveRows:
     def prepare(self) -> list[Statement]:
         """At the beginning of a step: the recursion of M alone, Ω, and the twists without impulses."""
 
+        motions = self.motions
+
         def spread(own: int, above: Array, X: Array, Y: Array, W: Array, turned: Array) -> list[Any]:
-            T = identity(TWIST)
-            T[3:, :3] = -_skew(X - Y)
+            T = np.array([motions.moved_motion(axis, X - Y) for axis in identity(motions.width)], dtype=object).T
             Z = T - turned.T @ (W @ T)
             return [Z @ above @ Z.T + turned.T @ turned]
 
@@ -379,7 +388,7 @@ class RecursiveRows:
         def rows(touch: Array, origin: Array, side: Any) -> list[Any]:
             arm = touch[1:4] - origin
             axes = side * touch[4:].reshape(3, 3)
-            return [[np.concatenate([cross(arm, axis), axis]) for axis in axes]]
+            return [[self.motions.coordinates(np.concatenate([cross(arm, axis), axis])) for axis in axes]]
 
         at = self.space.at
         reads = [at("touch", BLOCK), self.tree.origin(TOUCHED), at("side", BLOCK)]
@@ -410,22 +419,6 @@ def own_block(B: Array, yielding: Array, *ties: Array) -> Array:
     return np.array([[G[min(i, j), max(i, j)] for j in range(3)] for i in range(3)], dtype=object)
 
 
-def shifted_motion(motion: Array, arm: Array) -> Array:
-    """A motion (6,) seen at a point that is ``arm`` (3,) away."""
-    return np.concatenate([motion[:3], motion[3:] + cross(motion[:3], arm)])
-
-
-def shifted_wrench(wrench: Array, arm: Array) -> Array:
-    """A wrench (6,) about a point from which its own is ``arm`` (3,) away."""
-    return np.concatenate([wrench[:3] + cross(arm, wrench[3:]), wrench[3:]])
-
-
-def shifted_inertia(P: Array, arm: Array) -> Array:
-    """Tᵀ P T: an inertia (6, 6), symmetric or not, about a point from which its own is ``arm`` (3,) away."""
-    PT = np.array([[*(row[:3] + cross(arm, row[3:])), *row[3:]] for row in P], dtype=object)
-    return np.array([shifted_wrench(column, arm) for column in PT.T], dtype=object).T
-
-
 def inverse_matrix(A: Array) -> Array:
     """A⁻¹ (n, n) by elimination without exchanges."""
     n = len(A)
@@ -436,7 +429,3 @@ def inverse_matrix(A: Array) -> Array:
             if i != p:
                 work[i] = work[i] - work[i, p] * work[p]
     return np.asarray(work[:, n:])
-
-
-def _skew(r: Array) -> Array:
-    return np.array([[0, -r[2], r[1]], [r[2], 0, -r[0]], [-r[1], r[0], 0]], dtype=object)
