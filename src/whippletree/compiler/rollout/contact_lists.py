@@ -207,7 +207,7 @@ class _ListBuilder(StepSpace):
         self.in_tree = tree_in_step(self)
         self.closures = Closures(self, self.in_tree)
         self.long_rows = self._long_rows()
-        self.work(B=(self.blocks.count, 3, TWIST if self.long_rows else model.nv))
+        self.work(B=(self.blocks.count, 3, self.long_rows.width if self.long_rows else model.nv))
         if self.long_rows is None:
             self.work(J=(self.blocks.count, 3, model.nv), response=(model.nv,))  # y of the solution
             self._paths()
