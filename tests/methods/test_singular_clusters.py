@@ -10,6 +10,7 @@ import pytest
 
 import whippletree as wt
 from strategies import digits, exact_numbers, make_looped_model
+from whippletree.compiler.named_function import ANSWERED_IN_PYTHON
 from whippletree.constraints import embedding
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.mechanisms.linkages import rod
@@ -161,7 +162,8 @@ def joined(first: Model, second: Model, body: str) -> Model:
 @pytest.mark.slow
 @pytest.mark.parametrize(("seed", "massless"), [(0, False), (1, True), (2, False), (3, True)])
 def test_random_trees_of_loops_that_carry_a_loop_in_line(seed, massless):
-    """Through the routes that can: reference by clusters and by the whole; machine code names the loop."""
+    """Reference by clusters and by the whole, and machine code, which leaves that state to the former; its derivative
+    names the loop."""
     model, motion = make_looped_model(seed, limbs=1 + seed // 2, massless=massless)
     leg = parallelograms(1, 2 + seed % 2, chained=False)
     both = joined(model, leg, model.bodies[seed % len(model.bodies)].name)
@@ -173,5 +175,8 @@ def test_random_trees_of_loops_that_carry_a_loop_in_line(seed, massless):
     a, expected = found.forward_dynamics(q, v, tau), whole.forward_dynamics(q, v, tau)
     np.testing.assert_allclose(a, expected, atol=1e-9 * np.abs(expected).max())
     if seed == 0:
+        dynamics = wt.compile(both, route="embedding").forward_dynamics
+        np.testing.assert_array_equal(dynamics(q, v, tau), a)
+        assert dynamics.status == ANSWERED_IN_PYTHON
         with pytest.raises(wt.SingularSystemError, match=r"together\), in the loops of 'pin 0\.1': a "):
-            wt.compile(both, route="embedding").forward_dynamics(q, v, tau)
+            wt.compile(both, route="embedding").jvp("forward_dynamics")(q, v, tau, 0 * q, 0 * v, 0 * tau)
