@@ -29,5 +29,6 @@ contact_list_positions   its coordinates: poses, gaps, and the projection that m
 scene_step        steps of a scene of many free bodies, whose size and lists come with the call
 scene_kinds       its narrow phase: gaps of the pairs that are near, kind by kind
 scene_solver      its contact problem: sweeps with momentum, and the projection of positions
+step_bounces      restitution in both kinds of steps: no more of it than adds no energy
 contact_sweeps    sweeps over contacts, coloured so that neighbours do not disturb each other
 """
