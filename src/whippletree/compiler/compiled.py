@@ -17,7 +17,13 @@ from whippletree.compiler.llvm.kernel import Recipe, digest
 from whippletree.compiler.named_function import NamedFunction, Wording
 from whippletree.compiler.program import Program
 from whippletree.constraints.constraint_set import constraint_set
-from whippletree.constraints.dynamics import COMPILED_ROUTES, loops_over_clusters, loops_over_fronts, require_route
+from whippletree.constraints.dynamics import (
+    COMPILED_ROUTES,
+    answers_singular_states,
+    loops_over_clusters,
+    loops_over_fronts,
+    require_route,
+)
 from whippletree.constraints.failures import failure
 from whippletree.constraints.massless import with_massless
 from whippletree.constraints.node_rows import is_long
@@ -520,8 +526,27 @@ class Compiled(CompiledTable):
                 explanation=function.explanation,
                 results=tuple(function.outputs),
                 watch=self._watch_of(function, names),
+                rescue=None if function.derived else self._rescue_of(function, names),
             )
         return self._made[key]
+
+    def _rescue_of(
+        self, function: Function, names: tuple[Any, ...]
+    ) -> Callable[[Mapping[str, Any]], Sequence[Any] | None]:
+        """A second way to the answer of a state where machine code has none: the reference, which reveals ranks."""
+
+        def rescue(inputs: Mapping[str, Any]) -> Sequence[Any] | None:
+            from whippletree.functions.reference import Reference, ReferenceFunction
+
+            if not answers_singular_states(self.model, self.route):
+                return None
+            state = {name: np.asarray(x, dtype=float) for name, x in inputs.items()}
+            if not all(np.isfinite(x).all() for x in state.values()):
+                return None
+            plain = Reference(self.model, tuple(self._parameter_shapes), self.route)
+            return ReferenceFunction(plain, find(function.name, self.model), names).of_model(self.model, state)
+
+        return rescue
 
     def _watch_of(self, function: Function, names: tuple[Any, ...]) -> Callable[..., Any] | None:
         """Watch over lost digits in calls of a function; None where they are not looked at."""
@@ -612,6 +637,7 @@ class Compiled(CompiledTable):
         results: tuple[str, ...] = (),
         width: int | None = None,
         watch: Callable[..., Any] | None = None,
+        rescue: Callable[[Mapping[str, Any]], Sequence[Any] | None] | None = None,
     ) -> NamedFunction:
         """``known``: whether the key and the model say all about the program. ``thorough``: never quickly."""
         what = f"{key[0]} of {self.model.name!r}"
@@ -628,6 +654,7 @@ class Compiled(CompiledTable):
             results,
             watch,
             self._watch == EVERY and watch is not None,
+            rescue,
         )
         if self._target == "cuda":
             from whippletree.compiler.cuda.cuda_function import compile_for_cuda
