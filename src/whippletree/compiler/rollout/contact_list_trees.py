@@ -60,6 +60,11 @@ TWIST = 6
 MOST_WRITTEN_VELOCITIES = 40
 """Velocities of a tree up to which its dynamics are written out; beyond, they are loops over nodes."""
 
+MOST_WRITTEN_WITHOUT_LOOPS = 130
+"""Velocities up to which dynamics are written out that loops over nodes cannot have: code of dm_control's rodent, 67
+velocities and a servo that couples joints, takes seconds to compile, and its steps in Python take a thousand times as
+long as compiled ones."""
+
 NODE = "node"
 
 
@@ -87,7 +92,14 @@ class TreeInStep(Protocol):
 
 def tree_in_step(space: StepSpace) -> TreeInStep:
     """The form that suits a model's tree."""
-    return WrittenTree(space) if space.model.nv <= MOST_WRITTEN_VELOCITIES else LoopedTree(space)
+    return WrittenTree(space) if is_written(space.model, space.actuators) else LoopedTree(space)
+
+
+def is_written(model: Model, actuators: Servos) -> bool:
+    """Whether the dynamics of a tree are written out: those of short ones, and of longer ones that cannot be loops."""
+    if model.nv <= MOST_WRITTEN_VELOCITIES:
+        return True
+    return model.nv <= MOST_WRITTEN_WITHOUT_LOOPS and reason_against_loops(model, actuators) is not None
 
 
 def reason_against_loops(model: Model, actuators: Servos) -> str | None:

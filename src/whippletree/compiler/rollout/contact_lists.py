@@ -65,10 +65,10 @@ from whippletree.compiler.rollout.contact_list_recursion import RecursiveRows, o
 from whippletree.compiler.rollout.contact_list_rows import DenseRows
 from whippletree.compiler.rollout.contact_list_solver import LOCAL, ListSolver
 from whippletree.compiler.rollout.contact_list_trees import (
-    MOST_WRITTEN_VELOCITIES,
     SCREW,
     TWIST,
     LoopedTree,
+    is_written,
     reason_against_loops,
     screw_count,
     screw_rows,
@@ -121,7 +121,7 @@ def reason_against_lists(model: Model) -> str | None:
         return f"it has {model.nv} velocities, and the code has rows for at most {MOST_LISTED_VELOCITIES}"
     if not blocks.count:
         return "nothing can touch, and no joint has a limit"
-    long = model.nv > MOST_WRITTEN_VELOCITIES
+    long = not is_written(model, blocks.actuators)
     return (
         _reason_against_frames(model, blocks)
         or reason_against_ties(model)
@@ -132,6 +132,8 @@ def reason_against_lists(model: Model) -> str | None:
 
 def _reason_against_frames(model: Model, blocks: ContactBlocks) -> str | None:
     """A contact between two frames of one flexible body: its modes move both, each in its own way."""
+    if not model.is_flexible:
+        return None
     tree = skeleton(model)
     for c in blocks.contacts.candidates:
         nodes = [tree.bodies[body].node for body in (c.first_body, c.second_body)]
