@@ -10,7 +10,8 @@ Here a step
    y = Σ B λ a block's velocity is g + Bᵀ y, and an impulse changes y by B dλ. Constraints are projections of B
    (:mod:`~whippletree.compiler.rollout.contact_list_closures`), trees of any length have an F
    (:mod:`~whippletree.compiler.rollout.contact_list_trees`);
-4. solves the problem of the list to the tolerance (:mod:`~whippletree.compiler.rollout.contact_list_solver`);
+4. solves the problem of the list to the tolerance (:mod:`~whippletree.compiler.rollout.contact_list_solver`), with no
+   more restitution than adds no energy (:mod:`~whippletree.compiler.rollout.step_bounces`);
 5. looks at everything that was left out, at the velocity that came out: what would overlap joins the list, and the
    sweeps go on. So nothing is left out that matters, whatever step 2 guessed; of pairs that are too far apart to meet
    it is enough to know that they are (:mod:`~whippletree.compiler.rollout.contact_list_reach`);
@@ -64,16 +65,17 @@ from whippletree.compiler.rollout.contact_list_recursion import RecursiveRows, o
 from whippletree.compiler.rollout.contact_list_rows import DenseRows
 from whippletree.compiler.rollout.contact_list_solver import LOCAL, ListSolver
 from whippletree.compiler.rollout.contact_list_trees import (
-    MOST_WRITTEN_VELOCITIES,
     SCREW,
     TWIST,
     LoopedTree,
+    is_written,
     reason_against_loops,
     screw_count,
     screw_rows,
     tree_in_step,
 )
 from whippletree.compiler.rollout.dense_solve import stranded
+from whippletree.compiler.rollout.step_bounces import ListBounces
 from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, STEP, Driven, RowPlace, StepSpace, symmetric_block
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.contact.geometry.shape_numbers import POSE
@@ -119,7 +121,7 @@ def reason_against_lists(model: Model) -> str | None:
         return f"it has {model.nv} velocities, and the code has rows for at most {MOST_LISTED_VELOCITIES}"
     if not blocks.count:
         return "nothing can touch, and no joint has a limit"
-    long = model.nv > MOST_WRITTEN_VELOCITIES
+    long = not is_written(model, blocks.actuators)
     return (
         _reason_against_frames(model, blocks)
         or reason_against_ties(model)
@@ -130,6 +132,8 @@ def reason_against_lists(model: Model) -> str | None:
 
 def _reason_against_frames(model: Model, blocks: ContactBlocks) -> str | None:
     """A contact between two frames of one flexible body: its modes move both, each in its own way."""
+    if not model.is_flexible:
+        return None
     tree = skeleton(model)
     for c in blocks.contacts.candidates:
         nodes = [tree.bodies[body].node for body in (c.first_body, c.second_body)]
@@ -205,12 +209,13 @@ class _ListBuilder(StepSpace):
         self.in_tree = tree_in_step(self)
         self.closures = Closures(self, self.in_tree)
         self.long_rows = self._long_rows()
-        self.work(B=(self.blocks.count, 3, TWIST if self.long_rows else model.nv))
+        self.work(B=(self.blocks.count, 3, self.long_rows.width if self.long_rows else model.nv))
         if self.long_rows is None:
             self.work(J=(self.blocks.count, 3, model.nv), response=(model.nv,))  # y of the solution
             self._paths()
         rows = self.long_rows or DenseRows(self, model.nv)
         self.solver = ListSolver(self, self.blocks.count, rows, _shares_loads(model) or self.long_rows is not None)
+        self.bounces = ListBounces(self, self.solver)
         self.positions = Positions(self, self.in_tree, self.closures, self._displacement())
 
     def _long_rows(self) -> RecursiveRows | None:
@@ -463,7 +468,7 @@ class _ListBuilder(StepSpace):
             *self.solver.rows.clear("y"),
             Each(BLOCK, ACTIVE, tuple(self._rows() if self.long_rows is None else self._short_rows(self.long_rows))),
             *self.solver.rows.moved("y"),
-            *self.solver.statements(),
+            *self.bounces.around(self.solver.statements()),
             *self._impulse_velocity(),
         )
         return [
