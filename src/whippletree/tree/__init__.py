@@ -15,6 +15,7 @@ The theory first, then the recursions in the order in which they build on each o
     forward          accelerations under forces: the articulated recursion
     hybrid           some joints given forces, others accelerations
     element_forces   joint forces of tendons, fluids and held-up weight
+    wrapping         tendons around spheres and cylinders: where the shortest path touches them
     actuation        joint forces of actuators under what drives them
     activation       activations of actuators: how they follow commands
     known_activations   activations as functions of time, where commands are

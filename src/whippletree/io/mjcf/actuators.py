@@ -2,8 +2,7 @@
 
 Taken over are actuators whose gain and bias are constant or linear in length and velocity: motors, position and
 velocity servos, dampers, and general ones of that kind; and muscles. They may have activations (integrator, filter,
-filterexact, muscle). They drive a joint of one freedom, a tendon that wraps around nothing, or a site. Others are left
-out, and named.
+filterexact, muscle). They drive a joint of one freedom, a tendon, or a site. Others are left out, and named.
 """
 
 from __future__ import annotations

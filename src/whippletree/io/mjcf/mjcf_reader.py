@@ -8,10 +8,11 @@ meant.
 What becomes of it (:mod:`whippletree.io.mjcf.bodies`): each joint of a body is a joint, through massless bodies in
 between where a body has several; q is MuJoCo's qpos, joint by joint (``ref`` included). Equalities are constraints,
 sites are frames, geoms that may touch are contacts (:mod:`~whippletree.io.mjcf.collisions`), actuators are actuators
-and key frames key frames (:mod:`~whippletree.io.mjcf.actuators`), of which ``home`` is the start state. Sensors,
-tendons (but for equalities of their lengths, and fixed ones that actuators pull), muscles, fluid forces and the
-softness of contacts, limits and equalities (solref, solimp) are left out; their names are in ``model.source`` and in
-one warning. ``contacts``, ``limits`` and ``actuators`` of ``wt.load`` say what is wanted at all.
+and key frames key frames (:mod:`~whippletree.io.mjcf.actuators`), of which ``home`` is the start state. Tendons and
+fluids are elements of force (:mod:`~whippletree.io.mjcf.elements`), sensors sensors
+(:mod:`~whippletree.io.mjcf.mjcf_sensors`). What these leave out, and the softness of contacts, limits and equalities
+(solref, solimp), is named in ``model.source`` and in one warning. ``contacts``, ``limits`` and ``actuators`` of
+``wt.load`` say what is wanted at all.
 
 Files are opened only near the model: included ones in its own folder, and meshes, where a body takes its inertia from
 one, and height fields in that folder or the one above it.
