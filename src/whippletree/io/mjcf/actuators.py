@@ -155,7 +155,9 @@ def unit_quaternions(draft: Draft, compiled: Any, qpos: Array, where: str) -> Ar
         length = float(np.linalg.norm(part))
         if length == 0:
             name = compiled.jnt(joint).name
-            draft.notes.append(f"key frame {where!r}: the quaternion of joint {name!r} is zero, and taken for no turn")
+            note = f"key frame {where!r}: the quaternion of joint {name!r} is zero, and taken for no turn"
+            if note not in draft.notes:  # of ``home``, which is the start state too
+                draft.notes.append(note)
             part[:] = (1.0, 0.0, 0.0, 0.0)
         elif length != 1:
             part /= length
