@@ -10,7 +10,8 @@ Here a step
    y = Σ B λ a block's velocity is g + Bᵀ y, and an impulse changes y by B dλ. Constraints are projections of B
    (:mod:`~whippletree.compiler.rollout.contact_list_closures`), trees of any length have an F
    (:mod:`~whippletree.compiler.rollout.contact_list_trees`);
-4. solves the problem of the list to the tolerance (:mod:`~whippletree.compiler.rollout.contact_list_solver`);
+4. solves the problem of the list to the tolerance (:mod:`~whippletree.compiler.rollout.contact_list_solver`), with no
+   more restitution than adds no energy (:mod:`~whippletree.compiler.rollout.step_bounces`);
 5. looks at everything that was left out, at the velocity that came out: what would overlap joins the list, and the
    sweeps go on. So nothing is left out that matters, whatever step 2 guessed; of pairs that are too far apart to meet
    it is enough to know that they are (:mod:`~whippletree.compiler.rollout.contact_list_reach`);
@@ -73,7 +74,9 @@ from whippletree.compiler.rollout.contact_list_trees import (
     screw_rows,
     tree_in_step,
 )
-from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, STEP, Driven, RowPlace, StepSpace
+from whippletree.compiler.rollout.dense_solve import stranded
+from whippletree.compiler.rollout.step_bounces import ListBounces
+from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, STEP, Driven, RowPlace, StepSpace, symmetric_block
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.contact.geometry.shape_numbers import POSE
 from whippletree.contact.implicit_springs import implicit_links
@@ -206,12 +209,13 @@ class _ListBuilder(StepSpace):
         self.in_tree = tree_in_step(self)
         self.closures = Closures(self, self.in_tree)
         self.long_rows = self._long_rows()
-        self.work(B=(self.blocks.count, 3, TWIST if self.long_rows else model.nv))
+        self.work(B=(self.blocks.count, 3, self.long_rows.width if self.long_rows else model.nv))
         if self.long_rows is None:
             self.work(J=(self.blocks.count, 3, model.nv), response=(model.nv,))  # y of the solution
             self._paths()
         rows = self.long_rows or DenseRows(self, model.nv)
         self.solver = ListSolver(self, self.blocks.count, rows, _shares_loads(model) or self.long_rows is not None)
+        self.bounces = ListBounces(self, self.solver)
         self.positions = Positions(self, self.in_tree, self.closures, self._displacement())
 
     def _long_rows(self) -> RecursiveRows | None:
@@ -355,6 +359,7 @@ class _ListBuilder(StepSpace):
         """
         solve: tuple[Statement, ...] = (
             *self.in_tree.dynamics(),
+            *([] if self._keeps_twists else self.in_tree.twists("now v")),
             *self.closures.release(),
             *(self.long_rows.prepare() if self.long_rows else []),
             *self._flags(),
@@ -379,6 +384,11 @@ class _ListBuilder(StepSpace):
             If(self.address("alive"), one, "run along"),
         )
         return self.program("contact_lists", (*self._begin(), Loop(STEP, "T", rows)))
+
+    @property
+    def _keeps_twists(self) -> bool:
+        """Whether twists of the last look are those of the velocity with which a step begins."""
+        return self.positions.reach.used and not self.closures.count and not self.ranges.count
 
     def _begin(self) -> list[Statement]:
         nodes = len(self.tree.nodes)
@@ -458,7 +468,7 @@ class _ListBuilder(StepSpace):
             *self.solver.rows.clear("y"),
             Each(BLOCK, ACTIVE, tuple(self._rows() if self.long_rows is None else self._short_rows(self.long_rows))),
             *self.solver.rows.moved("y"),
-            *self.solver.statements(),
+            *self.bounces.around(self.solver.statements()),
             *self._impulse_velocity(),
         )
         return [
@@ -496,16 +506,18 @@ class _ListBuilder(StepSpace):
 
         def prepare(J: Array, B: Array, free: Array, v: Array, y: Array, *rest: Any) -> list[Any]:
             gap, e, h, impulse, *servo = rest
-            G = B @ B.T
-            approach = J @ v
+            a, b, c = B
+            own = vector(*[stranded(x, y) for x, y in ((a, a), (a, b), (a, c), (b, b), (b, c), (c, c))])
+            if servo:
+                own[3] = own[3] + servo[0]
+            # roots and quotients first: they wait for each other, and what follows does not
+            prepared = list(local(symmetric_block(own)))
+            approach, g = stranded(J, v), stranded(J, free)
             shift = shifts(vector(gap), vector(approach[0]), vector(e), h)[0]
-            g = J @ free
             g[0] = g[0] + shift
             if servo:
-                soft, offset = servo
-                G[1, 1], g[1] = G[1, 1] + soft, g[1] - offset
-            own = [G[0, 0], G[0, 1], G[0, 2], G[1, 1], G[1, 2], G[2, 2]]
-            return [own, list(local(G)), g, [shift], approach, [0] * 3, y + B.T @ impulse]
+                g[1] = g[1] - servo[1]
+            return [own, prepared, g, [shift], approach, [0] * 3, y + B.T @ impulse]
 
         reads = [*self.each(("J", "B"), BLOCK), *self.each(("free", "now v", "y"))]
         reads += [*self.each(("gap", "restitution"), BLOCK), self.at("dt", STEP), self.at("impulse", BLOCK)]

@@ -162,7 +162,7 @@ class SceneStepping(TimeStepping):
         else:
             y, first = memo["state"], int(memo["row"]) + 1
             keys, impulses, anchor = memo["keys"], memo["impulses"].reshape(-1, 3), memo["anchor"].reshape(-1, 7)
-            warm = Warm(keys.astype(np.int64), impulses, anchor, memo["budget"], memo["travel"], memo["quiet"])
+            warm = Warm(keys.astype(np.int64), impulses, anchor, *(memo[name] for name in Warm._fields[3:]))
             work = {word: float(memo[word]) for word in SUMS}
         for row in range(first, len(times)):
             told = self._advance(row - 1, y, warm, None)
@@ -173,7 +173,6 @@ class SceneStepping(TimeStepping):
                 reached = float(times[row - 1])
                 raise IntegrationError(f"the stepping stopped before t = {times[row]:.9g} s: {LOST}", reached)
             yield self._row(row, y, warm, told, work)
-        self._warn_of_gain()
 
     def _advance(self, row: int, y: Array, warm: Warm, most: int | None) -> StepsTaken:  # type: ignore[override]
         """Steps from one row of output to the next, or fewer.
