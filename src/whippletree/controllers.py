@@ -163,8 +163,8 @@ def pd(model: Model, *, target: Any, stiffness: Any, damping: Any, target_veloci
     """stiffness · (target ⊖ q) + damping · (target velocity − v): towards a configuration, quaternions the short way.
 
     Only what has a motor is pushed: joints that the model's actuators drive, by themselves or through a tendon; in a
-    model without such actuators all joints but free ones on the world, a floating base. ``stiffness`` and ``damping`` of one number for each velocity mean what
-    they say, and push whatever they are not 0 for.
+    model without such actuators all joints but free ones on the world, a floating base. ``stiffness`` and ``damping``
+    of one number for each velocity mean what they say, and push whatever they are not 0 for.
 
     Args:
         model: what it holds.
