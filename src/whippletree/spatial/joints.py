@@ -197,9 +197,12 @@ class Spherical:
         return quaternion_product(q, vector(0, *v)) / 2
 
     def integrate(self, q: Array, d: Array) -> Array:
+        return unit_quaternion(self.turned(q, d))
+
+    def turned(self, q: Array, d: Array) -> Array:
+        """The quaternion after a turn d, of the length of q but for rounding."""
         half_cosine, factor = _half_turn(d)
-        r = quaternion_product(q, vector(half_cosine, *(factor * d)))
-        return np.asarray(r / scalars.sqrt(r @ r))
+        return quaternion_product(q, vector(half_cosine, *(factor * d)))
 
     def difference(self, q: Array, r: Array) -> Array:
         w, *xyz = quaternion_product(vector(q[0], -q[1], -q[2], -q[3]), r)
@@ -237,10 +240,17 @@ class Free:
     def straight(self, q: Array, v: Array, d: Array) -> tuple[Array, Array]:
         """Coordinates and velocity after a displacement d whose linear part is a straight line; v keeps its direction
         in space."""
+        return self.shifted(q, self.turned(q, d), v, d)
+
+    def turned(self, q: Array, d: Array) -> Array:
+        """The quaternion after a displacement d, of the length of that in q but for rounding."""
+        return self._turn.turned(q[3:], d[:3])
+
+    def shifted(self, q: Array, turned: Array, v: Array, d: Array) -> tuple[Array, Array]:
+        """:meth:`straight` after its turn, for which ``turned`` is of any length."""
         R = quaternion_rotation(*q[3:])
-        turned = self._turn.integrate(q[3:], d[:3])
         linear = quaternion_rotation(*turned).T @ (R @ v[3:])
-        return join(q[:3] + R @ d[3:], turned), join(v[:3], linear)
+        return join(q[:3] + R @ d[3:], unit_quaternion(turned)), join(v[:3], linear)
 
     def difference(self, q: Array, r: Array) -> Array:
         turn = self._turn.difference(q[3:], r[3:])
@@ -311,14 +321,20 @@ def rotation_to(axis: Array) -> Array:
     return np.array([[1 - x * x * f, -x * y * f, x], [-x * y * f, 1 - y * y * f, y], [-x, -y, z]], dtype=object)
 
 
+def unit_quaternion(q: Array) -> Array:
+    """q (4,) at length 1."""
+    return np.asarray(q * (1 / scalars.sqrt(q @ q)))
+
+
 def _half_turn(d: Array) -> tuple[Any, Any]:
     """cos(|d|/2) and sin(|d|/2)/|d|, by series near zero."""
     square = d @ d
     tiny = scalars.less(square, SMALL_ANGLE * SMALL_ANGLE)
     angle = scalars.sqrt(scalars.select(tiny, 1, square))
     s = square / 4
-    series = (1 - s / 6 * (1 - s / 20 * (1 - s / 42 * (1 - s / 72)))) / 2
-    series_cosine = 1 - s / 2 * (1 - s / 12 * (1 - s / 30 * (1 - s / 56)))
+    # 1 − s/6 (1 − s/20 (1 − s/42 (1 − s/72))) and 1 − s/2 (1 − s/12 (1 − s/30 (1 − s/56))), one division each
+    series = (362880 - s * (60480 - s * (3024 - s * (72 - s)))) / 725760
+    series_cosine = (40320 - s * (20160 - s * (1680 - s * (56 - s)))) / 40320
     half = angle / 2
     return (
         scalars.select(tiny, series_cosine, scalars.cos(half)),

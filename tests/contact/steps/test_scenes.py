@@ -185,7 +185,7 @@ def test_lists_do_not_decide_the_motion():
     q, v = np.asarray(model.home.q, dtype=float), np.random.default_rng(5).normal(size=model.nv)
     scene = SteppedScene(layout, 1e-11, 1e-12, 20_000)
     together = scene.advance(q, v, COLD, np.zeros(model.nv), np.full(20, H))
-    scene.size *= 10
+    scene.rule = scene.rule._replace(size=10 * scene.rule.size)
     thick = scene.advance(q, v, COLD, np.zeros(model.nv), np.full(20, H))
     np.testing.assert_allclose(thick.v, together.v, atol=1e-7)
     np.testing.assert_allclose(thick.q, together.q, atol=1e-8)

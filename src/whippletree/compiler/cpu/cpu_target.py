@@ -127,7 +127,7 @@ class _Loop:
         self.offsets = offsets
         self.states = w.value("load i64, ptr %dimensions")
         never = w.value(f"icmp slt i64 {self.states}, 0")
-        return CallFrame(arrays, self.tables(), dimensions, self.plain(arrays), never)
+        return CallFrame(arrays, self.tables(), dimensions, self.plain(arrays, dimensions), never)
 
     def load(self, kind: str, pointer: Operand, number: int) -> Operand:
         w = self.writer
@@ -139,13 +139,17 @@ class _Loop:
             for number, b in enumerate(self.program.of_role("table", "index"))
         }
 
-    def plain(self, arrays: dict[str, Array]) -> Operand:
-        """Whether every innermost stride is that of a plain array."""
+    def plain(self, arrays: dict[str, Array], dimensions: dict[str, Operand]) -> Operand:
+        """Whether every innermost stride is that of a plain array; of one number, or of none, it may be any."""
         w = self.writer
         verdict = "true"
         for array in arrays.values():
-            if array.strides and not array.integer and array.buffer.shape[-1] != 1:
+            last = array.buffer.shape[-1] if array.strides else 1
+            if last != 1 and not array.integer:
                 fits = w.value(f"icmp eq i64 {array.strides[-1]}, {self.lanes.bytes}")
+                for name in (d for d in array.buffer.shape if isinstance(d, str)):
+                    few = w.value(f"icmp slt i64 {dimensions[name]}, {2 if name == last else 1}")
+                    fits = w.value(f"or i1 {fits}, {few}")
                 verdict = w.value(f"and i1 {verdict}, {fits}")
         return verdict
 

@@ -14,6 +14,7 @@ contact_kinds     gaps and rows as loops over pairs of one kind
 step_space        what the parts of a step share: model, blocks, motors, buffers
 contact_lists     a step of a single scene, over lists of what touches
 contact_list_trees   its tree: poses, free motion, the factor of M; written out, or as loops over nodes
+motion_space      motions that a tree can have: six numbers, or three in a plane
 contact_list_closures   its constraints: rows that are met exactly
 contact_list_ranges   its servos with a force range: rows only while they saturate
 contact_list_moments   its torsional and rolling friction: rows that follow a contact
@@ -28,7 +29,9 @@ contact_list_normals   the displacement of a round of that projection
 contact_list_positions   its coordinates: poses, gaps, and the projection that moves apart what overlaps
 scene_step        steps of a scene of many free bodies, whose size and lists come with the call
 scene_kinds       its narrow phase: gaps of the pairs that are near, kind by kind
-scene_solver      its contact problem: sweeps with momentum, and the projection of positions
+scene_contacts    its contacts: their rows, what impulses do, starts with momentum
+scene_solver      its contact problem: sweeps, as far as they are needed
+scene_positions   its projection of positions, which moves apart what overlaps
 step_bounces      restitution in both kinds of steps: no more of it than adds no energy
 contact_sweeps    sweeps over contacts, coloured so that neighbours do not disturb each other
 """

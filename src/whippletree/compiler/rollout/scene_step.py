@@ -15,7 +15,8 @@ and with the velocities of their centres of mass: M is then a number and a 3 × 
    lists and begins that step again.
 
 How far bodies travel is measured against their mean motion, and so does the world: of balls that fall together only the
-world goes far, and it may go farther than they, since few pairs are with it.
+world goes far. Its way d counts as √(|d|² − (grain · d)²): less along its ``grain`` than across, for its skin is an
+ellipsoid.
 """
 
 from __future__ import annotations
@@ -32,15 +33,17 @@ from whippletree.compiler.program import Address, Buffer, Collect, If, Index, Lo
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.compiler.rollout.contact_kinds import TOUCH
-from whippletree.compiler.rollout.scene_kinds import scene_narrow_phase
-from whippletree.compiler.rollout.scene_solver import (
+from whippletree.compiler.rollout.scene_contacts import (
     ACTIVE,
     CONTACT,
     TOUCHED,
-    SceneSolver,
+    SceneContacts,
     matrix_of,
     relative_velocity,
 )
+from whippletree.compiler.rollout.scene_kinds import scene_narrow_phase
+from whippletree.compiler.rollout.scene_positions import ScenePositions
+from whippletree.compiler.rollout.scene_solver import SceneSolver
 from whippletree.compiler.rollout.step_bounces import SceneBounces
 from whippletree.contact.geometry.box_pairs import NOWHERE
 from whippletree.contact.geometry.shape_numbers import POSE, pose_of
@@ -88,6 +91,8 @@ INPUTS: dict[str, tuple[Any, ...]] = {
     "overlap tolerance": (),
     "effort": (),
     "budget": ("N",),
+    "grain": (3,),
+    "calm0": (),
 }
 """Inputs of reals, and their shapes."""
 
@@ -100,6 +105,7 @@ OUTPUTS: dict[str, tuple[Any, ...]] = {
     "account": ("T", len(ACCOUNT)),
     "a": ("N", 6),
     "kick": ("N", 6),
+    "calm at end": (),
     "steps": (),
     "ended": (),
 }
@@ -111,7 +117,8 @@ def scene_program(classes: Sequence[GeometryClass], kinds: Sequence[PairKind]) -
 
     Inputs, with N bodies (the last is the world), C contacts and T steps: q0 (N, 7), v0 (N, 6), tau (N, 6), bodies
     (N, 17), placements (N, 12), swing and travel0 (N,), impulses0 (C, 3), node (C, 3), friction and restitution (C,),
-    gravity (3,), dt (T,), tolerance (m/s), overlap tolerance (m), effort (sweeps), budget (N,) (m); then the lists of
+    gravity (3,), dt (T,), tolerance (m/s), overlap tolerance (m), effort (sweeps), budget (N,) (m), grain (3,),
+    calm0 (m/s, the residual at which there is nothing to do); then the lists of
     :func:`~whippletree.compiler.rollout.scene_kinds.scene_narrow_phase`.
 
     ``node`` holds both bodies of a contact, and the number (below N) of the island that it is in.
@@ -120,8 +127,8 @@ def scene_program(classes: Sequence[GeometryClass], kinds: Sequence[PairKind]) -
 
     Outputs: q, v, travel, impulses, gaps (C,) at the beginning of the last step, account (T, 9), of the last step the
     mean acceleration ``a`` (N, 6) and the change of (ω, velocity of the centre of mass) by contacts ``kick`` (N, 6),
-    the number of steps that were made, whose rows of the account are filled, and why no more were, ``ended``: 1 if all
-    were, −1 where a body went too far for the lists, −2 where a state is no longer finite.
+    calm0 for the next call, the number of steps that were made, whose rows of the account are filled, and why no more
+    were, ``ended``: 1 if all were, −1 where a body went too far for the lists, −2 where a state is no longer finite.
     """
     return _StepBuilder(classes, kinds).program_of_steps()
 
@@ -140,6 +147,7 @@ class _StepBuilder(WorkSpace):
             next_v=("N", 6),
             far=("N",),  # how far each body has travelled since the lists were made
             next_far=("N",),
+            turned=("N", 4),
             pose=("N", POSE),
             centre=("N", 3),
             mobility=("N", 7),  # 1 / mass, and the inverse inertia in the axes of the world
@@ -168,14 +176,15 @@ class _StepBuilder(WorkSpace):
         )
         self.numbers_list(ACTIVE, "C")
         self.numbers_list(TOUCHED, "N")
-        self.solver = SceneSolver(self)
-        self.bounces = SceneBounces(self, self.solver)
+        self.contacts = SceneContacts(self)
+        self.solver, self.positions = SceneSolver(self.contacts), ScenePositions(self.contacts)
+        self.bounces = SceneBounces(self, self.contacts, self.solver)
         self.narrow, lists = scene_narrow_phase(classes, kinds, self.buffers["pose"], self.buffers["touch"])
         self.add(*lists, *self.outputs)
 
     def program_of_steps(self) -> Program:
         solve = (
-            Loop(CONTACT, "C", (*self.solver.bodies(), self._flag())),
+            Loop(CONTACT, "C", (*self.contacts.bodies(), self._flag())),
             self.put(0, self.at("made")),
             self.put(1, self.at("restores")),
             self.bounces.begin(),
@@ -206,6 +215,7 @@ class _StepBuilder(WorkSpace):
         return [
             Loop(NODE, "N", (copy,)),
             Loop(CONTACT, "C", (impulse,)),
+            self.solver.begin_calm(self.at("calm0")),
             self.put(1, self.at("alive")),
             self.put(0, self.at("made steps")),
         ]
@@ -239,13 +249,17 @@ class _StepBuilder(WorkSpace):
 
     def _add_up(self, velocity: Piece) -> Statement:
         """One body more in the sum of velocities."""
-        real = Piece((), self.at("bodies", NODE).addresses[16:17])
 
         def add(V: Array, real: Any, drift: Array, crowd: Array) -> list[Any]:
             return [drift + real * V[3:], [crowd[0] + real]]
 
         totals = self.each(("drift", "crowd"))
-        return traced_block(add, [velocity, real, *totals], totals)
+        return traced_block(add, [velocity, self._real, *totals], totals)
+
+    @property
+    def _real(self) -> Piece:
+        """1 for a body, 0 for the world and what is held still."""
+        return Piece((), self.at("bodies", NODE).addresses[16:17])
 
     def _mean(self) -> Statement:
         """The mean velocity of the bodies, from their sum."""
@@ -254,18 +268,19 @@ class _StepBuilder(WorkSpace):
     def _expect(self) -> Statement:
         """Whether a body would go too far without impulses."""
 
-        def expect(V: Array, far: Any, swing: Any, budget: Any, drift: Array, h: Any, alive: Array) -> list[Any]:
-            way = V[3:] - drift
-            far = far + h * (sqrt(way @ way) + swing * sqrt(V[:3] @ V[:3]))
+        def expect(V: Array, real: Any, far: Any, swing: Any, budget: Any, *rest: Any) -> list[Any]:
+            drift, grain, h, alive = rest
+            far = far + h * _way(V[3:] - drift, V[:3], swing, real, grain)
             return [[select(less(budget, far), -1, alive[0])], [0] * 6]
 
-        reads = [*self.each(("free", "far", "swing", "budget"), NODE), *self.each(("drift", "now dt", "alive"))]
+        reads = [self.at("free", NODE), self._real, *self.each(("far", "swing", "budget"), NODE)]
+        reads += self.each(("drift", "grain", "now dt", "alive"))
         return traced_block(expect, reads, [self.at("alive"), self.at("moved", NODE)])
 
     # ---- 2 to 4: contacts ----------------------------------------------------------------------------------------
 
     def _sides(self, *names: str) -> list[Piece]:
-        return [part for name in names for part in self.solver.both(name)]
+        return [part for name in names for part in self.contacts.both(name)]
 
     def _flag(self) -> Statement:
         """Whether a contact carried an impulse, or would close within the step at one of two velocities."""
@@ -293,7 +308,7 @@ class _StepBuilder(WorkSpace):
 
     def _round(self) -> list[Statement]:
         """The solution of the list as it is, and what joins it; velocities begin without impulses."""
-        again = traced_block(lambda free: [free], [self.at("free", NODE)], [self.solver.of_body("vel", NODE)])
+        again = traced_block(lambda free: [free], [self.at("free", NODE)], [self.contacts.of_body("vel", NODE)])
 
         def allow(remaining: Array, glance: Array) -> list[Any]:
             short = select(less(glance[0], remaining[0]), glance[0], remaining[0])
@@ -310,12 +325,12 @@ class _StepBuilder(WorkSpace):
         end = (
             *self.bounces.judge(),
             If(self.address("gained"), tuple(self._unsolved())),
-            If(self.address("judged"), (self.bounces.mix(), *self.solver.move_apart())),
+            If(self.address("judged"), (self.bounces.mix(), *self.positions.move_apart())),
         )
         return [
             Collect(ACTIVE, CONTACT, "C", self.address("flag", CONTACT)),
             Loop(NODE, "N", (again,)),
-            *self.solver.prepare(),
+            *self.contacts.prepare(),
             traced_block(
                 allow,
                 [self.at("remaining"), self.at("glance")],
@@ -352,7 +367,7 @@ class _StepBuilder(WorkSpace):
         return [
             self.put(0, self.at("left")),
             self.put(1, self.at("complete")),
-            Loop(CONTACT, "C", (*self.solver.bodies(), block)),
+            Loop(CONTACT, "C", (*self.contacts.bodies(), block)),
         ]
 
     # ---- 5: the end of a step ------------------------------------------------------------------------------------
@@ -361,18 +376,29 @@ class _StepBuilder(WorkSpace):
         return [
             self.put(1, self.at("within")),
             self.put(0, *self.each(("joint work", "corrected", "listed", "drift", "crowd"))),
-            Loop(NODE, "N", (self._add_up(self.solver.of_body("vel", NODE)),)),
+            Loop(NODE, "N", (self._add_up(self.contacts.of_body("vel", NODE)),)),
             self._mean(),
+            # one body after the other waits for sines and roots; in a loop of their own, those of several overlap
+            Loop(NODE, "N", (self._turn(),)),
             Loop(NODE, "N", (self._move(),)),
             If(self.address("within"), tuple(self._accept())),
             traced_block(lambda within: [within], [self.at("within")], [self.at("alive")]),
         ]
 
+    def _turn(self) -> Statement:
+        """How a body will be turned."""
+
+        def turn(q: Array, V: Array, d: Array, X: Array, h: Any) -> list[Any]:
+            return [Free().turned(q, X[:9].reshape(3, 3).T @ (h * V[:3] + d[:3]))]
+
+        reads = [self.at("now q", NODE), self.contacts.of_body("vel", NODE), *self.each(("moved", "pose"), NODE)]
+        return traced_block(turn, [*reads, self.at("now dt")], [self.at("turned", NODE)])
+
     def _move(self) -> Statement:
         """Where a body will be, how far it will have travelled, and whether that is still within the budget."""
 
         def move(q: Array, v: Array, tau: Array, V: Array, d: Array, X: Array, body: Array, *rest: Any) -> list[Any]:
-            far, swing, budget, drift, h, gravity, within, joint_work, corrected = rest
+            turned, far, swing, budget, drift, grain, h, gravity, within, joint_work, corrected = rest
             R, r = X[:9].reshape(3, 3), X[:9].reshape(3, 3) @ body[13:16]
 
             def at_origin(motion: Array) -> Array:
@@ -380,14 +406,13 @@ class _StepBuilder(WorkSpace):
                 turn = motion[:3]
                 return np.concatenate([R.T @ turn, R.T @ (motion[3:] - cross(turn, r))])
 
-            rate, after = 1 / h, at_origin(V)
-            nq, nv = Free().straight(q, after, h * after + at_origin(d))
             way = h * V + d
-            apart = way[3:] - h * drift
-            travelled = far + sqrt(apart @ apart) + swing * sqrt(way[:3] @ way[:3])
-            sound: Any = select(less(travelled, budget), 1, -1)
-            for x in (*nq, *nv):
-                sound = select(less(abs(x), math.inf), sound, -2)
+            rate, after = 1 / h, at_origin(V)
+            nq, nv = Free().shifted(q, turned, after, at_origin(way))
+            travelled = far + _way(way[3:] - h * drift, way[:3], swing, body[16], grain)
+            # a number that is none, or infinite, makes the sum so
+            finite = less(sum(abs(x) for x in (*nq, *nv)), math.inf)
+            sound = select(finite, select(less(travelled, budget), 1, -1), -2)
             weight = body[16] * (gravity @ d[3:])
             return [
                 nq,
@@ -400,9 +425,9 @@ class _StepBuilder(WorkSpace):
             ]
 
         totals = [self.at("within"), self.at("joint work"), self.at("corrected")]
-        reads = [*self.each(("now q", "now v", "tau"), NODE), self.solver.of_body("vel", NODE)]
-        reads += self.each(("moved", "pose", "bodies", "far", "swing", "budget"), NODE)
-        reads += [*self.each(("drift", "now dt", "gravity")), *totals]
+        reads = [*self.each(("now q", "now v", "tau"), NODE), self.contacts.of_body("vel", NODE)]
+        reads += self.each(("moved", "pose", "bodies", "turned", "far", "swing", "budget"), NODE)
+        reads += [*self.each(("drift", "grain", "now dt", "gravity")), *totals]
         writes = self.each(("next q", "next v", "next far", "rate"), NODE)
         return traced_block(move, reads, [*writes, *totals])
 
@@ -411,7 +436,7 @@ class _StepBuilder(WorkSpace):
             lambda q, v, far, V, free: [q, v, [far], V - free],
             [
                 *self.each(("next q", "next v", "next far"), NODE),
-                self.solver.of_body("vel", NODE),
+                self.contacts.of_body("vel", NODE),
                 self.at("free", NODE),
             ],
             self.each(("now q", "now v", "far", "kicked"), NODE),
@@ -430,7 +455,7 @@ class _StepBuilder(WorkSpace):
 
         names = ("residual", "left", "works", "joint work", "corrected", "made", "listed", "made steps")
         told = traced_block(tell, self.each(names), [self.at("account", STEP), self.at("made steps")])
-        return [Loop(NODE, "N", (copy,)), Loop(CONTACT, "C", (count,)), told]
+        return [Loop(NODE, "N", (copy,)), Loop(CONTACT, "C", (count,)), self.solver.calm_down(), told]
 
     def _results(self) -> list[Statement]:
         bodies = traced_block(
@@ -440,13 +465,21 @@ class _StepBuilder(WorkSpace):
         )
         contacts = traced_block(lambda p: [p], [self.at("impulse", CONTACT)], [self.at("impulses", CONTACT)])
         told = traced_block(
-            lambda made, alive: [made[0], alive[0]], self.each(("made steps", "alive")), self.each(("steps", "ended"))
+            lambda calm, made, alive: [calm[0], made[0], alive[0]],
+            self.each(("calm", "made steps", "alive")),
+            self.each(("calm at end", "steps", "ended")),
         )
         return [Loop(NODE, "N", (bodies,)), Loop(CONTACT, "C", (contacts,)), told]
 
     def _gaps(self) -> Statement:
         gap = Piece((), (Address("touch", (Index(CONTACT), Index(None, 0))),))
         return Loop(CONTACT, "C", (traced_block(lambda gap: [[gap]], [gap], [self.at("gaps", CONTACT)]),))
+
+
+def _way(shift: Array, turn: Array, swing: Any, real: Any, grain: Array) -> Any:
+    """How much a way of a body, or of the world, counts: its shift against the mean motion, and its turn."""
+    along = (1 - real) * (grain @ shift)
+    return sqrt(shift @ shift - along * along) + swing * sqrt(turn @ turn)
 
 
 def _row(touch: Any, first: Array, second: Array) -> Array:

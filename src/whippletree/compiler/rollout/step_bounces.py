@@ -20,8 +20,9 @@ from whippletree.compiler.program import Address, Each, If, Index, Lookup, Loop,
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.compiler.rollout.contact_list_solver import ListSolver
-from whippletree.compiler.rollout.scene_solver import BODY as ANY_BODY
-from whippletree.compiler.rollout.scene_solver import CONTACT, SceneSolver, pushed, relative_velocity
+from whippletree.compiler.rollout.scene_contacts import BODY as ANY_BODY
+from whippletree.compiler.rollout.scene_contacts import CONTACT, SceneContacts, pushed, relative_velocity
+from whippletree.compiler.rollout.scene_solver import SceneSolver
 from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, STEP, StepSpace
 from whippletree.contact.problem.cones import largest
 from whippletree.contact.restitution_share import gains, islands_of, may_gain, restitution_share
@@ -241,18 +242,18 @@ class SceneBounces(Bounces):
 
     register = CONTACT
 
-    def __init__(self, space: WorkSpace, solver: SceneSolver) -> None:
+    def __init__(self, space: WorkSpace, contacts: SceneContacts, solver: SceneSolver) -> None:
         super().__init__(space, "C", "N")
-        self.solver = solver
+        self.contacts, self.solver = contacts, solver
 
     def of_contact(self, *names: str) -> list[Piece]:
         """See :class:`Bounces`."""
-        return self.solver.of_contact(*names)
+        return self.contacts.of_contact(*names)
 
     def each(self, *statements: Statement) -> Statement:
         """See :class:`Bounces`."""
         island = Lookup(ISLAND, Address("node", (Index(CONTACT), Index(None, 2))), "N")
-        return self.solver.each(island, *statements)
+        return self.contacts.each(island, *statements)
 
     def every(self, copy: Statement) -> Statement:
         """See :class:`Bounces`; those that are not in the list, which others may join later, carry nothing."""
@@ -264,7 +265,7 @@ class SceneBounces(Bounces):
 
     def terms_of_work(self) -> list[Piece]:
         """See :class:`Bounces`."""
-        return [*self.of_contact("row", "impulse", "approach"), *self.solver.both("vel")]
+        return [*self.of_contact("row", "impulse", "approach"), *self.contacts.both("vel")]
 
     def without_restitution(self) -> list[Statement]:
         """See :class:`Bounces`."""
@@ -276,10 +277,10 @@ class SceneBounces(Bounces):
         def push(row: Array, p: Array, *of_bodies: Array) -> list[Any]:
             return list(pushed(row, p, of_bodies[:2], of_bodies[2:]))
 
-        solver = self.solver
-        free = traced_block(lambda v: [v], [solver.of_body("free", ANY_BODY)], [solver.of_body("vel", ANY_BODY)])
-        reads = [*self.of_contact("row", "impulse"), *solver.both("mobility"), *solver.both("vel")]
-        moved = traced_block(push, reads, solver.both("vel"))
+        contacts = self.contacts
+        free = traced_block(lambda v: [v], [contacts.of_body("free", ANY_BODY)], [contacts.of_body("vel", ANY_BODY)])
+        reads = [*self.of_contact("row", "impulse"), *contacts.both("mobility"), *contacts.both("vel")]
+        moved = traced_block(push, reads, contacts.both("vel"))
         return [Loop(ANY_BODY, "N", (free,)), self.each(self.mix_impulse(), moved)]
 
     def measure(self) -> list[Statement]:

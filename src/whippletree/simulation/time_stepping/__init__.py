@@ -7,5 +7,6 @@ impulse_batch     steps of many states at once
 motors            forces of a controller and commands of actuators, asked at the start of each step
 scene_method      the method for scenes of many free bodies
 scene_run         lists of what is near, and steps in machine code between two of them
+scene_skins       how far bodies may go before new lists are made
 sleeping          islands at rest that are held still until something comes near
 """

@@ -162,7 +162,7 @@ class SceneStepping(TimeStepping):
         else:
             y, first = memo["state"], int(memo["row"]) + 1
             keys, impulses, anchor = memo["keys"], memo["impulses"].reshape(-1, 3), memo["anchor"].reshape(-1, 7)
-            warm = Warm(keys.astype(np.int64), impulses, anchor, memo["budget"], memo["travel"], memo["quiet"])
+            warm = Warm(keys.astype(np.int64), impulses, anchor, *(memo[name] for name in Warm._fields[3:]))
             work = {word: float(memo[word]) for word in SUMS}
         for row in range(first, len(times)):
             told = self._advance(row - 1, y, warm, None)

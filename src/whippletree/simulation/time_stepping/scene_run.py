@@ -1,10 +1,9 @@
 """A scene of many free bodies in motion: lists of what is near, and steps in machine code between two of them.
 
-The lists hold every pair that is less than the sum of two *skins* apart. They serve until a body has travelled as far
-as its skin is thick, against the mean motion of all: no pair that is missing can touch before. The kernel watches it,
-and hands a step back that would go too far
-(:mod:`whippletree.compiler.rollout.scene_step`); then new lists are made, from where the bodies are. Impulses are
-remembered by the names of their pairs, so that each solution begins with the last one.
+The lists serve until a body has travelled as far as its skin is thick
+(:mod:`~whippletree.simulation.time_stepping.scene_skins`). The kernel watches it, and hands a step back that would go
+too far (:mod:`whippletree.compiler.rollout.scene_step`); then new lists are made, from where the bodies are. Impulses
+are remembered by the names of their pairs, so that each solution begins with the last one.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from whippletree.compiler.rollout.scene_kinds import HEAD
 from whippletree.compiler.rollout.scene_step import ACCOUNT, scene_program
 from whippletree.contact.kinematics.near_pairs import NearPairs, near_pairs
 from whippletree.contact.kinematics.scene_layout import BODY, SceneLayout
+from whippletree.simulation.time_stepping.scene_skins import THINNEST, SkinRule, Skins
 from whippletree.simulation.time_stepping.sleeping import (
     STEPS_OF_WATCH,
     Islands,
@@ -29,15 +29,6 @@ from whippletree.simulation.time_stepping.sleeping import (
 
 MOST_SLOTS = 256
 """No pair has so many candidates: a candidate is known by its pair and its number there."""
-
-STEPS_AHEAD, STEPS_OF_FALL = 6, 40
-"""Steps that the lists shall serve at the speed of the moment, of bodies against each other and of all against the
-world."""
-
-THINNEST, THICKEST, WORLD_SKIN = 0.02, 0.4, 4.0
-"""The skin of a body, at least and at most, as a share of the median size of the shapes, and of the world at most: what
-lies still should need no new lists, and what flies past should not fill them. Bodies faster than that need new lists in
-every step. Pairs with the world are few, so that its skin may be thicker."""
 
 CONTACTS_OF_CALL = 4e6
 """Contacts times steps of one call of the kernel, about 0.1 s: a Ctrl-C waits for no more."""
@@ -54,16 +45,29 @@ class Warm(NamedTuple):
     """Coordinates at which the lists were made, (bodies + 1, 7); (0, 7) where there are none."""
     budget: Array
     """How far each body and the world may go from there, m, (bodies + 1,)."""
+    grain: Array
+    """Of the world's skin, (3,)."""
     travel: Array
     """How far they have gone, m, (bodies + 1,)."""
     quiet: Array
     """How long each body has been slow, s, (bodies,); ∞ for those asleep."""
+    calm: Array
+    """Residual at which a step has nothing to do, m/s, ()."""
 
     @staticmethod
     def cold() -> Warm:
         """Nothing is known."""
         none = np.zeros(0)
-        return Warm(np.zeros(0, dtype=np.int64), np.zeros((0, 3)), np.zeros((0, 7)), none, none, none)
+        return Warm(
+            np.zeros(0, dtype=np.int64),
+            np.zeros((0, 3)),
+            np.zeros((0, 7)),
+            none,
+            np.zeros(3),
+            none,
+            none,
+            np.array(np.inf),
+        )
 
 
 class _HeldLists(NamedTuple):
@@ -98,10 +102,10 @@ class _Lists(NamedTuple):
     pairs: Array
     margins: Array
     node: Array
-    coefficients: Array
+    friction: Array
+    restitution: Array
     keys: Array
-    budget: Array
-    """How far each body, and the world, may go against the mean motion, m."""
+    skins: Skins
 
 
 class SteppedScene:
@@ -122,7 +126,7 @@ class SteppedScene:
         self.slots = np.array([kind.slots for kind in layout.kinds])
         self.gravity = np.asarray(layout.model.gravity, dtype=float)
         sizes = layout.radii[np.isfinite(layout.radii) & (layout.radii > 0)]
-        self.size = float(np.median(sizes)) if len(sizes) else 1.0
+        self.rule = SkinRule(float(np.median(sizes)) if len(sizes) else 1.0, self.gravity, layout.swing)
         self.rebuilds = 0
         self._held: _HeldLists | None = None
         self._gaps_asleep: tuple[Array, Array, Array] | None = None
@@ -139,13 +143,14 @@ class SteppedScene:
         X[:, :, 3] += moved[nodes]
         return X
 
-    def lists(self, q: Array, budget: Array) -> _Lists:
-        """The pairs that may touch before a body has travelled its ``budget``, m, (bodies + 1,)."""
+    def lists(self, q: Array, skins: Skins) -> _Lists:
+        """The pairs that may touch before a body has travelled as far as its skin is thick."""
         self.rebuilds += 1
         poses = self.poses(q)
-        return self._tables(poses, near_pairs(self.layout, poses, budget[self.layout.nodes]), budget)
+        thickness = skins.of_geometries(self.layout, poses, np.zeros(self.count, dtype=bool))
+        return self._tables(poses, near_pairs(self.layout, poses, thickness), skins)
 
-    def _tables(self, poses: Array, near: NearPairs, budget: Array) -> _Lists:
+    def _tables(self, poses: Array, near: NearPairs, skins: Skins) -> _Lists:
         order = self._order(poses, near)
         near = NearPairs(*[column[order] for column in near])
         kinds = self.layout.kind_numbers[self.layout.class_of[near.first], self.layout.class_of[near.second]]
@@ -158,7 +163,9 @@ class SteppedScene:
         key = near.first * len(self.layout.names) + near.second
         keys = key[owner] * MOST_SLOTS + np.arange(len(owner)) - start[owner]
         node = self._node(near)[owner]
-        return _Lists(pairs, near.coefficients[:, 2], node, near.coefficients[owner], keys, budget)
+        # one after the other in memory: the kernel reads such arrays where they lie
+        friction, restitution, margins = np.ascontiguousarray(near.coefficients.T)
+        return _Lists(pairs, margins, node, friction[owner], restitution[owner], keys, skins)
 
     def _node(self, near: NearPairs) -> Array:
         """Both bodies of each pair, and its island, (pairs, 3); islands matter where something bounces."""
@@ -183,7 +190,7 @@ class SteppedScene:
         if len(warm.anchor):
             held, travel = self._lists_of(warm), warm.travel
         else:
-            held = self._new_lists(Q, self._budget(Q, V, dt), np.zeros(self.count))
+            held = self._new_lists(Q, self._skins(Q, V, warm, dt), np.zeros(self.count))
             travel = np.zeros(len(Q))
         impulses = _recalled(warm, held.lists.keys)
         while not held.islands.all_asleep:
@@ -191,19 +198,19 @@ class SteppedScene:
             count = min(len(dt) - done, max(1, int(CONTACTS_OF_CALL / (1 + len(lists.keys)))))
             count = count if self.sleep is None else min(count, STEPS_OF_WATCH)
             steps = np.append(dt[done : done + count], 0.0)
-            Q, V, travel, impulses, gaps, rows, a, kick, taken, ended = self._call(
-                Q, V, forces, travel, impulses, held, steps
+            Q, V, travel, impulses, gaps, rows, a, kick, calm, taken, ended = self._call(
+                Q, V, forces, travel, impulses, held, steps, warm.calm
             )
             made = int(taken)
             account.append(rows[:made])
             done += made
-            warm = self._kept(held, impulses, travel, warm)
+            warm = self._kept(held, impulses, travel, warm)._replace(calm=np.array(calm))
             if ended > -2 and self.sleep is not None:
                 held, slept = self._watched(held, V, float(steps[:made].sum()))
                 warm = warm._replace(quiet=held.islands.quiet)
                 if slept:
                     V[:-1][held.islands.asleep] = 0.0
-                    held, travel = self._new_lists(Q, self._budget(Q, V, dt), held.islands.quiet), np.zeros(len(Q))
+                    held, travel = self._new_lists(Q, self._skins(Q, V, warm, dt), held.islands.quiet), np.zeros(len(Q))
                     impulses = _recalled(warm, held.lists.keys)
                     warm = self._kept(held, impulses, travel, warm)
                     if done < len(dt):
@@ -215,8 +222,8 @@ class SteppedScene:
             if ended < 0:
                 # a step that went too far although the lists were new needs a thicker skin
                 fresh = made == 0 and not travel.any()
-                budget = 2 * lists.budget if fresh else self._budget(Q, V, dt[done:])
-                held, travel = self._new_lists(Q, budget, held.islands.quiet), np.zeros(len(Q))
+                skins = self._skins(Q, V, warm, dt[done:], lists.skins if fresh else None)
+                held, travel = self._new_lists(Q, skins, held.islands.quiet), np.zeros(len(Q))
                 impulses = _recalled(warm, held.lists.keys)
         return self._still(Q, warm, dt, account)
 
@@ -238,20 +245,20 @@ class SteppedScene:
         islands = watched_islands(held.islands, speeds[:-1], self.sleep, time)
         return held._replace(islands=islands), bool((islands.asleep & ~held.islands.asleep).any())
 
-    def _new_lists(self, Q: Array, budget: Array, quiet: Array) -> _HeldLists:
+    def _new_lists(self, Q: Array, skins: Skins, quiet: Array) -> _HeldLists:
         """Lists of the pairs of which a body is awake."""
         if self.sleep is None:
-            self._held = _HeldLists(self.lists(Q, budget), Q, Islands(np.zeros(0, dtype=int), quiet))
+            self._held = _HeldLists(self.lists(Q, skins), Q, Islands(np.zeros(0, dtype=int), quiet))
             return self._held
         self.rebuilds += 1
-        poses, nodes, budget = self.poses(Q), self.layout.nodes, budget.copy()
-        budget[:-1][np.isinf(quiet)] = budget[-1]
-        near = near_pairs(self.layout, poses, budget[nodes])
+        poses, nodes = self.poses(Q), self.layout.nodes
+        near = near_pairs(self.layout, poses, skins.of_geometries(self.layout, poses, np.isinf(quiet)))
         islands = woken_islands(quiet, nodes[near.first], nodes[near.second])
         still = np.append(islands.asleep, True)
         awake = ~(still[nodes[near.first]] & still[nodes[near.second]])
         near = NearPairs(*[column[awake] for column in near])
-        self._held = _HeldLists(self._tables(poses, near, budget), Q, islands)
+        budget = np.where(np.append(np.isinf(quiet), True), skins.budget[-1], skins.budget)
+        self._held = _HeldLists(self._tables(poses, near, skins._replace(budget=budget)), Q, islands)
         return self._held
 
     def _lists_of(self, warm: Warm) -> _HeldLists:
@@ -259,7 +266,7 @@ class SteppedScene:
         held = self._held
         if held is not None and held.anchor is warm.anchor:
             return held._replace(islands=held.islands._replace(quiet=warm.quiet))
-        return self._new_lists(warm.anchor, warm.budget, warm.quiet)
+        return self._new_lists(warm.anchor, Skins(warm.budget, warm.grain), warm.quiet)
 
     def _kept(self, held: _HeldLists, impulses: Array, travel: Array, warm: Warm) -> Warm:
         """The impulses that are not zero, those of sleepers included, and what the lists were made from."""
@@ -273,18 +280,29 @@ class SteppedScene:
             keys = np.concatenate([keys, warm.keys[slept]])
             impulses = np.concatenate([impulses, warm.impulses[slept]])
         order = np.argsort(keys, kind="stable")
-        return Warm(keys[order], impulses[order], held.anchor, held.lists.budget, travel, quiet)
+        return Warm(keys[order], impulses[order], held.anchor, *held.lists.skins, travel, quiet, warm.calm)
 
     def gaps(self, q: Array) -> tuple[Array, Array]:
         """Candidates that are near, and their gaps, m."""
         Q = np.concatenate([q.reshape(-1, 7), [[0.0, 0, 0, 1, 0, 0, 0]]])
-        nothing, lists = np.zeros((len(Q), 6)), self.lists(Q, np.full(len(Q), THINNEST * self.size))
+        thin = Skins(np.full(len(Q), THINNEST * self.rule.size), np.zeros(3))
+        nothing, lists = np.zeros((len(Q), 6)), self.lists(Q, thin)
         held = _HeldLists(lists, Q, Islands(np.zeros(0, dtype=int), np.zeros(self.count)))
-        found = self._call(Q, nothing, nothing, nothing[:, 0], np.zeros((len(lists.keys), 3)), held, np.zeros(1))
+        found = self._call(
+            Q, nothing, nothing, np.zeros(len(Q)), np.zeros((len(lists.keys), 3)), held, np.zeros(1), np.array(0.0)
+        )
         return lists.keys, found[4]
 
     def _call(
-        self, Q: Array, V: Array, forces: Array, travel: Array, impulses: Array, held: _HeldLists, dt: Array
+        self,
+        Q: Array,
+        V: Array,
+        forces: Array,
+        travel: Array,
+        impulses: Array,
+        held: _HeldLists,
+        dt: Array,
+        calm: Array,
     ) -> tuple[Any, ...]:
         layout, lists, bodies = self.layout, held.lists, self.layout.bodies
         if held.islands.asleep.any():
@@ -293,30 +311,20 @@ class SteppedScene:
             bodies[:-1][held.islands.asleep] *= np.isin(np.arange(BODY), (13, 14, 15))
         found: tuple[Any, ...] = self.kernel(
             *(Q, V, forces, bodies, layout.placements, layout.swing, travel, impulses),
-            *(lists.coefficients[:, 0], lists.coefficients[:, 1], self.gravity, dt),
-            *(self.tolerance, self.overlap, self.sweep_bound, lists.budget, lists.node),
+            *(lists.friction, lists.restitution, self.gravity, dt),
+            *(self.tolerance, self.overlap, self.sweep_bound, *lists.skins, calm, lists.node),
             *(layout.open, layout.nodes, lists.pairs, lists.margins),
         )
         return found
 
-    def _budget(self, Q: Array, V: Array, dt: Array) -> Array:
-        """How far each body and the world may go before new lists are made, from the speeds of the moment."""
+    def _skins(self, Q: Array, V: Array, warm: Warm, dt: Array, outrun: Skins | None = None) -> Skins:
+        """Skins for the next steps; thicker ones than those that were outrun in a single step."""
         h = float(dt.max(initial=0.0))
-        speeds = np.einsum("nij,nj->ni", rotations(Q[:, 3:]), V[:, 3:])
-        drift = speeds[:-1].mean(axis=0)
-        swings = self.layout.swing * np.linalg.norm(V[:, :3], axis=1)
-        fastest = float((np.linalg.norm(speeds - drift, axis=1) + swings)[:-1].max())
-        fall, going = h * float(np.linalg.norm(self.gravity)), float(np.linalg.norm(drift))
-        # what falls with all others may be stopped within a step
-        least = 1.5 * h * (max(fastest, going) + fall)
-        budget = np.full(len(Q), self._share(STEPS_AHEAD * h * fastest, least, THICKEST))
-        ahead = going + STEPS_OF_FALL / 2 * fall
-        budget[-1] = self._share(STEPS_OF_FALL * h * ahead, 1.5 * h * ahead, WORLD_SKIN)
-        return budget
-
-    def _share(self, wanted: float, least: float, thickest: float) -> float:
-        low = max(THINNEST * self.size, least)
-        return float(np.clip(wanted, low, max(thickest * self.size, low)))
+        R = self.layout.placements[:-1, :9].reshape(-1, 3, 3) @ rotations(Q[:-1, 3:])
+        velocities = np.einsum("nij,nj->ni", R, V[:-1, 3:])
+        stopped = outrun is not None
+        found = self.rule.skins(velocities, V[:-1, :3], h, falls=not len(warm.keys) and not stopped, stopped=stopped)
+        return found if outrun is None else found._replace(budget=np.maximum(found.budget, 2 * outrun.budget))
 
 
 def _kernel(layout: SceneLayout) -> CompiledFunction:

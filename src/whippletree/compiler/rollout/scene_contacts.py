@@ -1,0 +1,291 @@
+"""Contacts of a scene of many free bodies, inside a kernel: their rows, what impulses do, and starts with momentum.
+
+What all impulses do is kept as the velocities of the bodies, V = V_free + M⁻¹ Jᵀ λ, so that a contact's velocity is
+J V, of two bodies alone, and a sweep costs what the list is long, whatever the number of bodies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array, vector
+from whippletree.arithmetic.scalars import less, select, sqrt
+from whippletree.compiler.program import Address, Collect, Each, If, Index, Lookup, Loop, Register, Statement
+from whippletree.compiler.program.traced_blocks import Piece, traced_block
+from whippletree.compiler.program.work_space import WorkSpace
+from whippletree.contact.problem.contact_problem import BlockScaling, block_scaling
+from whippletree.contact.time_step import shifts
+from whippletree.spatial import add_cross, cross
+
+ACTIVE, CONTACT, TOUCHED = "active", "contact", "touched"
+"""The list of contacts that may matter in a step, the register of one of them, and the list of their bodies."""
+
+MOST_MOMENTUM = 0.92
+"""How far ahead a pair of sweeps begins at most, as a share of the way that the last one has come. Without a bound a
+thousand balls stayed at 1e-2 m/s: one part of a pile goes uphill while others, which decide, do not."""
+
+FIRST, SECOND, BODY = "first body", "second body", "any body"
+SCALING = len(BlockScaling._fields)
+LANE, LANES = "lane", 4
+"""Three numbers and one that is not used are computed side by side."""
+
+SWEPT = {
+    "columns": (0, (9, LANES)),
+    "rows": (36, (9, LANES)),
+    "scaling": (72, (SCALING,)),
+    "mean mobility": (79, ()),
+    "impulse before": (80, (3,)),
+    "shift": (83, ()),
+    "delta": (84, (3,)),
+    "roughness": (87, ()),
+}
+"""Numbers of a contact for sweeps, side by side in one row of ``swept``, so that a sweep through a long list meets few
+pages of memory: where each thing begins, and its shape.
+
+columns, rows     see :func:`lever_tables`
+impulse before    after the pair of sweeps before
+delta             of the impulse in the sweep there
+roughness         its friction
+"""
+
+ROW = 15
+"""Numbers of a contact's rows: its axes (3, 3), and its point from both centres of mass."""
+
+
+def relative_velocity(row: Array, first: Array, second: Array) -> Array:
+    """J V (3,): of the material points of two bodies that move with (ω, velocity of the centre of mass)."""
+    axes, arm, other = row[:9].reshape(3, 3), row[9:12], row[12:]
+    ours, theirs = add_cross(first[3:], first[:3], arm), add_cross(second[3:], second[:3], other)
+    return np.asarray(axes @ (ours - theirs))
+
+
+def pushed(row: Array, impulse: Array, bodies: Sequence[Array], velocities: Sequence[Array]) -> list[Array]:
+    """Velocities of two bodies after an impulse (3,) along a contact's axes; ``bodies``: what moves them, (7,)."""
+    force = row[:9].reshape(3, 3).T @ impulse
+    found = []
+    for sign, arm, mobility, V in zip((1, -1), (row[9:12], row[12:]), bodies, velocities, strict=True):
+        turn, shift = matrix_of(mobility[1:]) @ cross(arm, force), mobility[0] * force
+        found.append(np.concatenate([V[:3] + turn, V[3:] + shift] if sign > 0 else [V[:3] - turn, V[3:] - shift]))
+    return found
+
+
+def lever_tables(row: Array, first: Array, second: Array) -> tuple[list[Any], list[Any]]:
+    """Nine columns and nine rows (4,), the last number of each 0, for :meth:`SceneSolver.feel` and its ``push``.
+
+    Columns: of the axes E, and of how the turning of either body moves the contact along them; so u is a sum of
+    columns. Rows: of E, and of how impulses along the axes turn either body; so are changes of velocities sums of rows.
+    """
+    E = row[:9].reshape(3, 3)
+    levers = [np.array([cross(arm, axis) for axis in E], dtype=object) for arm in (row[9:12], row[12:])]
+    turned = [own @ matrix_of(body[1:]) for own, body in zip(levers, (first, second), strict=True)]
+    columns = [[*part[:, k], 0] for part in (E, *levers) for k in range(3)]
+    rows = [[*part[k], 0] for part in (E, *turned) for k in range(3)]
+    return [x for line in columns for x in line], [x for line in rows for x in line]
+
+
+def matrix_of(six: Array) -> Array:
+    """A symmetric matrix (3, 3) from its upper triangle."""
+    a, b, c, d, e, f = six
+    return np.array([[a, b, c], [b, d, e], [c, e, f]], dtype=object)
+
+
+def own_block(row: Array, first: Array, second: Array) -> Array:
+    """A contact's own part of the Delassus matrix, (3, 3), from what moves its bodies."""
+    axes = row[:9].reshape(3, 3)
+    arms = [(cross(row[9:12], axis), cross(row[12:], axis)) for axis in axes]
+    A, B = matrix_of(first[1:]), matrix_of(second[1:])
+    G = np.zeros((3, 3), dtype=object)
+    for i in range(3):
+        for j in range(i, 3):
+            turning = arms[i][0] @ (A @ arms[j][0]) + arms[i][1] @ (B @ arms[j][1])
+            G[i, j] = G[j, i] = turning + (first[0] + second[0] if i == j else 0)
+    return G
+
+
+class SceneContacts:
+    """Statements on contacts and bodies whose numbers are in buffers of these names:
+
+    touch, node, friction, restitution   of a contact, see :mod:`~whippletree.compiler.rollout.scene_step`
+    centre, mobility, start, free        of a body
+    impulse                              of a contact
+    now dt                               the step
+
+    ``vel`` are the velocities that impulses lead to.
+    """
+
+    def __init__(self, space: WorkSpace) -> None:
+        self.space = space
+        space.work(
+            row=("C", ROW),
+            own=("C", 6),  # the contact's own part of G, its upper triangle
+            swept=("C", 22, LANES),
+            approach=("C", 3),
+            restores=(1,),  # 1, or 0 where the step is solved without restitution
+            loaded=("N",),  # whether a body has contacts
+            vel=("N", 2, LANES),  # turning and centre of mass, each followed by a number that is not used
+            vel_before=("N", 2, LANES),
+            felt=(LANES,),  # velocity of the contact in hand
+            given=(3,),  # change of its impulse
+            change=(1,),
+            uphill=(1,),
+            theta=(1,),
+            beta=(1,),
+            going_on=(1,),
+            untabled=(1,),  # whether the tables of this step are still to be made
+        )
+
+    # ---- what both bodies of a contact are ------------------------------------------------------------------------
+
+    def bodies(self) -> list[Statement]:
+        """The registers of the bodies of the contact in hand."""
+        return [
+            Lookup(name, Address("node", (Index(CONTACT), Index(None, side))), "N")
+            for side, name in enumerate((FIRST, SECOND))
+        ]
+
+    def of_contact(self, *names: str) -> list[Piece]:
+        """Numbers of the contact in hand, in buffers of these names or in its row of ``swept``."""
+        found = []
+        for name in names:
+            if name not in SWEPT:
+                found.append(self.space.at(name, CONTACT))
+                continue
+            start, shape = SWEPT[name]
+            places = [divmod(start + k, LANES) for k in range(int(np.prod(shape, dtype=int)))]
+            at = [Address("swept", (Index(CONTACT), Index(None, line), Index(None, k))) for line, k in places]
+            found.append(Piece(shape, tuple(at)))
+        return found
+
+    def of_body(self, name: str, body: Register) -> Piece:
+        """Part of a buffer for a body, or for a contact; six numbers of its velocity."""
+        if body == CONTACT:
+            return self.of_contact(name)[0]
+        whole = self.space.at(name, body)
+        if whole.shape != (2, LANES):
+            return whole
+        return Piece((6,), (*whole.addresses[:3], *whole.addresses[LANES : LANES + 3]))
+
+    def both(self, name: str) -> list[Piece]:
+        """Parts of a buffer for both bodies."""
+        return [self.of_body(name, FIRST), self.of_body(name, SECOND)]
+
+    def masses(self) -> list[Piece]:
+        """Reciprocals of the masses of both bodies."""
+        return [Piece((), (Address("mobility", (Index(body), Index(None, 0))),)) for body in (FIRST, SECOND)]
+
+    def _lines(self, table: str) -> Piece:
+        """One lane of the nine columns or rows of the contact in hand."""
+        first = SWEPT[table][0] // LANES
+        lines = (Address("swept", (Index(CONTACT), Index(None, first + k), Index(LANE))) for k in range(9))
+        return Piece((9,), tuple(lines))
+
+    def feel(self) -> Statement:
+        """The velocity of the contact in hand, ``felt``, one row in each lane."""
+
+        def velocity(columns: Array, first: Array, second: Array) -> list[Any]:
+            E, A, B = columns.reshape(3, 3)
+            return [[E @ (first[3:] - second[3:]) + (A @ first[:3] - B @ second[:3])]]
+
+        felt = Piece((), (Address("felt", (Index(LANE),)),))
+        block = traced_block(velocity, [self._lines("columns"), *self.both("vel")], [felt])
+        return Loop(LANE, LANES, (block,), side_by_side=True)
+
+    def push(self) -> Statement:
+        """Effect of an impulse ``given`` along the axes of the contact in hand on its bodies."""
+
+        def change(rows: Array, p: Array, m: Any, k: Any, *velocities: Any) -> list[Any]:
+            turn, way, other_turn, other_way = velocities
+            E, A, B = (p @ part for part in rows.reshape(3, 3))
+            return [[turn + A], [way + m * E], [other_turn - B], [other_way - k * E]]
+
+        halves = [
+            Piece((), (Address("vel", (Index(body), Index(None, half), Index(LANE))),))
+            for body in (FIRST, SECOND)
+            for half in (0, 1)
+        ]
+        reads = [self._lines("rows"), self.space.at("given"), *self.masses(), *halves]
+        return Loop(LANE, LANES, (traced_block(change, reads, halves),), side_by_side=True)
+
+    def each(self, *blocks: Statement, backwards: bool = False) -> Each:
+        """Some statements for every contact of the list."""
+        return Each(CONTACT, ACTIVE, (*self.bodies(), *blocks), backwards)
+
+    # ---- the problem ---------------------------------------------------------------------------------------------
+
+    def prepare(self) -> list[Statement]:
+        """Rows of the contacts of the list, and the velocities that the impulses of the step before would lead to."""
+        at, each = self.space.at, self.space.each
+
+        def rows(touch: Array, p: Array, e: Any, restores: Array, h: Any, *of_bodies: Array) -> list[Any]:
+            centres, mobilities, start, velocities = (of_bodies[i : i + 2] for i in (0, 2, 4, 6))
+            row = np.concatenate([touch[4:], touch[1:4] - centres[0], touch[1:4] - centres[1]])
+            G = own_block(row, *mobilities)
+            approach = relative_velocity(row, *start)
+            shift = shifts(vector(touch[0]), approach[:1], vector(e * restores[0]), h)[0]
+            own = [G[0, 0], G[0, 1], G[0, 2], G[1, 1], G[1, 2], G[2, 2]]
+            return [row, own, [shift], approach, *pushed(row, p, mobilities, velocities), [1], [1]]
+
+        reads = [*each(("touch", "impulse", "restitution"), CONTACT), *each(("restores", "now dt"))]
+        reads += [piece for name in ("centre", "mobility", "start", "vel") for piece in self.both(name)]
+        writes = [*self.of_contact("row", "own", "shift", "approach"), *self.both("vel")]
+        writes += [at("loaded", FIRST), at("loaded", SECOND)]
+        return [
+            self.space.put(1, at("untabled")),
+            Loop(BODY, "N", (self.space.put(-1, at("loaded", BODY)),)),
+            self.each(traced_block(rows, reads, writes)),
+            Collect(TOUCHED, BODY, "N", self.space.address("loaded", BODY)),
+        ]
+
+    def tables(self) -> list[Statement]:
+        """Numbers of the contacts that sweeps need, unless they are there already."""
+
+        def tables(row: Array, own: Array, mu: Any, first: Array, second: Array) -> list[Any]:
+            mean = (own[0] + own[3] + own[5]) / 3
+            return [*lever_tables(row, first, second), list(block_scaling(matrix_of(own))), [mean], [mu]]
+
+        reads = [*self.of_contact("row", "own", "friction"), *self.both("mobility")]
+        writes = self.of_contact("columns", "rows", "scaling", "mean mobility", "roughness")
+        make = (self.each(traced_block(tables, reads, writes)), self.space.put(-1, self.space.at("untabled")))
+        return [If(self.space.address("untabled"), make)]
+
+    # ---- momentum ------------------------------------------------------------------------------------------------
+
+    def remember(self, impulse: str, velocity: str) -> list[Statement]:
+        """Where sweeps begin, of the contacts and of the bodies, and without momentum."""
+        at = self.space.at
+        loops = []
+        for name, register in ((impulse, CONTACT), (velocity, BODY)):
+            now, before = self.of_body(name, register), self.of_body(f"{name} before", register)
+            loops.append(traced_block(lambda x: [np.atleast_1d(x)], [now], [before]))
+        return [
+            self.space.put(1, at("theta")),
+            Each(CONTACT, ACTIVE, (loops[0],)),
+            Each(BODY, TOUCHED, (loops[1],)),
+        ]
+
+    def go_ahead(self, impulse: str, velocity: str) -> list[Statement]:
+        """The next start, y = λ + β (λ − λ before): of the contacts and, with the same β, of the bodies."""
+        at = self.space.at
+
+        def momentum(uphill: Array, theta: Array) -> list[Any]:
+            before = select(less(0, uphill[0]), 1, theta[0])
+            after = (1 + sqrt(1 + 4 * before * before)) / 2
+            beta = (before - 1) / after
+            return [[select(less(MOST_MOMENTUM, beta), MOST_MOMENTUM, beta)], [after]]
+
+        def ahead(now: Any, before: Any, beta: Array) -> list[Any]:
+            x = now + beta[0] * (now - before)
+            return [np.atleast_1d(x), np.atleast_1d(now)]
+
+        loops = []
+        for name, register in ((impulse, CONTACT), (velocity, BODY)):
+            both = [self.of_body(name, register), self.of_body(f"{name} before", register)]
+            loops.append(traced_block(ahead, [*both, at("beta")], both))
+        return [
+            traced_block(momentum, [at("uphill"), at("theta")], [at("beta"), at("theta")]),
+            Each(CONTACT, ACTIVE, (loops[0],)),
+            Each(BODY, TOUCHED, (loops[1],)),
+        ]

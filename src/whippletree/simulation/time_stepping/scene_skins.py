@@ -1,0 +1,102 @@
+"""How far bodies may go before a scene needs new lists of what is near: their *skins*.
+
+A list holds every pair that is less than the sum of two skins apart, and serves until a body has travelled as far as
+its own is thick: no pair that is missing can touch before. Ways are measured against the mean motion of all bodies. So
+bodies that fall together hardly move; the world does, and its skin is an ellipsoid, long the way that it is expected to
+go and thin across: balls that fall between walls are near the floor then, and not near every wall.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.contact.geometry.shapes import HalfSpace
+from whippletree.contact.kinematics.scene_layout import SceneLayout
+
+STEPS_AHEAD, STEPS_OF_FALL = 6, 100
+"""Steps that lists shall serve at the speed of the moment: of bodies against each other; and of all against the world,
+as long as they fall and nothing is touched."""
+
+THINNEST, THICKEST, WORLD_SKIN = 0.02, 0.4, 40.0
+"""The skin of a body, at least and at most, as a share of the median size of the shapes, and that of the world along
+its way at most: what lies still should need no new lists, and what flies past should not fill them. Bodies faster than
+that need new lists in every step. Pairs with the world are few, so that its skin may be thicker."""
+
+SHARE_OF_STEP = 1.5
+"""Skins are thicker than the way of a step by so much, at least: a step that outruns its lists is taken in vain."""
+
+
+class Skins(NamedTuple):
+    """How far each body and the world may go against the mean motion."""
+
+    budget: Array
+    """m, (bodies + 1,); the world's counts a way d as √(|d|² − (grain · d)²)."""
+    grain: Array
+    """Along the way of the world, of length √(1 − w²) where its skin is 1 / w times longer than thick, (3,)."""
+
+    @property
+    def stretch(self) -> float:
+        """1 / w² − 1."""
+        square = float(self.grain @ self.grain)
+        return square / (1 - square)
+
+    def of_geometries(self, layout: SceneLayout, poses: Array, still: Array) -> Array:
+        """The skin of each geometry, m, at poses (geometries, 3, 4); ``still``: bodies that move as the world does."""
+        of_bodies = self.budget.copy()
+        longest = self.budget[-1] * np.sqrt(1 + self.stretch)
+        of_bodies[:-1][still] = of_bodies[-1] = longest
+        found = of_bodies[layout.nodes]
+        square = float(self.grain @ self.grain)
+        for number in np.flatnonzero(layout.nodes == len(self.budget) - 1):
+            if isinstance(layout.shapes[number], HalfSpace) and square > 0:
+                # how far the ellipsoid reaches along the normal
+                along = float(poses[number, :, 2] @ self.grain) ** 2 / square
+                found[number] = self.budget[-1] * np.sqrt(1 + self.stretch * along)
+        return np.asarray(found)
+
+
+class SkinRule(NamedTuple):
+    """What skins are chosen from, beside the motion."""
+
+    size: float
+    """Median size of the shapes, m."""
+    gravity: Array
+    swing: Array
+    """:attr:`~whippletree.contact.kinematics.scene_layout.SceneLayout.swing`."""
+
+    def skins(self, velocities: Array, turning: Array, h: float, *, falls: bool, stopped: bool) -> Skins:
+        """Skins for the next steps of h seconds.
+
+        Args:
+            velocities: of the bodies' origins in the world, m/s, (bodies, 3).
+            turning: angular velocities, (bodies, 3).
+            falls: nothing was touched in the last step, so that all go on to fall.
+            stopped: what falls with all others may be stopped within a step.
+        """
+        drift = velocities.mean(axis=0)
+        speeds = np.linalg.norm(velocities - drift, axis=1) + self.swing[:-1] * np.linalg.norm(turning, axis=1)
+        fall, going = h * float(np.linalg.norm(self.gravity)), float(np.linalg.norm(drift))
+        fastest = float(speeds.max())
+        least = SHARE_OF_STEP * h * (max(fastest, going if stopped else 0.0) + fall)
+        budget = np.full(len(velocities) + 1, self._clipped(STEPS_AHEAD * h * fastest, least, THICKEST))
+        budget[-1], grain = self._of_world(drift, h, float(budget[0]), STEPS_OF_FALL if falls else 1)
+        return Skins(budget, grain)
+
+    def _of_world(self, drift: Array, h: float, thickness: float, fall: int) -> tuple[float, Array]:
+        """Thickness of the world's skin, at least as given, and its grain; all fall on for so many steps."""
+        steps = max(fall, STEPS_AHEAD)
+        ahead = drift + fall / 2 * h * self.gravity
+        speed = float(np.linalg.norm(ahead))
+        length = self._clipped(steps * h * speed, SHARE_OF_STEP * h * speed, WORLD_SKIN)
+        along = ahead / (speed or 1.0)
+        # a parabola leaves its chord
+        bend = float(np.linalg.norm(self.gravity - (self.gravity @ along) * along)) * (fall * h) ** 2 / 2
+        thickness = min(length, max(thickness, bend))
+        return thickness, along * np.sqrt(1 - (thickness / length) ** 2)
+
+    def _clipped(self, wanted: float, least: float, thickest: float) -> float:
+        low = max(THINNEST * self.size, least)
+        return float(np.clip(wanted, low, max(thickest * self.size, low)))
