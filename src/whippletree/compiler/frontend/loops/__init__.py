@@ -14,6 +14,7 @@ The path from an algorithm to a program:
     traced_code          blocks traced by hand, from memory to memory
     front_loops          the fronts of an elimination
     elimination_program  those of ladders and grids, as loops over bodies, closures and fronts
+    eliminated_step      a step at velocity level, made of two of these; which functions they are
 """
 
 from whippletree.compiler.frontend.loops.looped_clusters import cluster_loop_program
