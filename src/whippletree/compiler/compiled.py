@@ -572,7 +572,7 @@ class Compiled(CompiledTable):
 
         count = len(self._tree.nodes)
         if not self.parameters and not function.derived and loops_over_fronts(self.model, self.route):
-            from whippletree.compiler.frontend.loops.elimination_program import can_eliminate, elimination_program
+            from whippletree.compiler.frontend.loops.eliminated_step import can_eliminate, elimination_program
 
             if can_eliminate(function, constraint_set(self.model)):
                 return elimination_program(function, self._tree)
