@@ -23,7 +23,7 @@ from whippletree.compiler.compiled import compile as compile_model
 from whippletree.compiler.rollout.activation_steps import checked_activations
 from whippletree.errors import NameLookupError, ShapeError, UnsupportedError, listed
 from whippletree.model import WORLD, Model
-from whippletree.tree.known_activations import KnownActivations
+from whippletree.tree.actuation import KnownActivations
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import Skeleton, skeleton
 

@@ -10,7 +10,7 @@ import whippletree as wt
 from strategies import EXACT_KINDS, make_flexible_model, make_motion, with_loops
 from whippletree.arithmetic.scalars import duals, slopes
 from whippletree.model import Constraint, Frame, State
-from whippletree.tree.hybrid import forward_dynamics_squared
+from whippletree.tree.forward import forward_dynamics_squared
 from whippletree.tree.inertia import mass_matrix_columns
 from whippletree.tree.mechanism import Mechanism
 

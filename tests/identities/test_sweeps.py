@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies import block_systems, rigid_systems
-from whippletree.tree.forward import articulate, forward_dynamics
-from whippletree.tree.hybrid import forward_dynamics_squared, hybrid_dynamics
+from whippletree.tree.forward import articulate, forward_dynamics, forward_dynamics_squared, hybrid_dynamics
 from whippletree.tree.inverse import accelerations, inverse_dynamics, inverse_dynamics_by_composites
 from whippletree.tree.links import Link, pushed
 from whippletree.tree.operators import SpatialOperators

@@ -8,7 +8,7 @@ import whippletree as wt
 from methods.closeness import close, residual_scale
 from strategies import Random, motions
 from whippletree.arithmetic import linalg
-from whippletree.tree import hybrid, inertia, inverse
+from whippletree.tree import forward, inertia, inverse
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.operators import spatial_operators
 
@@ -57,7 +57,7 @@ def test_forward_dynamics(case):
     M, c = ref.mass_matrix(q), ref.bias(q, v)
     routes = {
         "O(N)": ref.forward_dynamics(q, v, tau),
-        "O(N²)": hybrid.forward_dynamics_squared(m.sweep, links, forces, m.base),
+        "O(N²)": forward.forward_dynamics_squared(m.sweep, links, forces, m.base),
         "tree-sparse LᵀDL": linalg.tree_ltdl(M, m.tree.velocity_parents).solve(tau - c),
         "LDLᵀ": linalg.ldlt(M).solve(tau - c),
         "Cholesky": cholesky_solve(M, tau - c),

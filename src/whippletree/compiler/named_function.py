@@ -12,7 +12,7 @@ import numpy as np
 
 from whippletree.compiler.llvm.kernel import Interface
 from whippletree.errors import SingularSystemError, did_you_mean
-from whippletree.functions.results import result_type
+from whippletree.functions.registry import result_type
 from whippletree.model.input_checks import warn_user
 
 NO_MEMORY = -1

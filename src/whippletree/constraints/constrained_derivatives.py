@@ -24,8 +24,7 @@ from whippletree.constraints import kkt
 from whippletree.constraints.dynamics import Closed, closed
 from whippletree.constraints.row_derivatives import RowDerivatives, RowState
 from whippletree.errors import SingularSystemError
-from whippletree.tree.derivatives import added_product
-from whippletree.tree.dual_derivatives import joint_forces, state_derivatives
+from whippletree.tree.derivatives import added_product, joint_forces, state_derivatives
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.tangents import Tangents
 

@@ -48,7 +48,7 @@ from whippletree.constraints.routes import MASSLESS_TOLERANCE, PIVOT_TOLERANCE, 
 from whippletree.constraints.rows import Rows
 from whippletree.errors import NameLookupError, UnsupportedError
 from whippletree.model import Model
-from whippletree.tree import diagonal, inertia, inverse
+from whippletree.tree import inertia, inverse
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.sweeps import Field, add
 
@@ -333,7 +333,7 @@ def mass_diagonal(m: Mechanism, q: Any) -> Any:
     """diag M (nv,) of the tree; over clusters where there is no sweep over bodies."""
     if m.clustered is not None:
         return embedding.mass_diagonal(m.clustered, q)
-    return m.join(diagonal.mass_diagonal(m.sweep, m.still(q)))
+    return m.join(inertia.mass_diagonal(m.sweep, m.still(q)))
 
 
 def clustered_rows(m: Mechanism, q: Any, v: Any, t: Any) -> clustered_mechanism.JoinedRows:

@@ -1,6 +1,6 @@
 """Clusters of a mechanism: the joints that the same loops tie together, as nodes of a tree.
 
-What :mod:`whippletree.graph.clusters` finds in the tree of a model's moving parts and the ties of its constraints, with
+What :mod:`whippletree.graph.spanning` finds in the tree of a model's moving parts and the ties of its constraints, with
 all that a recursion over clusters needs to know of each: which of its bodies carry other clusters (its *ports*), on
 which port of its parent it hangs itself, and where its constraints hold on. What crosses an edge of this tree are the
 six numbers of a port.

@@ -1,10 +1,10 @@
 """Reactions: the six forces and moments in every joint and every closure, also where loops share a load.
 
 With the accelerations a and the forces f of all rows known, the closures are wrenches on bodies, Gᵀ f, and the tree of
-joints is statically determinate: Newton and Euler, tips to base (:mod:`whippletree.tree.body_loads`). Rows that are
-redundant may carry any force: with Aᵀ y = 0 the forces f + y cause the same motion, and load the joints by N y, where N
-is the response of all reactions to the combinations y. Of the reactions r₀ + N y, those with the least Σ wᵢ rᵢ² are
-taken:
+joints is statically determinate: Newton and Euler, tips to base (:mod:`whippletree.constraints.reactions`). Rows that
+are redundant may carry any force: with Aᵀ y = 0 the forces f + y cause the same motion, and load the joints by N y,
+where N is the response of all reactions to the combinations y. Of the reactions r₀ + N y, those with the least Σ wᵢ rᵢ²
+are taken:
 
     r = r₀ − N (Nᵀ W N)⁻¹ Nᵀ W r₀
 
@@ -14,11 +14,19 @@ its *leverage*, the share of it that y can give,
     hᵢ = wᵢ Nᵢ (Nᵀ W N)⁻¹ Nᵢᵀ        0 ≤ hᵢ ≤ 1,   Σ hᵢ = number of redundant rows
 
 which depends neither on the basis y nor, for hᵢ = 0, on the weights.
+
+The recursions of the tree see nodes, into which bodies that are welded together are lumped
+(:mod:`whippletree.tree.skeleton`). A weld carries a load like any other joint, also one to the world, so for
+:func:`body_loads` each body balances by itself:
+
+    f(k) = M α + V × M V − w + Σ f(child)        w: what acts on body k from outside, beside gravity
+
+Bodies are indexed there, and the functions are always unrolled.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,9 +38,9 @@ from whippletree.constraints.constraint_set import ConstraintSet, constraint_set
 from whippletree.constraints.routes import RANK_TOLERANCE
 from whippletree.constraints.rows import Rows, TreeFrameRows
 from whippletree.model import WORLD, Constraint, Frame, Model
-from whippletree.spatial import Pose
+from whippletree.spatial import Pose, RigidInertia, cross_force
+from whippletree.spatial.modal import DeformedInertia
 from whippletree.tree import inertia, inverse
-from whippletree.tree.body_loads import body_loads, inertial_wrenches
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import Place, Skeleton
 from whippletree.tree.sweeps import Field
@@ -211,3 +219,42 @@ def _least_norm(r: Array, N: Array, w: Array) -> tuple[Array, Array]:
     shares = factor.forward(N.T)
     leverages = w * ((shares * shares).T @ factor.reciprocals)
     return r - N @ factor.solve(scaled.T @ r), leverages
+
+
+# --- the wrenches of Newton and Euler, body by body -------------------------------------------------------------------
+
+
+def inertial_wrenches(m: Mechanism, links: Field, alpha: Field) -> list[Array]:
+    """M α + V × M V of every body, in its frame and about its origin, (6,) each.
+
+    ``links`` are in motion; ``alpha`` are the accelerations of the nodes, the world's −g among them, so that a body's
+    weight is part of the wrench.
+    """
+    found = []
+    for body in m.tree.model.bodies:
+        node, at = m.tree.bodies[body.name]
+        if node >= 0 and isinstance(links[node].M, DeformedInertia):
+            found.append((links[node].M @ alpha[node] + links[node].b)[:6])
+            continue
+        M = RigidInertia.about_center(body.mass, body.center, body.inertia)
+        V = at.motion(links[node].V) if node >= 0 else zeros(6)
+        found.append(M @ at.motion(alpha[node] if node >= 0 else m.base) + cross_force(V, M @ V))
+    return found
+
+
+def body_loads(m: Mechanism, links: Field, needed: Sequence[Array]) -> list[Array]:
+    """f (6,) of every joint: from its parent on each body, about the origin and in the axes of the body's frame.
+
+    ``needed`` (6,) of every body, in the same axes: the wrench that its joints and those of its children must give it.
+    """
+    tree, model = m.tree, m.tree.model
+    places = [tree.bodies[body.name] for body in model.bodies]
+    # in the frames of the nodes, where a weld changes nothing
+    carried = [place.pose.force(wrench) for place, wrench in zip(places, needed, strict=True)]
+    for k in reversed(range(len(model.bodies))):
+        parent = model.parents[k]
+        if parent >= 0:
+            node = places[k].node
+            welded = node == places[parent].node
+            carried[parent] = carried[parent] + (carried[k] if welded else links[node].X.force(carried[k])[:6])
+    return [place.pose.inverse().force(f) for place, f in zip(places, carried, strict=True)]

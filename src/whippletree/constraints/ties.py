@@ -32,7 +32,7 @@ class Ties(NamedTuple):
 
 
 def find_ties(tree: Skeleton, demands: Sequence[Prepared]) -> Ties:
-    """Sort the nodes of a tree into classes that the same loops tie together (:mod:`whippletree.graph.clusters`).
+    """Sort the nodes of a tree into classes that the same loops tie together (:mod:`whippletree.graph.spanning`).
 
     The modes of a flexible body and its frames are one class at least: between classes twists of six numbers pass.
     """

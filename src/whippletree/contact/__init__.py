@@ -7,6 +7,7 @@
     contact_modes      which contacts stick, slide or lift
     held_motion        motion under the rows of a mode, others switched off, on any scalar
     time_step          one step through time with contacts, limits and friction of joints
+    restitution_share  how much of a bounce a step takes, so that none adds energy
     implicit_springs   springs and dampers taken at the end of a step
     servos             actuators in a step: implicit servos, force ranges as bounds
 

@@ -446,15 +446,25 @@ def stepped(m: Mechanism, at: Posed, q: Array, impulse: Array, h: Any, blocks: C
     passive, parents = (None, ()) if blocks is None else (blocks.passive, elimination_parents(m.tree, blocks.actuators))
     n = 3 * at.problem.blocks
     v = at.free + changed(m, at.response, impulse.reshape(n), parents)
-    u = at.problem.velocity(impulse)
-    u[:, 0] = u[:, 0] - at.shift
-    works = ((u + at.approach) * impulse / 2)[:passive]
+    u, works = velocity_after(at, impulse), work_of(at, impulse, passive)
     normal = at.problem.G[:, 0, :, 0]
     push = zeros(at.problem.blocks, 3)
     left = [largest([gap, -h * RELAXATION_SPEED]) for gap in at.gaps + h * u[:, 0]]
     push[:, 0] = separation(normal, np.array(left, dtype=object), CORRECTION_SWEEPS)
     moved = h * v + at.closing + changed(m, at.response, push.reshape(n), parents)
     return Stepped(*m.manifold().straight(q, v, moved), works.sum(), works[:, 1:].sum())
+
+
+def velocity_after(at: Posed, impulse: Array) -> Array:
+    """J v⁺ of all impulses (blocks, 3)."""
+    u = at.problem.velocity(impulse)
+    u[:, 0] = u[:, 0] - at.shift
+    return u
+
+
+def work_of(at: Posed, impulse: Array, passive: int | None) -> Array:
+    """Work of the first ``passive`` of impulses (blocks, 3) along their axes, (passive, 3)."""
+    return np.asarray(((velocity_after(at, impulse) + at.approach) * impulse / 2)[:passive])
 
 
 def separation(G: Array, gaps: Array, sweeps: int) -> Array:

@@ -1,7 +1,7 @@
 """``wt.reference(model)``: every function of the catalogue in plain NumPy, on any scalar. No compiler, no surprises.
 
-The slow, readable oracle. A state of floats gives float64 results; Fractions, mpmath, complex numbers or symbols
-give arrays of those. Leading dimensions broadcast as in the compiled functions, one state at a time.
+The slow, readable oracle. A state of floats gives float64 results; Fractions, mpmath, complex numbers or symbols give
+arrays of those. Leading dimensions broadcast as in the compiled functions, one state at a time.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ from whippletree.errors import NameLookupError, ScalarError, ShapeError, Singula
 from whippletree.functions.differentiate import derived_function
 from whippletree.functions.lost_digits import EVERY, NEVER, is_watched, watch_call
 from whippletree.functions.reference_table import ReferenceTable
-from whippletree.functions.registry import Function, checked_names, for_names
-from whippletree.functions.results import result_type
+from whippletree.functions.registry import Function, checked_names, for_names, result_type
 from whippletree.model import Model
 from whippletree.model.input_checks import common_batch, plain_input, shape_message
 from whippletree.model.parameters import find_parameter, with_parameters, with_scalars

@@ -96,16 +96,6 @@ class BlockConditionNumbers(NamedTuple):
     block: Any
     schur: Any
 
-class InverseDynamicsInContact(NamedTuple):
-    tau: Array
-    """(nv,)."""
-    f: Array
-    """(rows,)."""
-    contact_forces: Array
-    """(contact_rows,)."""
-    residual: Array
-    """(nv,)."""
-
 class JointReactions(NamedTuple):
     reactions: Array
     """(reactions, 6)."""
@@ -123,6 +113,16 @@ class JointReactionsOfMotion(NamedTuple):
     """(reactions, 6)."""
     determined: Array
     """(reactions, 6)."""
+
+class InverseDynamicsInContact(NamedTuple):
+    tau: Array
+    """(nv,)."""
+    f: Array
+    """(rows,)."""
+    contact_forces: Array
+    """(contact_rows,)."""
+    residual: Array
+    """(nv,)."""
 
 class ReferenceTable:
     def pose(self, frame: str) -> _Pose:
@@ -755,6 +755,55 @@ class ReferenceTable:
             active (switches,): 1 for on, 0 for off, one per switchable constraint
         Returns B (nv, freedoms).
         """
+    def joint_reactions(self, q: Any, v: Any, tau: Any, t: Any = ..., active: Any = ...) -> JointReactions:
+        """Moment and force (reactions, 6) in every joint and closure, also inside loops, and which of them statics
+        determines (reactions, 6): 1 or 0.
+
+        On the child, about the origin and in the axes of its body frame; of a closure, on its second frame, in that frame.
+        ``wt.reaction_names(model)`` names the entries. Redundant constraints leave some components open (of a planar
+        four-bar with hinges 12 of 20): of these the least Σ r² is returned, 1 N m counted as 1 N;
+        ``joint_reactions_with_weights`` takes other weights. ``tau`` is the whole joint force: add ``passive_forces`` for
+        springs and dampers.
+
+        Inputs, with any batch dimensions in front:
+            q (nq,): rad or m; quaternions w, x, y, z
+            v (nv,): rad/s or m/s
+            tau (nv,): N m or N
+            t: s
+            active (switches,): 1 for on, 0 for off, one per switchable constraint
+        Returns reactions (reactions, 6), determined (reactions, 6).
+        """
+    def joint_reactions_with_weights(self, q: Any, v: Any, tau: Any, reaction_weights: Any, t: Any = ..., active: Any = ...) -> JointReactionsWithWeights:
+        """``joint_reactions`` where those with the least Σ wᵢ rᵢ² are taken of what statics leaves open.
+
+        The weights (reactions, 6) are positive: a small one where a joint is stiff and takes more than its share, 1/L² for
+        moments that count as forces on an arm L.
+
+        Inputs, with any batch dimensions in front:
+            q (nq,): rad or m; quaternions w, x, y, z
+            v (nv,): rad/s or m/s
+            tau (nv,): N m or N
+            reaction_weights (reactions, 6)
+            t: s
+            active (switches,): 1 for on, 0 for off, one per switchable constraint
+        Returns reactions (reactions, 6), determined (reactions, 6).
+        """
+    def joint_reactions_of_motion(self, q: Any, v: Any, a: Any, f: Any, wrenches: Any, t: Any = ..., active: Any = ...) -> JointReactionsOfMotion:
+        """``joint_reactions`` of a motion whose accelerations a, constraint forces f (rows,) and external loads are known.
+
+        The wrenches (bodies, 6) act on the bodies from outside: contacts, a payload, wind; gravity is the model's. They are
+        moments and forces about the origin and in the axes of each body's frame.
+
+        Inputs, with any batch dimensions in front:
+            q (nq,): rad or m; quaternions w, x, y, z
+            v (nv,): rad/s or m/s
+            a (nv,): rad/s² or m/s²
+            f (rows,): N or N m, of the constraint rows
+            wrenches (bodies, 6): N m and N, on each body, in its axes and about its origin
+            t: s
+            active (switches,): 1 for on, 0 for off, one per switchable constraint
+        Returns reactions (reactions, 6), determined (reactions, 6).
+        """
     def contact_gaps(self, q: Any) -> Array:
         """Gap (contacts,) of every candidate, m: positive while apart.
 
@@ -816,55 +865,6 @@ class ReferenceTable:
             t: s
             active (switches,): 1 for on, 0 for off, one per switchable constraint
         Returns tau (nv,), f (rows,), contact_forces (contact_rows,), residual (nv,).
-        """
-    def joint_reactions(self, q: Any, v: Any, tau: Any, t: Any = ..., active: Any = ...) -> JointReactions:
-        """Moment and force (reactions, 6) in every joint and closure, also inside loops, and which of them statics
-        determines (reactions, 6): 1 or 0.
-
-        On the child, about the origin and in the axes of its body frame; of a closure, on its second frame, in that frame.
-        ``wt.reaction_names(model)`` names the entries. Redundant constraints leave some components open (of a planar
-        four-bar with hinges 12 of 20): of these the least Σ r² is returned, 1 N m counted as 1 N;
-        ``joint_reactions_with_weights`` takes other weights. ``tau`` is the whole joint force: add ``passive_forces`` for
-        springs and dampers.
-
-        Inputs, with any batch dimensions in front:
-            q (nq,): rad or m; quaternions w, x, y, z
-            v (nv,): rad/s or m/s
-            tau (nv,): N m or N
-            t: s
-            active (switches,): 1 for on, 0 for off, one per switchable constraint
-        Returns reactions (reactions, 6), determined (reactions, 6).
-        """
-    def joint_reactions_with_weights(self, q: Any, v: Any, tau: Any, reaction_weights: Any, t: Any = ..., active: Any = ...) -> JointReactionsWithWeights:
-        """``joint_reactions`` where those with the least Σ wᵢ rᵢ² are taken of what statics leaves open.
-
-        The weights (reactions, 6) are positive: a small one where a joint is stiff and takes more than its share, 1/L² for
-        moments that count as forces on an arm L.
-
-        Inputs, with any batch dimensions in front:
-            q (nq,): rad or m; quaternions w, x, y, z
-            v (nv,): rad/s or m/s
-            tau (nv,): N m or N
-            reaction_weights (reactions, 6)
-            t: s
-            active (switches,): 1 for on, 0 for off, one per switchable constraint
-        Returns reactions (reactions, 6), determined (reactions, 6).
-        """
-    def joint_reactions_of_motion(self, q: Any, v: Any, a: Any, f: Any, wrenches: Any, t: Any = ..., active: Any = ...) -> JointReactionsOfMotion:
-        """``joint_reactions`` of a motion whose accelerations a, constraint forces f (rows,) and external loads are known.
-
-        The wrenches (bodies, 6) act on the bodies from outside: contacts, a payload, wind; gravity is the model's. They are
-        moments and forces about the origin and in the axes of each body's frame.
-
-        Inputs, with any batch dimensions in front:
-            q (nq,): rad or m; quaternions w, x, y, z
-            v (nv,): rad/s or m/s
-            a (nv,): rad/s² or m/s²
-            f (rows,): N or N m, of the constraint rows
-            wrenches (bodies, 6): N m and N, on each body, in its axes and about its origin
-            t: s
-            active (switches,): 1 for on, 0 for off, one per switchable constraint
-        Returns reactions (reactions, 6), determined (reactions, 6).
         """
 
 class _Pose:

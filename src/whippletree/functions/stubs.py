@@ -8,8 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from whippletree.functions import CATALOGUE
-from whippletree.functions.registry import OPTIONAL, Function, shape_text
-from whippletree.functions.results import type_name
+from whippletree.functions.registry import OPTIONAL, Function, shape_text, type_name
 
 HEAD = """# Generated from the table of functions by `make stubs`. Do not edit.
 from typing import Any, NamedTuple

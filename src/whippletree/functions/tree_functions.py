@@ -1,4 +1,4 @@
-"""Functions of the tree: kinematics, inertia, dynamics, derivatives, energies.
+"""Functions of the tree: kinematics, inertia and its conditioning, dynamics, derivatives, energies, actuators.
 
 A function's parameters after the mechanism are its inputs, and ``@function`` states the shapes of its outputs
 (:mod:`whippletree.functions.registry`). ``loops=True`` promises that it only maps, scatters and gathers, so that it
@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from whippletree.arithmetic import condition
 from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.constraints import constrained_derivatives, dynamics, forces_of_motion, prescribed_joints
 from whippletree.functions.registry import function
-from whippletree.tree import derivatives, forward, hybrid, inertia, inverse, kinematics
+from whippletree.tree import actuation, derivatives, forward, inertia, inverse, kinematics
 from whippletree.tree import element_forces as elements
 from whippletree.tree import momentum as sums
-from whippletree.tree.dual_derivatives import joint_forces, state_derivatives
+from whippletree.tree.derivatives import joint_forces, state_derivatives
 from whippletree.tree.links import pushed
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import Place
@@ -238,7 +239,7 @@ def hybrid_dynamics(
     if m.tree.model.constraints:
         return prescribed_joints.hybrid_dynamics(m, joints, q, v, given, t, active)
     prescribed = [joint.name in joints for joint in m.tree.joints]
-    outcomes = hybrid.hybrid_dynamics(m.sweep, m.moving(q, v), prescribed, m.velocities(given), m.base)
+    outcomes = forward.hybrid_dynamics(m.sweep, m.moving(q, v), prescribed, m.velocities(given), m.base)
     m.require_inertia(outcomes)
     return m.join([o.qdd for o in outcomes]), m.join([o.effort for o in outcomes])
 
@@ -351,3 +352,94 @@ def regressor(m: Mechanism, q: Array, v: Array, a: Array) -> Array:
     """
     links = m.moving(q, v)
     return sums.regressor(m.tree, links, inverse.accelerations(m.sweep, links, m.velocities(a), m.base))
+
+
+# --- conditioning (document 004); reports with words are in :mod:`whippletree.accuracy` -------------------------------
+
+
+@function(diagonal=("nv",), loops=True, constraints="tree")
+def diagonal_of_mass_matrix(m: Mechanism, q: Array) -> Array:
+    """diag M (nv,), by composite inertias alone, O(N)."""
+    return m.join(inertia.mass_diagonal(m.sweep, m.still(q)))
+
+
+@function(ratio=(), constraints="tree")
+def diagonal_ratio(m: Mechanism, q: Array) -> Any:
+    """δ: the largest entry of diag M over the smallest (004 §4)."""
+    return inertia.ratio(m.join(inertia.mass_diagonal(m.sweep, m.still(q))))
+
+
+@function(base_first=(), tips_first=(), constraints="tree")
+def pivot_ratios(m: Mechanism, q: Array) -> tuple[Any, Any]:
+    """Largest over smallest pivot of M in both orders of elimination: base first as in 004, tips first as in D."""
+    M = inertia.mass_matrix(m.tree, m.sweep, m.still(q))
+    return inertia.pivot_ratios(M, m.tree.velocity_parents)
+
+
+@function(kappa=(), constraints="tree")
+def condition_number(m: Mechanism, q: Array) -> Any:
+    """κ₂ of M; its value depends on units where they mix. Infinite where some motion has no inertia.
+
+    Eigenvalues below n ε λ_max are rounding: ``wt.conditioning`` has more digits for badly scaled matrices.
+    """
+    return condition.condition_number(inertia.mass_matrix(m.tree, m.sweep, m.still(q)), definite=True)
+
+
+@function(kappa=(), constraints="tree")
+def equilibrated_condition_number(m: Mechanism, q: Array) -> Any:
+    """κ₂ of M at unit diagonal, which is free of units and governs the rounding of factorisations."""
+    M = inertia.mass_matrix(m.tree, m.sweep, m.still(q))
+    return condition.condition_number(condition.equilibrated(M), definite=True)
+
+
+@function(a=("nv",), amplification=("nv",), may_fail=True, constraints="honours")
+def force_sensitivity(m: Mechanism, q: Array, b: Array, t: Any = 0, active: Any = None) -> tuple[Array, Array]:
+    """a = M⁻¹ b (nv,) of forces b, and (|M⁻¹| |b|)ᵢ / |aᵢ| (nv,): how much relative errors of the forces grow (004
+    eq. 3–4).
+
+    Entry i is the largest relative change of acceleration i per relative change of every force; infinite where aᵢ is
+    zero. With constraints M† takes the place of M⁻¹.
+    """
+    if m.tree.model.constraints:
+        inverted = dynamics.dagger(m, q, t, active).M
+    else:
+        links = m.still(q)
+        m.require_invertible(links)
+        inverted = inertia.mass_matrix_inverse(m.tree, m.sweep, links)
+    return inertia.amplification(inverted, b)
+
+
+@function(a=("nv",), diagonal=("nv",), loops=True, may_fail=True, constraints="honours")
+def forward_dynamics_with_diagonal(
+    m: Mechanism, q: Array, v: Array, tau: Array, t: Any = 0, active: Any = None
+) -> tuple[Array, Array]:
+    """a (nv,) as by ``forward_dynamics``, and diag M (nv,), from which δ is the ratio of two entries."""
+    return forward_dynamics(m, q, v, tau, t, active), dynamics.mass_diagonal(m, q)
+
+
+@function(a=("nv",), ratio=(), may_fail=True, constraints="honours")
+def forward_dynamics_with_diagonal_ratio(
+    m: Mechanism, q: Array, v: Array, tau: Array, t: Any = 0, active: Any = None
+) -> tuple[Array, Any]:
+    """a (nv,) as by ``forward_dynamics``, and the diagonal ratio δ of M, for little more."""
+    own = m.join(inertia.mass_diagonal(m.sweep, m.still(q)))
+    return forward_dynamics(m, q, v, tau, t, active), inertia.ratio(own)
+
+
+# --- actuators --------------------------------------------------------------------------------------------------------
+
+
+@function(tau=("nv",), constraints="tree", actuators=True)
+def actuator_forces(m: Mechanism, q: Array, v: Array, ctrl: Array, act: Array | None = None) -> Array:
+    """Joint forces (nv,) of all actuators under their commands, cut to ranges of commands, forces and joints.
+
+    Where actuators have activations, which take the place of their commands, these are an input too.
+    """
+    drives = ctrl if act is None else actuation.drives(m.tree.model, ctrl, act)
+    return actuation.actuator_forces(m, q, v, drives)
+
+
+@function(rate=("activations",), constraints="tree", actuators=True)
+def activation_rates(m: Mechanism, ctrl: Array, act: Array) -> Array:
+    """How fast the activations of actuators follow their commands; the ends of their ranges are not asked."""
+    return actuation.activation_rates(m.tree.model, ctrl, act)

@@ -10,11 +10,10 @@ The theory is document 002. Its story, and where each step lives here:
    where S has a 1. Without directed cycles it is nilpotent, so A = (1 − E)⁻¹ = 1 + E + E² + … is a finite sum: the
    1-resolvent, whose action is one gather (A x) or one scatter (A* x) over the graph.
 4. :mod:`~whippletree.graph.spanning`: an undirected multigraph of bodies and joints becomes a tree and the edges that
-   were cut to get it.
-5. :mod:`~whippletree.graph.clusters`: which edges of the tree the same loops tie together.
-6. :mod:`~whippletree.graph.aggregation`: sets of nodes become one node: when that may be done, the condensed graph, its
+   were cut to get it; and classes of the tree's edges, each tied together by the same loops.
+5. :mod:`~whippletree.graph.aggregation`: sets of nodes become one node: when that may be done, the condensed graph, its
    BWA matrix and its resolvent.
-7. :mod:`~whippletree.graph.elimination`: orders in which systems on a graph are eliminated, and their fronts.
+6. :mod:`~whippletree.graph.elimination`: orders in which systems on a graph are eliminated, and their fronts.
 
 Nothing here depends on how nodes are numbered: names come in any order, and an order of evaluation is derived from the
 edges. "Canonical" in 002 means that a parent has a *larger* index than its child; the rest of this library lists
@@ -31,12 +30,10 @@ from whippletree.graph.aggregation import (
     path_closure,
     subgraph,
 )
-from whippletree.graph.blocks import BlockOperator, Operator, block_diagonal, identity, permutation
+from whippletree.graph.blocks import BlockOperator, Operator, Partition, block_diagonal, identity, permutation
 from whippletree.graph.bwa import BlockWeightedAdjacency, Resolvent
-from whippletree.graph.clusters import LoopClusters, loop_clusters
 from whippletree.graph.digraph import Digraph, adjacency, incidence, weighted_adjacency
-from whippletree.graph.partition import Partition
-from whippletree.graph.spanning import SpanningTree, spanning_tree
+from whippletree.graph.spanning import LoopClusters, SpanningTree, loop_clusters, spanning_tree
 
 __all__ = [
     "BlockOperator",

@@ -25,10 +25,9 @@ from typing import Any
 import numpy as np
 
 from whippletree.errors import GraphError
-from whippletree.graph.blocks import BlockOperator, Operator, block_diagonal
+from whippletree.graph.blocks import BlockOperator, Operator, Partition, block_diagonal
 from whippletree.graph.bwa import BlockWeightedAdjacency
 from whippletree.graph.digraph import Digraph, Node, quoted
-from whippletree.graph.partition import Partition
 
 
 def subgraph(graph: Digraph, nodes: Iterable[Node]) -> Digraph:

@@ -10,9 +10,8 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.errors import GraphError, ShapeError
-from whippletree.graph.blocks import BlockOperator, Operator, accumulate, identity
+from whippletree.graph.blocks import BlockOperator, Operator, Partition, accumulate, identity
 from whippletree.graph.digraph import Digraph, Node, arrows, check_weights, quoted
-from whippletree.graph.partition import Partition
 
 
 class BlockWeightedAdjacency(BlockOperator):

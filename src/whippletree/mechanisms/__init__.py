@@ -11,19 +11,29 @@ from typing import TYPE_CHECKING, Any
 
 from whippletree.errors import NameLookupError
 from whippletree.mechanisms.andrews import andrews
-from whippletree.mechanisms.contact_textbook import bouncing_ball, painleve_rod, rocking_block, sliding_block
+from whippletree.mechanisms.contact_textbook import (
+    bouncing_ball,
+    box_stack,
+    newtons_cradle,
+    painleve_rod,
+    rocking_block,
+    sliding_block,
+    spheres_in_box,
+)
 from whippletree.mechanisms.legged import hopper, humanoid, planar_biped, quadruped, rimless_wheel, simplest_walker
 from whippletree.mechanisms.linkages import (
     crank_slider,
+    delta_robot,
     flexible_slider_crank,
     four_bar,
     four_bar_chain,
     gear_train,
+    knife_edge_sleigh,
     n_four_bar,
     peaucellier,
+    rolling_disc,
+    stewart_platform,
 )
-from whippletree.mechanisms.piles import box_stack, newtons_cradle, spheres_in_box
-from whippletree.mechanisms.spatial_linkages import delta_robot, knife_edge_sleigh, rolling_disc, stewart_platform
 from whippletree.mechanisms.trees import cart_pole, chain, double_pendulum, pendulum, rod_inertia, tree
 
 __all__ = [
@@ -69,6 +79,3 @@ if not TYPE_CHECKING:  # type checkers find a misspelt name themselves
 
     def __getattr__(name: str) -> Any:
         raise NameLookupError("mechanism", name, __all__)
-
-
-"""m/s²: y is up."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from whippletree.arithmetic.arrays import Array, vector
 from whippletree.errors import ModelError
 from whippletree.mechanisms.linkages import PLANAR_GRAVITY, moving
@@ -111,3 +113,106 @@ def _positive(where: str, **lengths: Any) -> None:
     faults = [f"{word} is {value!r}, expected a number above 0" for word, value in lengths.items() if not value > 0]
     if faults:
         raise ModelError(where, faults)
+
+
+# --- many bodies that touch each other --------------------------------------------------------------------------------
+
+
+def newtons_cradle(
+    n: int = 3, restitution: Any = 1.0, speed: float = 1.0, mass: Any = 1.0, radius: float = 0.125, gap: float = 0.125
+) -> Model:
+    """n equal balls in line along x, all touching but the first, which comes from the left at ``speed``.
+
+    Joints ``ball_1`` … ``ball_n`` slide along x, as pendulums do at their lowest point. Newton's law at all contacts at
+    once, with restitution 1, sends three balls off at (−1/3, 2/3, 2/3) of the speed; a sequential law at (0, 0, 1).
+    """
+    _at_least("newtons_cradle", n, 2)
+    inertia = 2 * mass * radius * radius / 5
+    builder = Builder(f"cradle of {n} balls", PLANAR_GRAVITY)
+    for k in range(1, n + 1):
+        builder.body(f"ball {k}", mass, inertia=(inertia, inertia, inertia))
+        at = (2 * radius * (k - 1), 0, 0)
+        builder.joint(
+            f"ball_{k}", "prismatic", WORLD, f"ball {k}", position=at, axis=(1, 0, 0), start=-gap if k == 1 else 0.0
+        )
+        builder.geometry(f"ball {k}", f"ball {k}", "sphere", radius=radius)
+        if k > 1:
+            builder.contact(f"{k - 1} on {k}", f"ball {k - 1}", f"ball {k}", restitution=restitution)
+    return moving(builder.build(), {"ball_1": speed})
+
+
+def box_stack(
+    n: int = 10, size: tuple[float, float, float] = (0.5, 0.5, 0.25), mass: Any = 1.0, friction: Any = 0.5
+) -> Model:
+    """n equal boxes one on top of the other, z up, each on a free joint ``box_1`` … from the ground upwards.
+
+    The four lower corners of a box rest on the ground or on the top of the box below; a top counts as an unbounded
+    plane, which is exact as long as the corners above stay over it. At rest, the corners of box k carry
+    (n − k + 1) m g together; how they share it is not determined (hyperstatic).
+    """
+    _at_least("box_stack", n, 1)
+    x, y, z = size
+    inertia = [mass * (a * a + b * b) / 12 for a, b in ((y, z), (x, z), (x, y))]
+    builder = Builder(f"stack of {n} boxes").geometry("ground", WORLD, "half_space")
+    for k in range(1, n + 1):
+        box = f"box {k}"
+        builder.body(box, mass, inertia=inertia)
+        builder.joint(f"box_{k}", "free", WORLD, box, start=(0.0, 0.0, (k - 0.5) * z, 1.0, 0.0, 0.0, 0.0))
+        builder.geometry(f"{box} shape", box, "box", size=size, collides=False)
+        builder.geometry(f"{box} top", box, "half_space", position=(0, 0, z / 2), visible=False)
+        below = "ground" if k == 1 else f"box {k - 1} top"
+        for i, (sx, sy) in enumerate(((1, 1), (-1, 1), (-1, -1), (1, -1)), start=1):
+            corner = f"{box} corner {i}"
+            builder.geometry(corner, box, "point", position=(sx * x / 2, sy * y / 2, -z / 2), visible=False)
+            builder.contact(f"{corner} on {below}", corner, below, friction=friction)
+    return builder.build()
+
+
+def spheres_in_box(
+    n: int = 100, radius: float = 0.05, width: float = 0.6, friction: Any = 0.3, restitution: Any = 0.0, seed: int = 0
+) -> Model:
+    """n equal balls of 0.1 kg above the floor of a square box of that width with open top, z up, ready to fall.
+
+    Each has a free joint ``ball_1`` …; they start apart from each other, in layers, moved a little at random (the same
+    for the same ``seed``). All are one group of contacts: every pair of balls may touch, and every ball the floor and
+    the four walls.
+    """
+    _at_least("spheres_in_box", n, 1)
+    places = _layers(n, radius, width, np.random.default_rng(seed))
+    mass = 0.1
+    inertia = 2 * mass * radius * radius / 5
+    builder = Builder(f"{n} balls in a box").geometry("floor", WORLD, "half_space")
+    for k, (x, y) in enumerate(((1, 0), (0, 1), (-1, 0), (0, -1)), start=1):
+        # the wall's normal points inwards: z of its frame
+        inwards = np.array([[0, y, -x], [0, -x, -y], [-1, 0, 0]])
+        at = (x * width / 2, y * width / 2, 0)
+        builder.geometry(f"wall {k}", WORLD, "half_space", position=at, rotation=inwards)
+    for k, place in enumerate(places, start=1):
+        builder.body(f"ball {k}", mass, inertia=(inertia, inertia, inertia))
+        builder.joint(f"ball_{k}", "free", WORLD, f"ball {k}", start=(*place, 1.0, 0.0, 0.0, 0.0))
+        builder.geometry(f"ball {k}", f"ball {k}", "sphere", radius=radius)
+    balls = [f"ball {k}" for k in range(1, n + 1)]
+    walls = ["floor", *[f"wall {k}" for k in range(1, 5)]]
+    builder.contact_group("all", [*balls, *walls], friction=friction, restitution=restitution)
+    return builder.build()
+
+
+def _layers(n: int, radius: float, width: float, random: np.random.Generator) -> list[tuple[float, ...]]:
+    """Centres of balls in square layers, a tenth of a radius or more apart."""
+    pitch = 2.4 * radius
+    if not 0 < pitch <= width:
+        raise ModelError("spheres_in_box", [f"balls of radius {radius} do not fit a box of width {width}"])
+    count = int(width / pitch)
+    edge = (count - 1) * pitch / 2
+    places = []
+    for k in range(n):
+        layer, rest = divmod(k, count * count)
+        row, column = divmod(rest, count)
+        grid = np.array([column * pitch - edge, row * pitch - edge, 1.2 * radius + layer * pitch])
+        places.append(tuple(float(x) for x in grid + random.uniform(-0.1, 0.1, 3) * radius))
+    return places
+
+
+def _at_least(what: str, n: int, least: int) -> None:
+    if n < least:
+        raise ModelError(what, [f"n is {n}, expected at least {least}"])

@@ -9,22 +9,15 @@ The theory first, then the recursions in the order in which they build on each o
     mechanism        a model ready for the recursions
     kinematics       poses, Jacobians and twists of frames
     inverse          joint forces of a motion: Newton–Euler, and by composite inertias
-    body_loads       the wrench through every joint, welds included
-    inertia          mass matrix, M⁻¹ b, M⁻¹, operational-space inertia
-    diagonal         the diagonal of M without M
-    forward          accelerations under forces: the articulated recursion
-    hybrid           some joints given forces, others accelerations
+    inertia          mass matrix and its diagonal, M⁻¹ b, M⁻¹, operational-space inertia
+    forward          accelerations under forces: the articulated recursion; with some joints prescribed (hybrid)
     element_forces   joint forces of tendons, fluids and held-up weight
-    actuation        joint forces of actuators under what drives them
-    activation       activations of actuators: how they follow commands
-    known_activations   activations as functions of time, where commands are
-    muscle           the force of a muscle by length, speed and activation
+    actuation        actuators and muscles: activations that follow commands, and joint forces
     momentum         energies, momentum, centre of mass, regressor
     moments          mass, its first and second moments, and how fast they change
     reduced_inertia  the mechanics of a tree whose joints and bodies are simplified where that changes nothing
     tangents         how forces and frames answer to small displacements of q and v
-    derivatives      of inverse and forward dynamics
-    dual_derivatives   of trees with flexible bodies, column by column
+    derivatives      of inverse and forward dynamics, of trees with flexible bodies too
     steps            one time step of an explicit integrator
 
 The chapter imports ``model``, ``spatial``, ``graph`` and ``arithmetic``.

@@ -1,23 +1,31 @@
 """Derivatives of inverse and forward dynamics, by recursions over the tree and not by differentiating their code.
 
-Those of inverse dynamics are what :mod:`whippletree.tree.tangents` finds joint by joint.
-Forward dynamics follows from inverse dynamics: ∂a/∂q = −M⁻¹ ∂τ/∂q at the accelerations a, ∂a/∂v likewise, and
-∂a/∂τ = M⁻¹ = L⁻¹ D⁻¹ L⁻ᵀ with the tree-sparse factors of M, whose zeros are those of unrelated pairs. Three remarks
-make it cheaper than it looks. The bias force is quadratic in v, so it is ½ (∂τ/∂v) v plus gravity: no pass is needed to
-find a. The columns of a freely floating root are M times a known motion, since the laws of motion are the same in every
-inertial frame; only the part with B needs a solution. And L⁻¹ is multiplied with, not solved by: off the path of a
-column D⁻¹ L⁻ᵀ ∂τ is exactly zero, so most of the product vanishes.
+Those of inverse dynamics are what :mod:`whippletree.tree.tangents` finds joint by joint. Forward dynamics follows from
+inverse dynamics: ∂a/∂q = −M⁻¹ ∂τ/∂q at the accelerations a, ∂a/∂v likewise, and ∂a/∂τ = M⁻¹ = L⁻¹ D⁻¹ L⁻ᵀ with the
+tree-sparse factors of M, whose zeros are those of unrelated pairs. Three remarks make it cheaper than it looks. The
+bias force is quadratic in v, so it is ½ (∂τ/∂v) v plus gravity: no pass is needed to find a. The columns of a freely
+floating root are M times a known motion, since the laws of motion are the same in every inertial frame; only the part
+with B needs a solution. And L⁻¹ is multiplied with, not solved by: off the path of a column D⁻¹ L⁻ᵀ ∂τ is exactly zero,
+so most of the product vanishes.
+
+The recursions of :mod:`whippletree.tree.tangents` use that a displacement of q moves rigid parts rigidly; one of a
+modal coordinate bends a body and changes its inertia. For such trees :func:`state_derivatives` takes each displacement
+through the dynamics itself, on dual numbers.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from whippletree.arithmetic import linalg
 from whippletree.arithmetic.arrays import Array, identity, zeros
+from whippletree.arithmetic.scalars import duals, slopes
 from whippletree.spatial import symmetric
+from whippletree.tree.inverse import inverse_dynamics
+from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import Skeleton
 from whippletree.tree.sweeps import Field
 from whippletree.tree.tangents import Tangents
@@ -119,3 +127,27 @@ def added_product(C: Array, A: Array, B: Array, tile: tuple[int, int] = SQUARE) 
                         result[i, left : left + width] + A[i, k] * B[k, left : left + width]
                     )
     return result
+
+
+# --- column by column, on dual numbers --------------------------------------------------------------------------------
+
+
+def state_derivatives(
+    m: Mechanism, function: Callable[[Array, Array], Array], q: Array, v: Array
+) -> tuple[Array, Array]:
+    """∂y/∂q and ∂y/∂v (rows, nv) of a function y(q, v) (rows,); q moves in the tangent space."""
+    n = m.tree.model.nv
+    manifold = m.manifold()
+    by_q = [slopes(function(duals(q, manifold.rate(q, e)), duals(v, zeros(n)))) for e in identity(n)]
+    by_v = [slopes(function(duals(q, zeros(len(q))), duals(v, e))) for e in identity(n)]
+    rows = len(by_q[0]) if by_q else 0
+    return _columns(by_q, rows), _columns(by_v, rows)
+
+
+def joint_forces(m: Mechanism, q: Array, v: Array, a: Array) -> Array:
+    """M a + c (nv,)."""
+    return m.join(inverse_dynamics(m.sweep, m.moving(q, v), m.velocities(a), m.base))
+
+
+def _columns(found: list[Any], rows: int) -> Array:
+    return np.array(found, dtype=object).reshape(len(found), rows).T

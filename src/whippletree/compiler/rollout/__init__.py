@@ -31,5 +31,6 @@ scene_kinds       its narrow phase: gaps of the pairs that are near, kind by kin
 scene_contacts    its contacts: their rows, what impulses do, starts with momentum
 scene_solver      its contact problem: sweeps, as far as they are needed
 scene_positions   its projection of positions, which moves apart what overlaps
+step_bounces      restitution in both kinds of steps: no more of it than adds no energy
 contact_sweeps    sweeps over contacts, coloured so that neighbours do not disturb each other
 """

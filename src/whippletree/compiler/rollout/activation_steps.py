@@ -1,6 +1,6 @@
 """Activations of actuators from step to step: their own small kernels, for they do not depend on the motion.
 
-Roll-outs and steps take what comes out, the *drives* of the actuators (:mod:`whippletree.tree.activation`), in the
+Roll-outs and steps take what comes out, the *drives* of the actuators (:mod:`whippletree.tree.actuation`), in the
 place of commands.
 """
 
@@ -18,7 +18,7 @@ from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.compiler.rollout.rollout_blocks import ROW
 from whippletree.errors import ShapeError, UnsupportedError, listed
 from whippletree.model import Model
-from whippletree.tree.activation import drives, next_activations
+from whippletree.tree.actuation import drives, next_activations
 
 if TYPE_CHECKING:
     from whippletree.compiler.compiled import Compiled

@@ -282,12 +282,8 @@ class ListSolver:
         def look(*given: Any) -> list[Any]:
             state, (own, *rest) = self._parted(given)
             mu, radius, (shift, approach, *counts, residual, works) = self.law(rest)
-            u, p = velocity_of(*state), state[3]
-            found = block_measure(symmetric_block(own), p, u, mu, radius)
-            bare = np.array([u[0] - shift, u[1], u[2]], dtype=object)
-            work = (bare + approach) * p / 2
-            if counts:
-                work = work * counts[0]
+            found = block_measure(symmetric_block(own), state[3], velocity_of(*state), mu, radius)
+            work = self.work_of_block(*state, shift, approach, *counts)
             return [
                 # what is no number is infinitely wrong, not left out of a comparison
                 [largest([a, select(less(b, math.inf), b, math.inf)]) for a, b in zip(residual, found, strict=True)],
@@ -299,13 +295,26 @@ class ListSolver:
             return [residual, [select(less(tolerance, residual[1]), -1, 1)]]
 
         totals = each(("residual", "works"))
-        counts = ["passive"] if self.servos else []
-        reads = [*self._state(), at("own", BLOCK), *self.bounds(), *each(("shift", "approach", *counts), BLOCK)]
+        state, more = self._parted(self.terms_of_work())
+        reads = [*state, at("own", BLOCK), *self.bounds(), *more]
         return [
             self.space.put(0, *totals),
             self.each_active(traced_block(look, [*reads, *totals], totals)),
             traced_block(decide, each(("residual", "tolerance")), each(("residual", "done"))),
         ]
+
+    def terms_of_work(self) -> list[Piece]:
+        """Numbers of the block in hand for :meth:`work_of_block`."""
+        counts = ["passive"] if self.servos else []
+        return [*self._state(), *self.space.each(("shift", "approach", *counts), BLOCK)]
+
+    def work_of_block(self, *given: Any) -> Array:
+        """Work of a block along its normal and tangents, (3,), as far as it counts as that of contacts."""
+        state, (shift, approach, *counts) = self._parted(given)
+        u, p = velocity_of(*state), state[3]
+        bare = np.array([u[0] - shift, u[1], u[2]], dtype=object)
+        work = (bare + approach) * p / 2
+        return np.asarray(work * counts[0] if counts else work)
 
     # ---- Newton's method -----------------------------------------------------------------------------------------
 

@@ -10,7 +10,8 @@ Here a step
    y = Σ B λ a block's velocity is g + Bᵀ y, and an impulse changes y by B dλ. Constraints are projections of B
    (:mod:`~whippletree.compiler.rollout.contact_list_closures`), trees of any length have an F
    (:mod:`~whippletree.compiler.rollout.contact_list_trees`);
-4. solves the problem of the list to the tolerance (:mod:`~whippletree.compiler.rollout.contact_list_solver`);
+4. solves the problem of the list to the tolerance (:mod:`~whippletree.compiler.rollout.contact_list_solver`), with no
+   more restitution than adds no energy (:mod:`~whippletree.compiler.rollout.step_bounces`);
 5. looks at everything that was left out, at the velocity that came out: what would overlap joins the list, and the
    sweeps go on. So nothing is left out that matters, whatever step 2 guessed; of pairs that are too far apart to meet
    it is enough to know that they are (:mod:`~whippletree.compiler.rollout.contact_list_reach`);
@@ -73,6 +74,7 @@ from whippletree.compiler.rollout.contact_list_trees import (
     screw_rows,
     tree_in_step,
 )
+from whippletree.compiler.rollout.step_bounces import ListBounces
 from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, STEP, Driven, RowPlace, StepSpace
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.contact.geometry.shape_numbers import POSE
@@ -210,6 +212,7 @@ class _ListBuilder(StepSpace):
             self._paths()
         rows = self.long_rows or DenseRows(self, model.nv)
         self.solver = ListSolver(self, self.blocks.count, rows, _shares_loads(model) or self.long_rows is not None)
+        self.bounces = ListBounces(self, self.solver)
         self.positions = Positions(self, self.in_tree, self.closures, self._displacement())
 
     def _long_rows(self) -> RecursiveRows | None:
@@ -456,7 +459,7 @@ class _ListBuilder(StepSpace):
             *self.solver.rows.clear("y"),
             Each(BLOCK, ACTIVE, tuple(self._rows() if self.long_rows is None else self._short_rows(self.long_rows))),
             *self.solver.rows.moved("y"),
-            *self.solver.statements(),
+            *self.bounces.around(self.solver.statements()),
             *self._impulse_velocity(),
         )
         return [

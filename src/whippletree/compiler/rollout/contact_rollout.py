@@ -22,16 +22,18 @@ from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.arithmetic.scalars import less, select
 from whippletree.compiler.call_shapes import convert
 from whippletree.compiler.frontend.unrolled import traced_tree
-from whippletree.compiler.program import Buffer, Loop, Program
+from whippletree.compiler.program import Buffer, Loop, Program, Statement, Until
 from whippletree.compiler.program.traced_blocks import Kept, Piece, flat_piece, keeping_block, piece, traced_block
+from whippletree.contact.problem.cones import both, largest
 from whippletree.contact.problem.contact_problem import ContactProblem, Local, local, measured, swept
-from whippletree.contact.time_step import ContactBlocks, Posed, Stepped, posed, stepped
+from whippletree.contact.restitution_share import ROLLOUT_GAIN, gains, islands_of, may_gain, restitution_share
+from whippletree.contact.time_step import ContactBlocks, Posed, Stepped, posed, shifts, stepped, work_of
 from whippletree.errors import UnsupportedError
 from whippletree.model import Model
 from whippletree.model.parameters import find_parameter
 from whippletree.tree.mechanism import Mechanism
 
-STEP, SWEEP = "step", "sweep"
+STEP, SWEEP, LAW = "step", "sweep", "law of impact"
 
 
 class ContactRollout(NamedTuple):
@@ -222,6 +224,11 @@ class _RolloutBuilder:
         ]
         own = self.blocks.count
         shapes: dict[str, tuple[int, ...]] = {"state q": (nq,), "state v": (nv,), "impulse": (own, 3), "kappa": (own,)}
+        self.gains = may_gain(self.blocks)
+        if self.gains:
+            shapes |= {"newton": (own, 3), "plastic": (1,), "judged": (1,)}
+            islands = islands_of(self.blocks)[: self.blocks.passive]
+            self.islands = [np.flatnonzero(islands == k) for k in np.unique(islands)]
         sizes = {name: int(np.prod(shape, dtype=int)) for name, shape in shapes.items()}
         starts = dict(zip(sizes, np.cumsum([0, *sizes.values()]).tolist()))
         state = Buffer("state", "work", (sum(sizes.values()),))
@@ -241,15 +248,17 @@ class _RolloutBuilder:
             self._pieces("state q", "state v", "tau", *self.commanded, "dt", *self.parameters),
             self._memory,
         )
-        sweep = traced_block(
-            partial(self._swept, kept), self._pieces("kept", "impulse", "kappa"), self._pieces("impulse", "kappa")
-        )
+        reads = self._pieces("kept", "impulse", "kappa", *["plastic"] * self.gains)
+        sweep = traced_block(partial(self._swept, kept), reads, self._pieces("impulse", "kappa"))
+        solve: tuple[Statement, ...] = (Loop(SWEEP, sweeps, (sweep,)),)
+        if self.gains:
+            solve = self._without_gain(kept, solve)
         finish = traced_block(
             partial(self._finished, kept),
-            self._pieces("kept", "state q", "dt", "impulse"),
-            [*self._pieces("state q", "state v"), *self.now],
+            self._pieces("kept", "state q", "dt", "impulse", *["newton", "plastic"] * self.gains),
+            [*self._pieces("state q", "state v", *["impulse"] * self.gains), *self.now],
         )
-        body = (begin, Loop(STEP, "T", (pose, Loop(SWEEP, sweeps, (sweep,)), finish)))
+        body = (begin, Loop(STEP, "T", (pose, *solve, finish)))
         name = f"contact_rollout_{sweeps}" + "_without_limits" * (self.blocks is not self.all_blocks)
         name += "_commanded" * len(self.commanded)
         return Program(name, (*self.inputs, *self.outputs, *self.buffers), body)
@@ -270,27 +279,80 @@ class _RolloutBuilder:
         ctrl, (h, *opened) = (rest[0], rest[1:]) if self.commanded else (None, rest)
         at = posed(self._mechanism(opened), self.blocks, q, v, tau, h, ctrl=ctrl)
         own = [list(local(at.problem.G[i, :, i])) for i in range(self.blocks.count)]
-        return [own, *at.problem[:4], *at[1:-1], *at.response]
+        nothing = np.zeros(self.blocks.count, dtype=int)
+        lift = [at.shift - shifts(at.gaps, at.approach[:, 0], nothing, h)] * self.gains
+        return [own, *at.problem[:4], *at[1:-1], *lift, *at.response]
 
-    def _problem(self, arrays: Sequence[Any]) -> ContactProblem:
-        G, g, friction, cap = arrays[:4]
-        return ContactProblem(G, g, friction, cap, self.blocks.hosts)
+    def _restored(self, kept: Kept, memory: Array) -> tuple[Any, Posed, Any]:
+        """What each block knows of itself, the posed step, and by how much restitution shifts its normal velocities."""
+        own, G, g, friction, cap, free, gaps, shift, closing, approach, *rest = kept.restored(memory)
+        lift, response = (rest[0], rest[1:]) if self.gains else (0, rest)
+        problem = ContactProblem(G, g, friction, cap, self.blocks.hosts)
+        return own, Posed(problem, free, gaps, shift, closing, approach, tuple(response)), lift
 
-    def _swept(self, kept: Kept, memory: Array, impulse: Array, kappa: Array) -> list[Any]:
-        own, *arrays = kept.restored(memory)
-        return list(swept(self._problem(arrays), [Local(*row) for row in own], impulse, kappa))
+    def _swept(self, kept: Kept, memory: Array, impulse: Array, kappa: Array, *plastic: Array) -> list[Any]:
+        own, at, lift = self._restored(kept, memory)
+        problem = _lowered(at.problem, lift, plastic[0]) if plastic else at.problem
+        return list(swept(problem, [Local(*row) for row in own], impulse, kappa))
 
-    def _finished(self, kept: Kept, memory: Array, q: Array, h: Any, impulse: Array) -> list[Any]:
-        _, *arrays = kept.restored(memory)
-        free, gaps, shift, closing, approach, *response = arrays[4:]
-        at = Posed(self._problem(arrays), free, gaps, shift, closing, approach, tuple(response))
+    def _without_gain(self, kept: Kept, solve: tuple[Statement, ...]) -> tuple[Statement, ...]:
+        """The sweeps, and again without restitution where that adds energy
+        (:mod:`whippletree.contact.restitution_share`)."""
+
+        def judge(memory: Array, impulse: Array, newton: Array, plastic: Array) -> list[Any]:
+            _, at, _ = self._restored(kept, memory)
+            again, gained = less(0, plastic[0]), -1
+            for gain in self._gains(at, impulse):
+                gained = select(gain, 1, gained)
+            gained = select(again, -1, gained)
+            first = [select(again, a, b) for a, b in zip(newton.ravel(), impulse.ravel(), strict=True)]
+            return [first, [select(again, 1, gained)], [-gained]]
+
+        reads = self._pieces("kept", "impulse", "newton", "plastic")
+        judged = self.at["judged"].addresses[0]
+        block = traced_block(judge, reads, self._pieces("newton", "plastic", "judged"))
+        begin = traced_block(lambda: [[-1], [-1]], [], self._pieces("plastic", "judged"))
+        return begin, Until(LAW, 2, judged, (*solve, block))
+
+    def _finished(self, kept: Kept, memory: Array, q: Array, h: Any, impulse: Array, *bounces: Array) -> list[Any]:
+        _, at, lift = self._restored(kept, memory)
+        measure = list(measured(at.problem, bounces[0] if bounces else impulse))
+        if bounces:
+            newton, plastic = bounces
+            also = measured(_lowered(at.problem, lift, plastic), impulse)
+            measure = [select(less(0, plastic[0]), largest([a, b]), a) for a, b in zip(measure, also, strict=True)]
+            impulse = self._share(at, impulse, newton, plastic)
         # only topology matters here: open parameters stay as they are in the model
         end = stepped(Mechanism(traced_tree(self.model, {})), at, q, impulse, h, self.blocks)
         every = zeros(self.all_blocks.count, 3)
         every[self.solved] = impulse
-        told = [end.q, end.v, every, list(measured(at.problem, impulse)), [end.work], [end.friction_work]]
+        told = [end.q, end.v, every, measure, [end.work], [end.friction_work]]
         told += [[self._beyond(q, end, h)]] * (self.blocks is not self.all_blocks)
-        return [end.q, end.v, *told]
+        return [end.q, end.v, *[impulse] * self.gains, *told]
+
+    def _works(self, at: Posed, impulse: Array) -> list[Any]:
+        """Work of the contacts of each island."""
+        works = work_of(at, impulse, self.blocks.passive)
+        return [works[own].sum() for own in self.islands]
+
+    def _gains(self, at: Posed, impulse: Array) -> list[Any]:
+        """Whether the bounces of each island add energy."""
+        found = []
+        for own, work in zip(self.islands, self._works(at, impulse), strict=True):
+            load = [(impulse[i, 0], largest([-at.shift[i], 0])) for i in own]
+            found.append(gains(work, sum(p * e for p, e in load), sum(p for p, _ in load), ROLLOUT_GAIN))
+        return found
+
+    def _share(self, at: Posed, impulse: Array, newton: Array, plastic: Array) -> Array:
+        """The impulses (blocks, 3) of a step: of Newton's, in each island, as many as add no energy."""
+        works = [self._works(at, p) for p in (impulse, newton, (impulse + newton) / 2)]
+        found, mixes = newton.copy(), less(0, plastic[0])
+        for own, gain, *told in zip(self.islands, self._gains(at, newton), *works, strict=True):
+            s = restitution_share(*told)
+            for i in own:
+                mixed = impulse[i] + s * (newton[i] - impulse[i])
+                found[i] = [select(both(mixes, gain), a, b) for a, b in zip(mixed, newton[i], strict=True)]
+        return found
 
     def _beyond(self, q: Array, end: Stepped, h: Any) -> Any:
         """1 where a joint is beyond its range at the end of the step, or would be by its velocity alone; else 0."""
@@ -300,3 +362,10 @@ class _RolloutBuilder:
                 found = select(less(place, axis.lower), 1, found)
                 found = select(less(axis.upper, place), 1, found)
         return found
+
+
+def _lowered(problem: ContactProblem, lift: Array, plastic: Array) -> ContactProblem:
+    """The problem without restitution where ``plastic`` (1,) is positive."""
+    g = problem.g.copy()
+    g[:, 0] = [select(less(0, plastic[0]), x - up, x) for x, up in zip(g[:, 0], lift, strict=True)]
+    return problem._replace(g=g)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from whippletree.arithmetic.arrays import Array
+from whippletree.arithmetic.arrays import Array, vector
 from whippletree.arithmetic.scalars import less, select, sqrt
 from whippletree.compiler.program import Address, Collect, Each, If, Index, Lookup, Loop, Register, Statement
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
@@ -123,6 +123,7 @@ class SceneContacts:
             own=("C", 6),  # the contact's own part of G, its upper triangle
             swept=("C", 22, LANES),
             approach=("C", 3),
+            restores=(1,),  # 1, or 0 where the step is solved without restitution
             loaded=("N",),  # whether a body has contacts
             vel=("N", 2, LANES),  # turning and centre of mass, each followed by a number that is not used
             vel_before=("N", 2, LANES),
@@ -218,16 +219,16 @@ class SceneContacts:
         """Rows of the contacts of the list, and the velocities that the impulses of the step before would lead to."""
         at, each = self.space.at, self.space.each
 
-        def rows(touch: Array, p: Array, e: Any, h: Any, *of_bodies: Array) -> list[Any]:
+        def rows(touch: Array, p: Array, e: Any, restores: Array, h: Any, *of_bodies: Array) -> list[Any]:
             centres, mobilities, start, velocities = (of_bodies[i : i + 2] for i in (0, 2, 4, 6))
             row = np.concatenate([touch[4:], touch[1:4] - centres[0], touch[1:4] - centres[1]])
             G = own_block(row, *mobilities)
             approach = relative_velocity(row, *start)
-            shift = shifts(np.array([touch[0]], dtype=object), approach[:1], np.array([e], dtype=object), h)[0]
+            shift = shifts(vector(touch[0]), approach[:1], vector(e * restores[0]), h)[0]
             own = [G[0, 0], G[0, 1], G[0, 2], G[1, 1], G[1, 2], G[2, 2]]
             return [row, own, [shift], approach, *pushed(row, p, mobilities, velocities), [1], [1]]
 
-        reads = [*each(("touch", "impulse", "restitution"), CONTACT), at("now dt")]
+        reads = [*each(("touch", "impulse", "restitution"), CONTACT), *each(("restores", "now dt"))]
         reads += [piece for name in ("centre", "mobility", "start", "vel") for piece in self.both(name)]
         writes = [*self.of_contact("row", "own", "shift", "approach"), *self.both("vel")]
         writes += [at("loaded", FIRST), at("loaded", SECOND)]

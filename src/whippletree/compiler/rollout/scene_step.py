@@ -6,7 +6,8 @@ and with the velocities of their centres of mass: M is then a number and a 3 × 
 1. finds poses, and velocities without impulses, body by body;
 2. finds gaps, points and axes of the pairs that are near, kind by kind
    (:mod:`~whippletree.compiler.rollout.scene_kinds`), and lists the contacts that carried an impulse or would close;
-3. solves their problem (:mod:`~whippletree.compiler.rollout.scene_solver`);
+3. solves their problem (:mod:`~whippletree.compiler.rollout.scene_solver`), with no more restitution than adds no
+   energy (:mod:`~whippletree.compiler.rollout.step_bounces`);
 4. looks at the contacts that were left out, at the velocity that came out: what would overlap joins the list, and the
    solution goes on. So nothing is left out that matters, whatever step 2 guessed;
 5. moves apart what would overlap at the end, and moves on; unless a body would by then have travelled so far that a
@@ -43,6 +44,7 @@ from whippletree.compiler.rollout.scene_contacts import (
 from whippletree.compiler.rollout.scene_kinds import scene_narrow_phase
 from whippletree.compiler.rollout.scene_positions import ScenePositions
 from whippletree.compiler.rollout.scene_solver import SceneSolver
+from whippletree.compiler.rollout.step_bounces import SceneBounces
 from whippletree.contact.geometry.box_pairs import NOWHERE
 from whippletree.contact.geometry.shape_numbers import POSE, pose_of
 from whippletree.contact.kinematics.scene_layout import BODY, GeometryClass, PairKind
@@ -114,10 +116,12 @@ def scene_program(classes: Sequence[GeometryClass], kinds: Sequence[PairKind]) -
     """The program of steps of scenes with these classes of geometries and kinds of pairs.
 
     Inputs, with N bodies (the last is the world), C contacts and T steps: q0 (N, 7), v0 (N, 6), tau (N, 6), bodies
-    (N, 17), placements (N, 12), swing and travel0 (N,), impulses0 (C, 3), node (C, 2), friction and restitution (C,),
+    (N, 17), placements (N, 12), swing and travel0 (N,), impulses0 (C, 3), node (C, 3), friction and restitution (C,),
     gravity (3,), dt (T,), tolerance (m/s), overlap tolerance (m), effort (sweeps), budget (N,) (m), grain (3,),
     calm0 (m/s, the residual at which there is nothing to do); then the lists of
     :func:`~whippletree.compiler.rollout.scene_kinds.scene_narrow_phase`.
+
+    ``node`` holds both bodies of a contact, and the number (below N) of the island that it is in.
 
     A step of length 0 does nothing but look at the gaps; it is the last one.
 
@@ -133,7 +137,7 @@ class _StepBuilder(WorkSpace):
     def __init__(self, classes: Sequence[GeometryClass], kinds: Sequence[PairKind]) -> None:
         super().__init__()
         self.inputs = [Buffer(name, "input", shape) for name, shape in INPUTS.items()]
-        self.inputs.append(Buffer("node", "input", ("C", 2), integer=True))
+        self.inputs.append(Buffer("node", "input", ("C", 3), integer=True))
         self.outputs = [Buffer(name, "output", shape) for name, shape in OUTPUTS.items()]
         self.add(*self.inputs)
         self.work(
@@ -174,15 +178,17 @@ class _StepBuilder(WorkSpace):
         self.numbers_list(TOUCHED, "N")
         self.contacts = SceneContacts(self)
         self.solver, self.positions = SceneSolver(self.contacts), ScenePositions(self.contacts)
+        self.bounces = SceneBounces(self, self.contacts, self.solver)
         self.narrow, lists = scene_narrow_phase(classes, kinds, self.buffers["pose"], self.buffers["touch"])
         self.add(*lists, *self.outputs)
 
     def program_of_steps(self) -> Program:
         solve = (
             Loop(CONTACT, "C", (*self.contacts.bodies(), self._flag())),
-            self.put(-1, self.at("complete"), self.at("solved")),
             self.put(0, self.at("made")),
-            traced_block(lambda effort: [[effort], [GLANCE]], [self.at("effort")], self.each(("remaining", "glance"))),
+            self.put(1, self.at("restores")),
+            self.bounces.begin(),
+            *self._unsolved(),
             Until("round", ROUNDS, self.address("solved"), tuple(self._round())),
             *self._finish(),
         )
@@ -293,6 +299,13 @@ class _StepBuilder(WorkSpace):
         reads = [*self.each(("touch", "impulse"), CONTACT), self.at("now dt"), *self._sides("centre", "start", "free")]
         return traced_block(near, reads, [self.at("flag", CONTACT)])
 
+    def _unsolved(self) -> list[Statement]:
+        """Before the rounds of a solution."""
+        return [
+            self.put(-1, self.at("complete"), self.at("solved")),
+            traced_block(lambda effort: [[effort], [GLANCE]], [self.at("effort")], self.each(("remaining", "glance"))),
+        ]
+
     def _round(self) -> list[Statement]:
         """The solution of the list as it is, and what joins it; velocities begin without impulses."""
         again = traced_block(lambda free: [free], [self.at("free", NODE)], [self.contacts.of_body("vel", NODE)])
@@ -309,6 +322,11 @@ class _StepBuilder(WorkSpace):
 
         counts = [self.at("remaining"), self.at("left sweeps"), self.at("complete"), self.at("reached")]
         counts.append(self.at("glance"))
+        end = (
+            *self.bounces.judge(),
+            If(self.address("gained"), tuple(self._unsolved())),
+            If(self.address("judged"), (self.bounces.mix(), *self.positions.move_apart())),
+        )
         return [
             Collect(ACTIVE, CONTACT, "C", self.address("flag", CONTACT)),
             Loop(NODE, "N", (again,)),
@@ -321,7 +339,7 @@ class _StepBuilder(WorkSpace):
             *self.solver.solve(),
             *self._look_around(),
             traced_block(judge, counts, [self.at("remaining"), self.at("solved"), self.at("glance")]),
-            If(self.address("solved"), tuple(self.positions.move_apart())),
+            If(self.address("solved"), end),
         ]
 
     def _look_around(self) -> list[Statement]:

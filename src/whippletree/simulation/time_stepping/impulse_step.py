@@ -25,6 +25,7 @@ from whippletree.contact.problem.contact_problem import ContactProblem, Measure
 from whippletree.contact.problem.delassus import Matrix, delassus, is_sparse, scaled, with_diagonal
 from whippletree.contact.problem.independent_parts import appended, parts_of, responses, stacked
 from whippletree.contact.problem.solver import ContactSolution, solve
+from whippletree.contact.restitution_share import gains, islands_of, may_gain, restitution_share
 from whippletree.contact.servos import AT_AN_END, Servo
 from whippletree.contact.time_step import POSITION_PROGRESS, POSITION_ROUNDS, RELAXATION_SPEED, ContactBlocks, shifts
 from whippletree.simulation.fixed_step.free_bodies import FreeBodies
@@ -117,6 +118,8 @@ class ImpulseStep:
         self._implicit: dict[str, tuple[Motion, StepDamping]] = {}
         self._friction = self.blocks.friction.astype(float)
         self._restitution = self.blocks.restitution.astype(float)
+        self._may_gain = may_gain(self.blocks)
+        self._islands = islands_of(self.blocks) if self._may_gain else np.zeros(0, dtype=int)
 
     @property
     def lists_for_batches(self) -> bool:
@@ -156,6 +159,10 @@ class ImpulseStep:
         G = rows @ response.T if isinstance(rows, np.ndarray) else delassus(rows, response, self._parts)
         problem = self._with_servos(self._problem(numbers, G, (rows @ free).reshape(-1, 3), shift, h), q, h, ctrl)
         solution = solve(problem, start[numbers], sweeps, tolerance=self.tolerance)
+        if self._may_gain:
+            plastic = _shifts(gaps, approach[:, 0], np.zeros(len(gaps)), h)
+            islands = np.where(numbers < self.blocks.passive, self._islands[numbers], -1)
+            solution = without_gain(problem, solution, shift, plastic, approach, islands, self.tolerance)
         impulse = solution.impulse
         after = free + response.T @ impulse.ravel()
         u = problem.velocity(impulse)
@@ -413,6 +420,54 @@ def _shifts(gaps: Array, speeds: Array, restitution: Array, h: float) -> Array:
     """:func:`whippletree.contact.time_step.shifts` of all blocks at once."""
     gaps, speeds, restitution = (laned(x[:, None]) for x in (gaps, speeds, restitution))
     return np.asarray(plain(shifts(gaps, speeds, restitution, h)[0]))
+
+
+def without_gain(
+    problem: ContactProblem,
+    solution: ContactSolution,
+    shift: Array,
+    plastic: Array,
+    approach: Array,
+    islands: Array,
+    tolerance: float,
+) -> ContactSolution:
+    """The solution, or as much of its bounces as adds no energy (:mod:`whippletree.contact.restitution_share`).
+
+    Args:
+        shift: of the normal velocities in the problem, and ``plastic`` those without restitution, m/s, (k,).
+        approach: velocities before, m/s, (k, 3).
+        islands: number of the island of each block, (k,); −1 for servos, whose work is not that of contacts.
+    """
+    newton, load = solution.impulse, solution.impulse[:, 0]
+    count = int(islands.max(initial=-1)) + 1
+
+    def sums(amounts: Array) -> Array:
+        return np.bincount(islands[islands >= 0], amounts[islands >= 0], count)
+
+    def work(impulse: Array) -> Array:
+        u = problem.velocity(impulse)
+        u[:, 0] -= shift
+        return sums((impulse * (u + approach) / 2).sum(axis=1))
+
+    told = zip(work(newton), sums(load * np.maximum(-shift, 0.0)), sums(load), strict=True)
+    gained = np.array([bool(gains(*numbers, tolerance)) for numbers in told], dtype=bool)
+    if not gained.any():
+        return solution
+    g = problem.g.copy()
+    g[:, 0] += plastic - shift
+    other = solve(problem._replace(g=g), newton, sweeps, tolerance=tolerance)
+    works = zip(work(other.impulse), work(newton), work((other.impulse + newton) / 2), strict=True)
+    shares = np.where(gained, [float(restitution_share(*numbers)) for numbers in works], 1.0)
+    share = shares[islands][:, None]
+    return ContactSolution(
+        np.where(share < 1, other.impulse + share * (newton - other.impulse), newton),
+        Measure(*[max(a, b) for a, b in zip(solution.measure, other.measure, strict=True)]),
+        solution.sweeps + other.sweeps,
+        solution.newton_steps + other.newton_steps,
+        solution.interior_steps + other.interior_steps,
+        solution.converged and other.converged,
+        max(solution.rounding, other.rounding),
+    )
 
 
 def sweeps(problem: ContactProblem, impulse: Array, kappa: Array, count: int) -> tuple[Array, Array, Measure]:

@@ -173,7 +173,6 @@ class SceneStepping(TimeStepping):
                 reached = float(times[row - 1])
                 raise IntegrationError(f"the stepping stopped before t = {times[row]:.9g} s: {LOST}", reached)
             yield self._row(row, y, warm, told, work)
-        self._warn_of_gain()
 
     def _advance(self, row: int, y: Array, warm: Warm, most: int | None) -> StepsTaken:  # type: ignore[override]
         """Steps from one row of output to the next, or fewer.

@@ -19,7 +19,13 @@ from whippletree.compiler.rollout.scene_step import ACCOUNT, scene_program
 from whippletree.contact.kinematics.near_pairs import NearPairs, near_pairs
 from whippletree.contact.kinematics.scene_layout import BODY, SceneLayout
 from whippletree.simulation.time_stepping.scene_skins import THINNEST, SkinRule, Skins
-from whippletree.simulation.time_stepping.sleeping import STEPS_OF_WATCH, Islands, watched_islands, woken_islands
+from whippletree.simulation.time_stepping.sleeping import (
+    STEPS_OF_WATCH,
+    Islands,
+    island_labels,
+    watched_islands,
+    woken_islands,
+)
 
 MOST_SLOTS = 256
 """No pair has so many candidates: a candidate is known by its pair and its number there."""
@@ -161,10 +167,18 @@ class SteppedScene:
         owner = np.repeat(np.arange(len(kinds)), slots)
         key = near.first * len(self.layout.names) + near.second
         keys = key[owner] * MOST_SLOTS + np.arange(len(owner)) - start[owner]
-        node = np.stack([self.layout.nodes[near.first[owner]], self.layout.nodes[near.second[owner]]], axis=1)
+        node = self._node(near)[owner]
         # one after the other in memory: the kernel reads such arrays where they lie
         friction, restitution, margins = np.ascontiguousarray(near.coefficients.T)
         return _Lists(pairs, margins, node, friction[owner], restitution[owner], keys, skins)
+
+    def _node(self, near: NearPairs) -> Array:
+        """Both bodies of each pair, and its island, (pairs, 3); islands matter where something bounces."""
+        first, second = self.layout.nodes[near.first], self.layout.nodes[near.second]
+        island = np.zeros_like(first)
+        if near.coefficients[:, 1].any():
+            island = island_labels(self.count, first, second)[np.minimum(first, second)]
+        return np.stack([first, second, island], axis=1)
 
     def _order(self, poses: Array, near: NearPairs) -> Array:
         """Pairs from the top downwards, along gravity: a sweep down carries weight, one up carries what holds it."""

@@ -41,16 +41,21 @@ class Islands(NamedTuple):
 
 def woken_islands(quiet: Array, first: Array, second: Array) -> Islands:
     """Islands of near pairs of bodies (n,) and (n,), the world being their count; awake where any body is."""
+    labels = island_labels(len(quiet), first, second)
+    awake = np.zeros(int(labels.max(initial=-1)) + 1, dtype=bool)
+    awake[labels[~np.isinf(quiet)]] = True
+    return Islands(labels, np.where(awake[labels] & np.isinf(quiet), 0.0, quiet))
+
+
+def island_labels(count: int, first: Array, second: Array) -> Array:
+    """A number for each of ``count`` bodies, the same for those that pairs (n,) and (n,) join, not by way of the world,
+    which is number ``count``."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    count = len(quiet)
     own = (first < count) & (second < count)
     edges = coo_array((np.ones(int(own.sum())), (first[own], second[own])), shape=(count, count))
-    number, labels = connected_components(edges, directed=False)
-    awake = np.zeros(number, dtype=bool)
-    awake[labels[~np.isinf(quiet)]] = True
-    return Islands(labels, np.where(awake[labels] & np.isinf(quiet), 0.0, quiet))
+    return np.asarray(connected_components(edges, directed=False)[1])
 
 
 def watched_islands(islands: Islands, speeds: Array, limit: float, time: float) -> Islands:

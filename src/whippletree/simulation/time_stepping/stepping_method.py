@@ -19,7 +19,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.named_function import NamedFunction
 from whippletree.contact.time_step import RELAXATION_SPEED, Axis
 from whippletree.errors import listed
-from whippletree.model import Contact, ContactGroup, Model
+from whippletree.model import Model
 from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.method import Chunk, Memo, Method, Task, Variable, positive
 from whippletree.simulation.output.dataset import velocities
@@ -41,9 +41,6 @@ MOST_TIME_STEPS = 1e10
 
 OVERLAP_WORTH_TELLING = 1e-3
 """m or rad: overlap at the start, or overshoot of a joint's limits, of which a warning tells."""
-
-GAIN_WORTH_TELLING = 1e-3
-"""Share of the energy at the start; what bounces without friction add is of the first order in the step, and below."""
 
 RESIDUAL_WORTH_TELLING = 1e-3
 """m/s: residual of a step of a single scene from which on a warning tells of it: bodies are seen to do what Coulomb's
@@ -170,24 +167,6 @@ class TimeStepping(Method):
             )
         return f"{name} is nearer than its margin of {margin:.3g} m by {depth:.3g} m"
 
-    def _warn_of_gain(self) -> None:
-        """Tell of energy that impacts have added: Newton's restitution with friction may, whatever the step."""
-        scale = float(np.sum(np.abs(self._start_energy)))
-        if not self.gained > GAIN_WORTH_TELLING * scale:
-            return
-        model = self.task.motion.model
-        pairs: list[Contact | ContactGroup] = [*model.contacts, *model.contact_groups]
-        names = [pair.name for pair in pairs if pair.friction > 0 and pair.restitution > 0]
-        if names:
-            warnings.warn(
-                f"simulate: impacts have added {self.gained:.3g} J, {self.gained / scale:.1%} of the energy at the "
-                f"start: time stepping takes Newton's law of restitution, which may gain energy where a contact has "
-                f"friction too ({listed([repr(name) for name in names])}), at any step. method='events' takes an "
-                f"energetic law; or lower the restitution",
-                RuntimeWarning,
-                stacklevel=6,
-            )
-
     @property
     def variables(self) -> dict[str, Variable]:
         blocks = self.stepper.blocks
@@ -244,7 +223,6 @@ class TimeStepping(Method):
                 self._warn_of_misses(row + number, made, number)
                 yield chunk
             row += len(h)
-        self._warn_of_gain()
 
     def _one_row(self, row: int, y: Array, impulses: Array) -> tuple[Advance, Gaps, Array, Array]:
         """The steps to the next row of output, of one scene or of a batch; their length, and how many there are."""

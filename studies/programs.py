@@ -1,0 +1,97 @@
+"""One line for each kernel program of a few mechanisms, with a hash of what it says: ``python -m studies.programs``.
+
+Code that only moved, or was written more plainly, must make the programs that it made before. Two commits are
+compared by their lines:
+
+    python -m studies.programs > /tmp/before      in a checkout of the one
+    python -m studies.programs > /tmp/after       in a checkout of the other
+    diff /tmp/before /tmp/after
+
+Programs are those of the whole catalogue, derivatives along a direction, roll-outs and contact steps, for the robots
+UR5, Panda, solo12 and G1 (from the wheel ``example-robot-data``), a four-bar and a crank-slider with a massless rod.
+Nothing is compiled. Names on the command line choose among the mechanisms.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from studies.models import robots
+from whippletree import mechanisms
+from whippletree.compiler.compiled import Compiled
+from whippletree.compiler.llvm.kernel import digest
+from whippletree.compiler.program.program import Program
+from whippletree.compiler.rollout.rollout import METHODS, Plan
+from whippletree.errors import WhippletreeError
+from whippletree.functions.registry import CATALOGUE
+from whippletree.model import Model
+
+
+class Listing(Compiled):
+    """The functions of a model, of which only the programs are made."""
+
+    def __init__(self, model: Model) -> None:
+        super().__init__(model, np.float64, 1, (), "cpu")
+        self.last: Program | None = None
+
+    def _compiled(self, key: Any, build: Callable[[], Program], **options: Any) -> Any:
+        self.last = build()
+
+
+def lines(name: str, model: Model) -> Iterator[str]:
+    """One line for each program of a model; of those that a model has not, a line with the kind of refusal."""
+    listing = Listing(model)
+    for what, make in requests(listing).items():
+        listing.last = None
+        try:
+            make()
+        except WhippletreeError as refusal:
+            yield f"{name} {what} {type(refusal).__name__}"
+        else:
+            if listing.last is not None:
+                yield f"{name} {what} {digest(listing.last).hex()}"
+
+
+def requests(listing: Listing) -> dict[str, Callable[[], object]]:
+    """What is asked of a model, by name."""
+    body, joint = listing.model.bodies[-1].name, listing.model.joints[-1].name
+    asked: dict[str, Callable[[], object]] = {}
+    for name, function in CATALOGUE.items():
+        names = tuple(joint if kind == "joints" else body for kind in function.names)
+        asked[name] = partial(_entry, listing, name, names)
+    for name in ("forward_dynamics", "inverse_dynamics"):
+        asked[f"jvp of {name}"] = partial(listing.jvp, name)
+        asked[f"vjp of {name}"] = partial(listing.vjp, name)
+    for method in METHODS:
+        asked[f"rollout by {method}"] = partial(listing.rollout_function, Plan(method))
+    asked["contact_rollout"] = partial(listing._contact_function, 10, False, True)
+    asked["contact_steps"] = lambda: listing.contact_steps
+    return asked
+
+
+def _entry(listing: Listing, name: str, names: tuple[str, ...]) -> object:
+    found = getattr(listing, name)
+    return found(*names) if names else found
+
+
+def chosen(names: list[str]) -> dict[str, Model]:
+    """The mechanisms by name."""
+    trees = robots()
+    models = {name: trees[name] for name in ("UR5", "Panda", "solo12", "G1") if name in trees}
+    models |= {"four-bar": mechanisms.four_bar(), "crank-slider": mechanisms.crank_slider()}
+    return {name: model for name, model in models.items() if not names or name in names}
+
+
+def main() -> None:
+    for name, model in chosen(sys.argv[1:]).items():
+        for line in lines(name, model):
+            print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()
