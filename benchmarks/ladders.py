@@ -27,7 +27,7 @@ from long_mechanisms import floating_ladder, grid
 SIZES: dict[str, tuple[Callable[[int], Model], tuple[int, ...]]] = {
     "N-four-bar": (wt.mechanisms.n_four_bar, (10, 100, 200, 500, 1000, 2000)),
     "floating ladder": (floating_ladder, (50, 100, 200, 400)),
-    "grid": (lambda n: grid(n, n), (6, 9, 12, 18, 24)),
+    "grid": (lambda n: grid(n, n), (6, 9, 12, 18, 24, 34)),
 }
 
 

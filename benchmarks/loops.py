@@ -6,7 +6,7 @@
     accuracy          of the same: errors against 50 digits beside those that are predicted of each route
     robots            Cassie on a free base, Stewart platform, delta robot, Robotiq gripper: operations of rows, of the
                       tree and of the whole, and times
-    scenes            separate four-bars in one model: compile time and time per call by their number
+    scenes            separate four-bars, and free bodies, in one model: compile time and time per call by their number
 
 Times are microseconds of processor time, the least of several rounds. Pinocchio's functions get the same closures as
 contacts of three rows (its kind with two does not exist) and take one state at a time. Errors are relative to the
@@ -16,12 +16,15 @@ largest acceleration.
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 import mpmath
 import numpy as np
@@ -334,6 +337,25 @@ def scene_lines() -> Iterator[str]:
         first = time.process_time() - start
         call = microseconds(partial(dyn.forward_dynamics, q, v, tau))
         yield f"{count:5} {built:7.2f} s {first:7.2f} s {call:9.2f} {call / count:7.3f}"
+    yield "their derivatives, and mass matrices of free bodies: first call, nothing cached (s), µs per call"
+    for count in (25, 100):
+        yield _first_and_later(f"{count} four-bars", scene(count), "forward_dynamics_derivatives")
+    for count in (20, 50, 100):
+        builder = Builder(f"{count} free bodies")
+        for k in range(count):
+            builder.body(f"body {k}", 1.0, (0.1, 0, 0), (0.1, 0.2, 0.3)).joint(f"joint {k}", "free", WORLD, f"body {k}")
+        yield _first_and_later(f"{count} free bodies", builder.build(), "mass_matrix")
+
+
+def _first_and_later(what: str, model: Model, name: str) -> str:
+    """The first and a later call of a function at home, at rest."""
+    given = [model.home.q, *[np.zeros(model.nv)] * (len(find(name, model).inputs) - 1)]
+    with TemporaryDirectory() as folder, patch.dict(os.environ, WHIPPLETREE_CACHE=folder):
+        start = time.process_time()
+        function = getattr(wt.compile(model), name)
+        function(*given)
+        first = time.process_time() - start
+    return f"{what:16} {name:30} {first:7.2f} s {microseconds(partial(function, *given)):9.2f}"
 
 
 PARTS = {

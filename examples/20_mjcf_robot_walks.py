@@ -6,12 +6,8 @@ swing while three stand, so that the robot never has to balance. The run tells h
 feet with the floor, and the residual of the contact problem. (Needs the package mujoco, which reads the file.)
 """
 
-import sys
-from pathlib import Path
-from tempfile import TemporaryDirectory
-
 import numpy as np
-from picture import PALETTE, save, subplots
+from picture import PALETTE, read_mjcf, save, subplots
 
 import whippletree as wt
 
@@ -79,15 +75,7 @@ def gait(t, q, v):
     return np.stack([yaw, lift, STAND[1] + 0 * phase], axis=1).reshape(-1)
 
 
-with TemporaryDirectory() as folder:
-    path = Path(folder) / "hexapod.xml"
-    path.write_text(MODEL)
-    try:
-        robot = wt.load(path)
-    except wt.MissingExtraError as missing:
-        print(missing, file=sys.stderr)
-        sys.exit(77)
-
+robot = read_mjcf(MODEL)
 q0 = robot.home.q.copy()
 for name in LEGS:
     q0[robot.q_slice(f"{name} lift")], q0[robot.q_slice(f"{name} knee")] = STAND

@@ -1,7 +1,8 @@
-"""What the examples share: figures in the library's style, and where they go. Not an example itself."""
+"""What the examples share: figures in the library's style, where they go, and MJCF as text. Not an example itself."""
 
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import matplotlib
 from matplotlib.figure import Figure
@@ -32,3 +33,15 @@ def save(figure, model=None, run=None):
     print(f"wrote {path}")
     if run is not None:
         print(f"wrote {wt.export_html(model, run, path.with_suffix('.html'))}")
+
+
+def read_mjcf(text):
+    """The model of an MJCF text. Without the package mujoco, which reads it, the script ends with a status for that."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "model.xml"
+        path.write_text(text)
+        try:
+            return wt.load(path)
+        except wt.MissingExtraError as missing:
+            print(missing, file=sys.stderr)
+            sys.exit(77)

@@ -1,38 +1,94 @@
-"""Random closed mechanisms through every route: all agree within what is predicted for them."""
+"""Random closed mechanisms through every route, in the reference and in machine code: regular states within what is
+predicted for each route, and states at which one loop is singular, alone and in a batch."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import mpmath
+import numpy as np
 
 import whippletree as wt
 from fuzz.trial import TRIAL_SECONDS, Findings, WrongAnswer
+from singular_loops import SingularCase, make_singular_model
 from strategies import make_looped_model
-from truth import true_error
+from truth import DIGITS, true_error
 from whippletree.accuracy.predicted_error import predicted_errors
-from whippletree.constraints.dynamics import ROUTES
+from whippletree.compiler.named_function import ANSWERED_IN_PYTHON
+from whippletree.constraints.constraint_set import constraint_set
+from whippletree.constraints.dynamics import COMPILED_ROUTES, ROUTES
+from whippletree.functions.reference import reference
+from whippletree.model.parameters import with_scalars
 
-LIMIT = 4 * TRIAL_SECONDS
-"""Six routes, and the truth."""
+LIMIT = 12 * TRIAL_SECONDS
+"""Six routes in Python, five in machine code, and the truth."""
+
+AT_SINGULAR_STATES = 1e-8
+"""Relative error that a state with vanished rows may have: its branch comes from the rates of these rows."""
 
 
 def try_one(seed: int, folder: Path) -> Findings:
-    """One mechanism, the accelerations of one motion."""
+    """One mechanism, the accelerations of one motion; every third has a loop whose rows depend on each other."""
+    if seed % 3 == 2:
+        return _singular(make_singular_model(seed))
     model, motion = make_looped_model(seed, limbs=1 + seed % 3, massless=seed % 4 == 0)
     if not model.constraints:
         return Findings(Counter(["no loop"]))
     state = motion.q, motion.v, motion.tau
-    found = Findings(Counter())
-    for route in ROUTES:
-        try:
-            a = wt.reference(model, route=route).forward_dynamics(*state)
-        except wt.UnsupportedError:
-            found.counts[f"{route}, not offered"] += 1
-            continue
-        # where its pivots fail, the rank-revealing route has answered
-        predicted = max(predicted_errors(model, *state, routes=(route, "nullspace")).values())
+    predicted: dict[str, float] = {}
+
+    def judge(route: str, a: Any, words: str) -> None:
+        if route not in predicted:
+            # where its pivots fail, the rank-revealing route has answered
+            predicted[route] = max(predicted_errors(model, *state, routes=(route, "nullspace")).values())
         error = true_error(model, state, a)
-        if not error <= predicted:
-            raise WrongAnswer(f"{route}: error {error:.1e}, predicted {predicted:.1e}")
-        found.counts[route] += 1
+        if not error <= predicted[route]:
+            raise WrongAnswer(f"{words}: error {error:.1e}, predicted {predicted[route]:.1e}")
+
+    return _through_routes(model, state, judge)
+
+
+def _through_routes(model: Any, state: tuple[Any, ...], judge: Callable[[str, Any, str], None]) -> Findings:
+    """The accelerations by each route that is offered, in Python and in machine code, each of them judged."""
+    found = Findings(Counter())
+    for words, make, routes in (("", wt.reference, ROUTES), (", compiled", wt.compile, COMPILED_ROUTES)):
+        for route in routes:
+            try:
+                a = make(model, route=route, watch="never").forward_dynamics(*state)
+            except wt.UnsupportedError:
+                found.counts[f"{route}{words}, not offered"] += 1
+                continue
+            judge(route, a, f"{route}{words}")
+            found.counts[f"{route}{words}"] += 1
     return found
+
+
+def _singular(case: SingularCase) -> Findings:
+    """Every route against many digits by the block matrix of the whole; equal bits in a batch."""
+    state = case.motion.q, case.motion.v, case.motion.tau
+    if constraint_set(case.model).structure.stuck:
+        return Findings(Counter(["stuck"]))
+    with mpmath.workdps(DIGITS):
+        exact = [np.array([mpmath.mpf(float(x)) for x in part], dtype=object) for part in state]
+        truth = reference(with_scalars(case.model, mpmath.mpf), route="nullspace").forward_dynamics(*exact)
+    right = np.array([float(x) for x in truth])
+
+    def judge(route: str, a: Any, words: str) -> None:
+        error = float(np.linalg.norm(a - right) / max(np.linalg.norm(right), 1.0))
+        if not error <= AT_SINGULAR_STATES:
+            raise WrongAnswer(f"{case.words}, {words}: error {error:.1e}")
+
+    found = _through_routes(case.model, state, judge)
+    counts = Counter({f"singular: {word}": count for word, count in found.counts.items()})
+    dynamics = wt.compile(case.model).forward_dynamics
+    alone = [dynamics(*own) for own in (case.regular, state)]
+    if dynamics.status != ANSWERED_IN_PYTHON:
+        raise WrongAnswer(f"{case.words}: machine code answered a singular state by itself")
+    both = dynamics(*(np.stack(pair) for pair in zip(case.regular, state, strict=True)))
+    if not np.array_equal(both, alone):
+        raise WrongAnswer(f"{case.words}: other bits in a batch")
+    counts["singular: equal bits in a batch"] += 1
+    return Findings(counts)

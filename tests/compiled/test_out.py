@@ -1,11 +1,13 @@
 """Arrays for the results: wherever they lie, the numbers are those of a call without them, or the call is refused."""
 
 import re
+import warnings
 
 import numpy as np
 import pytest
 
 import whippletree as wt
+from whippletree.compiler.named_function import ANSWERED_IN_PYTHON
 
 LINKAGE, CHAIN = wt.mechanisms.four_bar(), wt.mechanisms.chain(3)
 LONG = wt.mechanisms.chain(60)  # loops over bodies: results are written while inputs are still to be read
@@ -99,8 +101,19 @@ def test_a_failed_state_in_a_result_without_its_batch_of_one():
     for batch in ((), 2):  # code for one state and for several
         impact(np.asarray(model.home.q, dtype=float), singular, np.zeros(batch))
     with pytest.warns(RuntimeWarning, match="depend on each other"):
-        impact(singular, singular, np.zeros(1), out=out)
-    assert np.isnan(out[0]).all()
+        impact(singular, singular + 1, np.zeros(1), out=out)
+    assert impact.status.tolist() == [ANSWERED_IN_PYTHON]
+    np.testing.assert_array_equal(out[0], wt.reference(model).impact(singular, singular + 1, 0.0)[0])
+
+
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_a_singular_state_may_be_overwritten_by_its_answer(linkage, batch):
+    dead = np.zeros((*batch, 3))
+    expected = wt.reference(LINKAGE).forward_dynamics(np.zeros(3), np.ones(3), np.zeros(3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        assert linkage.forward_dynamics(dead, np.ones(3), np.zeros(3), out=dead) is dead
+    np.testing.assert_array_equal(dead, np.broadcast_to(expected, dead.shape))
 
 
 def test_contact_impulses_may_be_those_of_the_result_that_is_written():

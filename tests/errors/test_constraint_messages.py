@@ -180,8 +180,18 @@ def test_functions_that_cannot_honour_constraints_refuse():
 
 def test_a_dead_point_is_reported_by_compiled_functions():
     model = wt.mechanisms.n_four_bar(2)
+    dead = np.zeros(5), model.home.v, np.zeros(5)
     with pytest.raises(wt.SingularSystemError, match="depend on each other at this configuration"):
-        wt.compile(model).forward_dynamics(np.zeros(5), model.home.v, np.zeros(5))
+        wt.compile(model).forward_dynamics_derivatives(*dead)
+    dynamics = wt.compile(model).forward_dynamics
+    np.testing.assert_array_equal(dynamics(*dead), wt.reference(model).forward_dynamics(*dead))
+    with pytest.warns(RuntimeWarning) as told:
+        dynamics(*(np.stack([x, x]) for x in dead))
+    assert str(told[0].message) == (
+        "forward_dynamics: machine code has no answer for 2 of 2 states, whose constraint rows depend on each other; "
+        "a rank-revealing route in Python has answered them one by one, which is slow (status -2 in "
+        "forward_dynamics.status); the first is (0,)"
+    )
     report = str(wt.diagnose(model, np.zeros(5)))
     assert "mobility at this configuration: 3. It is singular" in report
     assert "rows that depend on others here: pin_1.x, pin_2.x" in report

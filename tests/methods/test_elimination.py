@@ -9,6 +9,7 @@ import pytest
 import whippletree as wt
 from long_mechanisms import floating_ladder, grid
 from strategies import make_looped_model
+from whippletree.compiler.named_function import ANSWERED_IN_PYTHON
 from whippletree.constraints import long_structure
 from whippletree.constraints.body_system import unknowns_of
 from whippletree.constraints.constraint_set import constraint_set
@@ -106,12 +107,12 @@ def test_fifty_digits_of_a_ladder():
     assert far_apart(found, exact.astype(float)) < 1e-13
 
 
-def test_a_dead_point_is_reported():
+def test_a_dead_point_is_noticed():
     model = wt.mechanisms.n_four_bar(3)
-    q = np.zeros(model.nq)  # all rods in line
-    dyn = wt.compile(model, route="elimination")
-    with pytest.raises(wt.SingularSystemError, match="depend"):
-        dyn.forward_dynamics(q, np.zeros(model.nv), np.zeros(model.nv))
+    state = np.zeros(model.nq), np.ones(model.nv), np.zeros(model.nv)  # all rods in line
+    dynamics = wt.compile(model, route="elimination").forward_dynamics
+    np.testing.assert_array_equal(dynamics(*state), wt.reference(model, route="elimination").forward_dynamics(*state))
+    assert dynamics.status == ANSWERED_IN_PYTHON
 
 
 def operations(model):
@@ -161,7 +162,7 @@ def test_large_grids_are_cut_in_halves():
         near[b].add(a)
     found, plain = elimination_order(edges, len(place)), least_degree_order(near)
     assert sorted(found) == list(range(len(place)))
-    assert elimination_cost(found, edges) < 0.97 * elimination_cost(plain, edges)
+    assert elimination_cost(found, edges) < 0.85 * elimination_cost(plain, edges)
 
 
 def test_a_path_has_fronts_of_one_neighbour():

@@ -236,14 +236,13 @@ def test_derivative_of_a_compiled_projector():
 
 
 def test_functions_of_a_model_at_a_dead_point():
-    """Where rows become dependent the reference takes an independent set; machine code, and a basis, say so."""
+    """Where rows become dependent an independent set is taken, by machine code too; a basis says so."""
     model = wt.mechanisms.four_bar()
     ref, dyn, q = wt.reference(model), wt.compile(model), np.zeros(3)
     M, A = ref.mass_matrix(q), ref.constraint_jacobian(q)
     for projector in (schur_projector, null_projector):
         np.testing.assert_allclose(getattr(ref, projector.__name__)(q), projector(M, A), atol=1e-14)
-        with pytest.raises(wt.SingularSystemError, match="rows depend on each other at this configuration"):
-            getattr(dyn, projector.__name__)(q)
+        np.testing.assert_array_equal(getattr(dyn, projector.__name__)(q), getattr(ref, projector.__name__)(q))
     for side in (ref, dyn):
         with pytest.raises(wt.SingularSystemError, match="rows depend on each other at this configuration"):
             side.qr_projector(q)

@@ -1,7 +1,6 @@
 """A loop whose rows depend on each other at a state, among loops whose rows do not: it alone takes the rank-revealing
 route, and the answer is that of the whole block matrix."""
 
-from dataclasses import replace
 from fractions import Fraction
 
 import mpmath
@@ -9,37 +8,12 @@ import numpy as np
 import pytest
 
 import whippletree as wt
+from singular_loops import ANGLE, ROCKER, joined, make_singular_model, parallelograms
 from strategies import digits, exact_numbers, make_looped_model
+from whippletree.compiler.named_function import ANSWERED_IN_PYTHON
 from whippletree.constraints import embedding
 from whippletree.constraints.constraint_set import constraint_set
-from whippletree.mechanisms.linkages import rod
-from whippletree.model import Model, State
-
-PITCH, ROCKER, ANGLE = 1.0, 0.7, 0.6
-
-
-def parallelograms(units, rockers=2, *, chained, base=None):
-    """Equal rockers on one coupler each: cells of a chain, or legs side by side; on the ground or on a moving base."""
-    builder = wt.Builder("parallelograms", (0, -9.81, 0))
-    ground = "world"
-    if base:
-        ground = "base"
-        builder.body("base", 5.0, inertia=(1, 1, 1)).joint("base", base, "world", "base")
-    for u in range(units):
-        builder.body(f"coupler {u}", **rod(1.0, PITCH * (rockers - 1)))
-        for k in range(rockers):
-            x = PITCH * (k if chained else k + u * rockers)
-            builder.body(f"rocker {u}.{k}", **rod(0.5, ROCKER))
-            builder.joint(f"rocker {u}.{k}", "revolute", ground, f"rocker {u}.{k}", position=(x, 0, 0), start=ANGLE)
-            builder.frame(f"end {u}.{k}", f"rocker {u}.{k}", position=(ROCKER, 0, 0))
-        builder.joint(
-            f"coupler {u}", "revolute", f"rocker {u}.0", f"coupler {u}", position=(ROCKER, 0, 0), start=-ANGLE
-        )
-        for k in range(1, rockers):
-            builder.frame(f"eye {u}.{k}", f"coupler {u}", position=(PITCH * k, 0, 0))
-            builder.constraint(f"pin {u}.{k}", "pin", f"end {u}.{k}", f"eye {u}.{k}")
-        ground = f"coupler {u}" if chained else ground
-    return builder.build()
+from whippletree.constraints.dynamics import ROUTES
 
 
 def state_of(model, in_line, moving, seed=0):
@@ -100,6 +74,16 @@ def test_one_loop_in_line(case, moving, revealed):
     np.testing.assert_allclose(found, expected, atol=1e-10 * max(1, np.abs(expected).max()))
 
 
+def test_every_route_answers_a_singular_state():
+    """Elimination with pivoting once returned accelerations of 1e15 there, without a word."""
+    model = parallelograms(**CASES["chain of cells"])
+    state = state_of(model, 1, (0, 1, 2))
+    expected = wt.reference(model, route="nullspace").forward_dynamics(*state)
+    for route in ROUTES:
+        found = wt.reference(model, route=route, watch="never").forward_dynamics(*state)
+        np.testing.assert_allclose(found, expected, atol=1e-10 * np.abs(expected).max(), err_msg=route)
+
+
 def exact_state(state):
     return [np.array([digits(Fraction(float(x))) for x in values], dtype=object) for values in state]
 
@@ -144,24 +128,11 @@ def test_one_loop_of_very_many(revealed):
         np.testing.assert_allclose(a[model.slice(f"rocker {u}.0")], expected, rtol=1e-10)
 
 
-def joined(first: Model, second: Model, body: str) -> Model:
-    """The second model standing on a body of the first."""
-    joints = [replace(j, parent=body) if j.parent == "world" else j for j in second.joints]
-    start = State(np.concatenate([first.home.q, second.home.q]), np.zeros(first.nv + second.nv))
-    return replace(
-        first,
-        bodies=(*first.bodies, *second.bodies),
-        joints=(*first.joints, *joints),
-        frames=(*first.frames, *second.frames),
-        constraints=(*first.constraints, *second.constraints),
-        start=start,
-    )
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("seed", "massless"), [(0, False), (1, True), (2, False), (3, True)])
 def test_random_trees_of_loops_that_carry_a_loop_in_line(seed, massless):
-    """Through the routes that can: reference by clusters and by the whole; machine code names the loop."""
+    """Reference by clusters and by the whole, and machine code, which leaves that state to the former; its derivative
+    names the loop."""
     model, motion = make_looped_model(seed, limbs=1 + seed // 2, massless=massless)
     leg = parallelograms(1, 2 + seed % 2, chained=False)
     both = joined(model, leg, model.bodies[seed % len(model.bodies)].name)
@@ -173,5 +144,25 @@ def test_random_trees_of_loops_that_carry_a_loop_in_line(seed, massless):
     a, expected = found.forward_dynamics(q, v, tau), whole.forward_dynamics(q, v, tau)
     np.testing.assert_allclose(a, expected, atol=1e-9 * np.abs(expected).max())
     if seed == 0:
+        dynamics = wt.compile(both, route="embedding").forward_dynamics
+        np.testing.assert_array_equal(dynamics(q, v, tau), a)
+        assert dynamics.status == ANSWERED_IN_PYTHON
         with pytest.raises(wt.SingularSystemError, match=r"together\), in the loops of 'pin 0\.1': a "):
-            wt.compile(both, route="embedding").forward_dynamics(q, v, tau)
+            wt.compile(both, route="embedding").jvp("forward_dynamics")(q, v, tau, 0 * q, 0 * v, 0 * tau)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_random_loops_that_are_singular_among_random_loops(seed):
+    """Reference, machine code alone and in a batch: one answer, and equal bits of the latter two."""
+    case = make_singular_model(seed)
+    state = case.motion.q, case.motion.v, case.motion.tau
+    expected = wt.reference(case.model, route="nullspace").forward_dynamics(*state)
+    found = wt.reference(case.model, route="embedding").forward_dynamics(*state)
+    np.testing.assert_allclose(found, expected, atol=1e-9 * max(1, np.abs(expected).max()))
+    dynamics = wt.compile(case.model, route="embedding").forward_dynamics
+    np.testing.assert_array_equal(dynamics(*state), found)
+    assert dynamics.status == ANSWERED_IN_PYTHON
+    with pytest.warns(RuntimeWarning, match="machine code has no answer for 1 of 2 states"):
+        batch = dynamics(*(np.stack([own, x]) for own, x in zip(case.regular, state, strict=True)))
+    np.testing.assert_array_equal(batch, [dynamics(*case.regular), found])

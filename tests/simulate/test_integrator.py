@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 import whippletree as wt
-from whippletree.simulation.adaptive.collocation import POINTS, Polynomial, basis_integrals, gauss_rule
-from whippletree.simulation.adaptive.integrator import Event, Integrator, Progress
+from whippletree.simulation.adaptive.adaptive_method import Adaptive
+from whippletree.simulation.adaptive.collocation import MORE_POINTS, POINTS, Polynomial, basis_integrals, gauss_rule
+from whippletree.simulation.adaptive.integrator import LONG_RUN, Event, Integrator, Progress
+from whippletree.simulation.method import Task
+from whippletree.simulation.motion import Motion
 
 
 class Oscillator:
@@ -48,6 +51,50 @@ def test_the_interpolant_holds_inside_a_step():
     for piece in integrator.pieces(Progress(0.0, np.array([1.0, 0.0])), 5.0):
         middle = (piece.start + piece.end) / 2
         assert np.abs(piece.interpolant(middle) - [np.cos(middle), -np.sin(middle)]).max() < 1e-8
+
+
+def oscillation(finer, duration=200.0):
+    """Pieces of a long run whose steps the error limits."""
+    integrator = Integrator(Oscillator(), rtol=1e-11, atol=1e-11, finer_rule=finer)
+    return list(integrator.pieces(Progress(0.0, np.array([1.0, 0.0])), duration))
+
+
+def test_long_runs_that_the_error_limits_get_more_points_and_longer_steps():
+    plain, finer = oscillation(None), oscillation(gauss_rule(MORE_POINTS))
+    points = [len(piece.interpolant.coefficients) for piece in finer]
+    assert set(points[:LONG_RUN]) == {POINTS}
+    assert points[-1] == MORE_POINTS
+    lengths = [pieces[-2].end - pieces[-2].start for pieces in (plain, finer)]
+    assert lengths[1] > MORE_POINTS / POINTS * lengths[0]  # more than each step costs
+    for piece in finer[LONG_RUN:]:
+        middle = (piece.start + piece.end) / 2
+        assert np.abs(piece.interpolant(middle) - [np.cos(middle), -np.sin(middle)]).max() < 1e-8
+
+
+def test_a_run_goes_on_with_as_many_points_as_it_had():
+    whole = oscillation(gauss_rule(MORE_POINTS))
+    for k in (LONG_RUN - 1, LONG_RUN + 10):
+        integrator = Integrator(Oscillator(), rtol=1e-11, atol=1e-11, finer_rule=gauss_rule(MORE_POINTS))
+        integrator.statistics.steps = k + 1
+        rest = list(integrator.pieces(whole[k].progress, whole[-1].end))
+        assert [piece.end for piece in rest] == [piece.end for piece in whole[k + 1 :]]
+        assert np.array_equal(rest[-1].state, whole[-1].state)
+
+
+def test_machine_code_takes_steps_of_more_points_too():
+    model = wt.mechanisms.double_pendulum()
+    run = wt.simulate(model, duration=8.0, rtol=1e-11, atol=1e-13)
+    task = Task(
+        Motion(wt.compile(model)), np.concatenate([model.home.q, model.home.v]), np.array([0.0, 8.0]), 1e-11, 1e-13
+    )
+    method = Adaptive(task)
+    pieces = list(method.integrator.pieces(Progress(0.0, task.start), 8.0))
+    assert MORE_POINTS in {len(piece.interpolant.coefficients) for piece in pieces}
+    method.integrator.finer_rule = None
+    method.integrator.statistics.steps = 0
+    *_, plain = method.integrator.pieces(Progress(0.0, task.start), 8.0)
+    assert np.abs(pieces[-1].state - plain.state).max() < 1e-6  # chaotic: errors grow a thousandfold in that time
+    assert run.attrs["steps"] == len(pieces)
 
 
 @pytest.mark.slow

@@ -18,6 +18,9 @@ from whippletree.model.input_checks import warn_user
 NO_MEMORY = -1
 """The status of a call that could not get its work space."""
 
+ANSWERED_IN_PYTHON = -2
+"""The status of a state that machine code had no answer for, and a rank-revealing route in Python had."""
+
 CALLS_TOLD = 10
 """So many calls with failed states are explained one by one."""
 
@@ -29,6 +32,8 @@ class Wording:
     """Words of errors: ``hints`` about inputs whose shape is wrong, ``failure`` about a status that is not zero; what
     ``help`` says: the ``explanation``; and what several results are called: the fields of a named tuple. ``watch``
     looks for lost digits in a call, its inputs by name and its results, and warns; ``watch_every`` call, or first ones.
+    ``rescue`` answers one state that machine code has no answer for, given its inputs by name: the results, or None
+    where it is not offered; it raises SingularSystemError where there is none.
     """
 
     hints: Mapping[str, str] = field(default_factory=dict)
@@ -37,6 +42,7 @@ class Wording:
     results: tuple[str, ...] = ()
     watch: Callable[[Mapping[str, Any], Sequence[Any]], Any] | None = None
     watch_every: bool = False
+    rescue: Callable[[Mapping[str, Any]], Sequence[Any] | None] | None = None
 
 
 class ToldSignature:
@@ -152,56 +158,114 @@ class NamedFunction:
     # ---- status --------------------------------------------------------------------------------------------------
 
     def _act_on_status(self, results: Sequence[Any], inputs: Sequence[Any]) -> Any:
-        """NumPy results without their status: a failed single state raises, failed states of a batch become NaN."""
+        """NumPy results without their status. States that machine code has no answer for are answered in Python where
+        that can be done; else a single one raises, and those of a batch become NaN."""
         status = results[-1]
         if type(status) is not np.int64:
             status = np.asarray(status)[()]  # of a subclass of arrays, one state has an array without dimensions
         self.status = status
         if status.ndim == 0:
             if status:
-                raise SingularSystemError(self._explain_failure(int(status), inputs))
+                results = self._answered_one(results, int(status), inputs)
         elif status.any():
-            self._mark_failures(results[:-1], status, inputs)
+            self._answer_or_mark(results[:-1], status, inputs)
         return results[0] if len(results) == 2 else results[:-1]
 
-    def _mark_failures(self, results: Sequence[Any], status: Array, inputs: Sequence[Any]) -> None:
-        """Make failed states NaN, and warn."""
-        failed = status != 0
-        for result, buffer in zip(results, self._results, strict=True):
-            # NumPy lets a given array do without leading dimensions of size 1
-            result[failed.reshape(result.shape[: result.ndim - len(buffer.shape)])] = np.nan
-        self._failed_calls += 1
-        warn_user(self._failure_text(status, inputs), RuntimeWarning)
+    def _answered_one(self, results: Sequence[Any], code: int, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        """The results of one state, from the second way to an answer.
 
-    def _failure_text(self, status: Array, inputs: Sequence[Any]) -> str:
+        Raises:
+            SingularSystemError: there is none.
+        """
+        answers = self._second_answer(code, inputs)
+        if answers is None:
+            raise SingularSystemError(self._explain_failure(code, inputs))
+        self.status = np.int64(ANSWERED_IN_PYTHON)
+        kept: list[Any] = []
+        for result, answer in zip(results, answers, strict=False):  # the status is the last of the results
+            if isinstance(result, np.ndarray):
+                result[...] = answer
+                kept.append(result)
+            else:
+                kept.append(np.asarray(answer, dtype=np.asarray(result).dtype)[()])
+        return (*kept, self.status)
+
+    def _second_answer(self, code: int, inputs: Sequence[Any]) -> Sequence[Any] | None:
+        """The answer to one state by :class:`Wording`'s rescue; None where that is not offered.
+
+        Raises:
+            SingularSystemError: it finds none either.
+        """
+        rescue = self._wording.rescue
+        if rescue is None or code == NO_MEMORY:
+            return None
+        return rescue(dict(zip(self.inputs, inputs, strict=True)))
+
+    def _answer_or_mark(self, results: Sequence[Any], status: Array, inputs: Sequence[Any]) -> None:
+        """Answer failed states of a batch one by one; those without an answer become NaN. Warn of both."""
+        reason = ""
+        for place in map(tuple, np.argwhere(status != 0).tolist()):
+            try:
+                answers = self._second_answer(int(status[place]), self._inputs_of(place, status.shape, inputs))
+            except SingularSystemError as error:
+                answers, reason = None, reason or str(error)
+            if answers is not None:
+                status[place] = ANSWERED_IN_PYTHON
+            for number, (result, buffer) in enumerate(zip(results, self._results, strict=True)):
+                # NumPy lets a given array do without leading dimensions of size 1
+                own = place[len(place) - (result.ndim - len(buffer.shape)) :]
+                result[own] = np.nan if answers is None else answers[number]
+        self._failed_calls += 1
+        warn_user(self._failure_text(status, inputs, reason), RuntimeWarning)
+
+    def _inputs_of(self, place: tuple[int, ...], batch: tuple[int, ...], inputs: Sequence[Any]) -> list[Any]:
+        """The numbers of one state out of those of all."""
+        return [
+            np.broadcast_to(x, batch + np.shape(x)[np.ndim(x) - len(buffer.shape) :])[place]
+            for x, buffer in zip(inputs, self._inputs, strict=True)
+        ]
+
+    def _failure_text(self, status: Array, inputs: Sequence[Any], reason: str) -> str:
         """Text of a warning. Python shows a text once for each line of a program: the first calls that fail have
         texts of their own, and of a loop in which many do, one for each power of ten.
+
+        ``reason``: of the first state without an answer, where it is known.
         """
         if self._failed_calls > CALLS_TOLD:
             many = 10 ** int(math.log10(self._failed_calls - 1))
             return (
-                f"{self.name}: more than {many} calls had states that failed and are NaN in the result "
-                f"(status of the last call: {self.name}.status)"
+                f"{self.name}: more than {many} calls had states that machine code has no answer for: singular ones "
+                f"are answered in Python, others are NaN in the result (status of the last call: {self.name}.status)"
             )
-        failed = status != 0
-        place = tuple(int(i) for i in np.argwhere(failed)[0])
-        # the reason is that of one state: its own numbers out of those of all
-        own = [
-            np.broadcast_to(x, failed.shape + np.shape(x)[np.ndim(x) - len(buffer.shape) :])[place]
-            for x, buffer in zip(inputs, self._inputs, strict=True)
-        ]
-        reason = self._explain_failure(int(status[place]), own)
         again = "" if self._failed_calls == 1 else f" ({self._failed_calls} calls with failures so far)"
-        return (
-            f"{int(failed.sum())} of {failed.size} states failed and are NaN in the result "
-            f"(status: {self.name}.status); the first is {place}: {reason}{again}"
-        )
+        answered, failed = status == ANSWERED_IN_PYTHON, (status != 0) & (status != ANSWERED_IN_PYTHON)
+        told = []
+        if answered.any():
+            told.append(
+                f"{self.name}: machine code has no answer for {int(answered.sum())} of {status.size} states, whose "
+                f"constraint rows depend on each other; a rank-revealing route in Python has answered them one by one, "
+                f"which is slow (status {ANSWERED_IN_PYTHON} in {self.name}.status); the first is {_first(answered)}"
+            )
+        if failed.any():
+            place = _first(failed)
+            own = self._inputs_of(place, status.shape, inputs)
+            why = reason or self._explain_failure(int(status[place]), own)
+            told.append(
+                f"{int(failed.sum())} of {failed.size} states failed and are NaN in the result "
+                f"(status: {self.name}.status); the first is {place}: {why}"
+            )
+        return f"{'. '.join(told)}{again}"
 
     def _explain_failure(self, code: int, inputs: Sequence[Any]) -> str:
         if code == NO_MEMORY:
             return f"{self.name}: there is not enough memory for the work space of this call"
         explain = self._wording.failure
         return explain(code, dict(zip(self.inputs, inputs, strict=True))) if explain else f"{self.name}: status {code}"
+
+
+def _first(flags: Array) -> tuple[int, ...]:
+    """The place of the first state of a batch that is flagged."""
+    return tuple(int(i) for i in np.argwhere(flags)[0])
 
 
 def as_tuple(value: Any) -> tuple[Any, ...]:

@@ -20,6 +20,7 @@ From what a constraint demands to what it carries:
     routes                   the one factor of a block matrix, and the tolerances of its pivots
     ties, loop_clusters      which rows belong together; loops as nodes of a tree of clusters
     cluster_structure        redundancy found cluster by cluster, equal clusters once
+    separate_mechanisms      mechanisms of a scene that nothing ties together
     clustered_mechanism      a mechanism as a tree of clusters: their links and rows
     embedding                the articulated recursion over clusters, with dagger terms in place of D⁻¹
     singular_clusters        the rank-revealing route for single clusters, where their rows depend on each other

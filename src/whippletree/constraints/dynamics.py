@@ -329,6 +329,12 @@ def reveals_by_clusters(model: Model, route: str | None) -> bool:
     return embeds and not system.structure.stuck
 
 
+def answers_singular_states(model: Model, route: str | None) -> bool:
+    """Whether a state at which rows depend on each other is answered in milliseconds to seconds: cluster by cluster, or
+    by the block matrix of the whole, which takes minutes beyond ``LONG_SYSTEM`` velocities."""
+    return bool(model.constraints) and (model.nv <= LONG_SYSTEM or reveals_by_clusters(model, route))
+
+
 def mass_diagonal(m: Mechanism, q: Any) -> Any:
     """diag M (nv,) of the tree; over clusters where there is no sweep over bodies."""
     if m.clustered is not None:

@@ -233,23 +233,26 @@ class BlockElimination(NamedTuple):
     """The literal block matrix, by Gaussian elimination with partial pivoting. Numbers only."""
 
     matrix: Array
-    n: int
+    rigid: Array
+    """A of the rows without compliance, (k, n)."""
 
     def solve(self, b: Array, gamma: Array) -> Solution:
+        n = self.rigid.shape[1]
         x = linalg.solve_pivoted(self.matrix, np.concatenate([b, -gamma]))
-        return Solution(x[: self.n], -x[self.n :])
+        return Solution(x[:n], -x[n:])
 
     def margins(self, tolerance: Any) -> list[Margin]:
-        return []  # elimination with pivoting raises by itself
+        """Of the pivots of A Aᵀ, which no mass disguises: elimination itself stops at a pivot of exactly zero only."""
+        gram = _symmetric_product(self.rigid.T, self.rigid.T)
+        return _margins(ROWS, linalg.ldlt(gram, lenient=True), np.diag(gram), tolerance)
 
 
 def block(M: Array, A: Array, compliance: Array | None = None) -> BlockElimination:
     """[M Aᵀ; A −C] as one matrix."""
     m = len(A)
     corner = -np.diag(compliance) if compliance is not None else zeros(m, m)
-    return BlockElimination(
-        np.concatenate([np.concatenate([M, A.T], axis=1), np.concatenate([A, corner], axis=1)]), len(M)
-    )
+    whole = np.concatenate([np.concatenate([M, A.T], axis=1), np.concatenate([A, corner], axis=1)])
+    return BlockElimination(whole, A if compliance is None else A[[i for i, c in enumerate(compliance) if c == 0]])
 
 
 class Nullspace(NamedTuple):

@@ -29,7 +29,7 @@ from whippletree.functions.registry import Function, checked_names, for_names, r
 from whippletree.model import Model
 from whippletree.model.input_checks import common_batch, plain_input, shape_message
 from whippletree.model.parameters import find_parameter, with_parameters, with_scalars
-from whippletree.tree.mechanism import Mechanism
+from whippletree.tree.mechanism import Margin, Mechanism
 from whippletree.tree.skeleton import Skeleton, skeleton
 
 
@@ -196,11 +196,17 @@ class ReferenceFunction:
     ) -> tuple[Any, int | None]:
         """The result, and the number of the first margin that is none."""
         mechanism = Mechanism(tree, route=route, reveals=reveals)
-        with np.errstate(divide="ignore", invalid="ignore"):  # a failed pivot makes NaN; the margins tell
-            found = self.function.evaluated(mechanism, *self.names, *values.values())
+        try:
+            with np.errstate(divide="ignore", invalid="ignore"):  # a failed pivot makes NaN; the margins tell
+                found = self.function.evaluated(mechanism, *self.names, *values.values())
+        except SingularSystemError:
+            failed = _first_failure(mechanism.margins)
+            if failed is None or route != "block":
+                raise
+            return None, failed  # elimination with pivoting stops where a margin has told already
         for remark in found.remarks:
             warnings.warn(remark, TieWarning, stacklevel=4)
-        return found.result, next((number for number, pivot in found.margins if fails(pivot)), None)
+        return found.result, _first_failure(found.margins)
 
     def _bound(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> dict[str, Array]:
         """Inputs by name, as arrays, with their last dimensions checked."""
@@ -238,6 +244,11 @@ class RoundingError(ReferenceFunction):
         inputs = {name: tape.numbers(value) for name, value in state.items()}
         results = self.of_model(with_scalars(self.owner.model, tape.number), inputs)
         return tuple(tape.errors_of(result).reshape(np.shape(result)) for result in results)
+
+
+def _first_failure(margins: Sequence[Margin]) -> int | None:
+    """The number of the first margin that is none."""
+    return next((number for number, pivot in margins if fails(pivot)), None)
 
 
 def _require_numbers(function: str, name: str, array: Array) -> None:

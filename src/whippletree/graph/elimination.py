@@ -12,7 +12,7 @@ of one rung, a planar grid of as many as lie across it.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 
@@ -35,8 +35,14 @@ class Front(NamedTuple):
 SMALLEST_CUT = 60
 """Nodes up to which a part of a graph is not cut."""
 
-DEEPEST_CUTS = 3
-"""How many times parts are cut in two, at most: deeper down, least degree finds the better order."""
+DEEPEST_CUTS = 8
+"""How many times parts are cut in two, at most."""
+
+ENDS = 4
+"""Nodes far from each other from which distances are counted: a plane grid has four corners."""
+
+THINNED_CUTS = 3
+"""Cuts of a part that are made thinner."""
 
 LEAST_SIDE = 0.3
 """Share of the nodes that either side of a cut keeps."""
@@ -146,33 +152,80 @@ class _Cut(NamedTuple):
 
 
 def _cut(part: Sequence[int], near: Sequence[set[int]]) -> _Cut | None:
-    """A thin level of a breadth-first search near the middle, made thinner; None where there are no levels."""
-    levels = _levels(part, near)
-    if len(levels) <= 2:
-        return None
-    sizes = [len(level) for level in levels]
-    before = [sum(sizes[:i]) for i in range(len(sizes))]
-    middle = [i for i in range(1, len(levels) - 1) if len(part) <= 3 * min(before[i], len(part) - before[i])]
-    at = min(middle or [len(levels) // 2], key=lambda i: (sizes[i], abs(2 * before[i] - len(part))))
-    side = {k: (0 if i < at else 1) for i, level in enumerate(levels) for k in level}
-    cut = _thinned(side, set(levels[at]), near)
-    while True:  # each round moves every node once
+    """A thin cut near the middle; None where every node is a neighbour of every other, or nearly so.
+
+    Distances from ends of the part, their sums and their differences each order its nodes along some direction: of a
+    plane grid, whose ends are its corners, along its sides and its diagonals. The thinnest of these cuts are made
+    thinner, and the thinnest is taken.
+    """
+    inside = set(part)
+    trials = []
+    for number, field in enumerate(_directions(part, inside, near)):
+        middle = sorted(field.values())[len(part) // 2]
+        for side in ({k: int(x >= middle) for k, x in field.items()}, {k: int(x > middle) for k, x in field.items()}):
+            between = {k for k in part if side[k] and any(not side.get(i, 1) for i in near[k])}
+            ones = sum(side.values())
+            if min(ones - len(between), len(part) - ones) >= LEAST_SIDE * (len(part) - len(between)):
+                trials.append((_weight(between, near), number, len(trials), side, between))
+    cuts = [_thinned_often(side, between, near) for *_, side, between in sorted(trials)[:THINNED_CUTS]]
+    return min(cuts, key=lambda cut: (_weight(cut.between, near), abs(len(cut.one) - len(cut.other))), default=None)
+
+
+def _weight(nodes: Iterable[int], near: Sequence[set[int]]) -> int:
+    """What nodes of a cut make later fronts larger by: themselves, and the rows of their edges."""
+    return sum(1 + len(near[k]) for k in nodes)
+
+
+def _thinned_often(side: dict[int, int], between: set[int], near: Sequence[set[int]]) -> _Cut:
+    """A cut made thinner as long as that helps: each round moves every node once."""
+    cut = _thinned(side, between, near)
+    while True:
         sides = dict.fromkeys(cut.one, 0) | dict.fromkeys([*cut.between, *cut.other], 1)
         further = _thinned(sides, set(cut.between), near)
-        if len(further.between) >= len(cut.between):
+        if _weight(further.between, near) >= _weight(cut.between, near):
             return cut
         cut = further
 
 
+def _directions(part: Sequence[int], inside: set[int], near: Sequence[set[int]]) -> Iterator[dict[int, int]]:
+    """Numbers that grow along some direction through a part of a graph: distances from nodes that are far from each
+    other, and the sums and differences of two of them."""
+    far = _distances(part[0], inside, near)
+    if len(far) < len(part):  # in pieces: one after the other
+        yield {k: i for i, k in enumerate([*far, *(k for k in part if k not in far)])}
+        return
+    distances: list[dict[int, int]] = []
+    for _ in range(ENDS):
+        # next to the ends that are known, the node that is farthest from all of them
+        nearest = far if not distances else {k: min(own[k] for own in distances) for k in part}
+        distances.append(_distances(max(part, key=lambda k: nearest[k]), inside, near))
+    for i, one in enumerate(distances):
+        yield one
+        for other in distances[:i]:
+            yield {k: one[k] + other[k] for k in part}
+            yield {k: one[k] - other[k] for k in part}
+
+
+def _distances(start: int, inside: set[int], near: Sequence[set[int]]) -> dict[int, int]:
+    """How many edges within a part lead from a node to each of those that can be reached, the nearest first."""
+    found, level, steps = {start: 0}, [start], 0
+    while level:
+        steps += 1
+        level = sorted({i for k in level for i in near[k] if i in inside and i not in found})
+        found.update(dict.fromkeys(level, steps))
+    return found
+
+
 def _thinned(side: dict[int, int], between: set[int], near: Sequence[set[int]]) -> _Cut:
-    """A cut with as few nodes between its sides as moving them one by one makes it (Fiduccia and Mattheyses).
+    """A cut with as little between its sides as moving nodes one by one makes it (Fiduccia and Mattheyses).
 
     A node between that goes to one side pulls its neighbours on the other side in; the best move is made even where
     the cut grows by it, each node moves once, and the thinnest cut on the way is kept.
     """
     counts = [sum(own == s and k not in between for k, own in side.items()) for s in (0, 1)]
     least = LEAST_SIDE * len(side)
-    best = len(between), abs(counts[0] - counts[1])
+    weight = _weight(between, near)
+    best = weight, abs(counts[0] - counts[1])
     found, waited = (dict(side), set(between)), 0
     moved: set[int] = set()
     while waited <= THINNING_MOVES:
@@ -182,45 +235,22 @@ def _thinned(side: dict[int, int], between: set[int], near: Sequence[set[int]]) 
                 pulled = [i for i in near[k] if i in side and i not in between and side[i] == 1 - to]
                 after = [counts[s] + 1 if s == to else counts[s] - len(pulled) for s in (0, 1)]
                 if min(after) >= min(least, *counts) and not moved.intersection(pulled):
-                    moves.append((len(pulled), abs(after[0] - after[1]), k, to, pulled, after))
+                    grown = _weight(pulled, near) - _weight([k], near)
+                    moves.append((grown, abs(after[0] - after[1]), k, to, pulled, after))
         if not moves:
             break
-        _, _, k, to, pulled, counts = min(moves)
+        grown, _, k, to, pulled, counts = min(moves)
+        weight += grown
         side[k] = to
         between.remove(k)
         between.update(pulled)
         moved.add(k)
         waited += 1
-        if (size := (len(between), abs(counts[0] - counts[1]))) < best:
+        if (size := (weight, abs(counts[0] - counts[1]))) < best:
             best, found, waited = size, (dict(side), set(between)), 0
     side, between = found
     one, other = ([k for k, own in side.items() if own == s and k not in between] for s in (0, 1))
     return _Cut(one, sorted(between), other)
-
-
-def _levels(part: Sequence[int], near: Sequence[set[int]]) -> list[list[int]]:
-    """Nodes of a part by their distance from one at its end; pieces that are not connected follow one another."""
-    inside = set(part)
-    levels: list[list[int]] = []
-    while inside:
-        start = next(iter(inside))
-        for _ in range(2):  # from any node to one that is far from it
-            start = _search(start, inside, near)[-1][0]
-        found = _search(start, inside, near)
-        inside.difference_update(k for level in found for k in level)
-        levels += found
-    return levels
-
-
-def _search(start: int, inside: set[int], near: Sequence[set[int]]) -> list[list[int]]:
-    """Levels of a breadth-first search."""
-    levels, seen = [[start]], {start}
-    while True:
-        further = sorted({i for k in levels[-1] for i in near[k] if i in inside} - seen)
-        if not further:
-            return levels
-        seen.update(further)
-        levels.append(further)
 
 
 def merged_fronts(fronts: Sequence[Front]) -> list[Front]:

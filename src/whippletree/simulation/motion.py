@@ -14,7 +14,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.bound import Bound
 from whippletree.compiler.compiled import Compiled
 from whippletree.compiler.frontend.controller import AffineForces
-from whippletree.compiler.named_function import NamedFunction
+from whippletree.compiler.named_function import ANSWERED_IN_PYTHON, NamedFunction
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.tangent_cone import TieWarning
 from whippletree.contact.kinematics.contact_set import contact_set
@@ -366,13 +366,18 @@ class Motion:
             with np.errstate(all="ignore"):
                 return _stacked(function(*inputs))
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(record=True) as told:
                 warnings.simplefilter("ignore", RuntimeWarning)  # failed states are answered below
+                warnings.simplefilter("always", TieWarning)
                 result = _stacked(function(*inputs))
         except SingularSystemError:
             return self._by_reference(name, inputs, 0)
-        failed: Any = np.flatnonzero(function.status) if np.ndim(function.status) else []
-        for k in failed:
+        status = np.asarray(function.status)
+        answered = status == ANSWERED_IN_PYTHON
+        if answered.any():
+            self.dead_points += int(answered.sum())
+            self.ties.update(str(warning.message) for warning in told)
+        for k in np.flatnonzero((status != 0) & ~answered) if status.ndim else []:
             own = [x[k] if np.ndim(x) and x is not self.all_on else x for x in inputs]
             try:
                 result[k] = self._by_reference(name, own, int(k))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from whippletree.compiler.program.check import check
 from whippletree.compiler.rollout import contact_list_trees, contact_lists
 from whippletree.compiler.rollout.contact_lists import contact_lists_program, reason_against_lists
 from whippletree.contact.time_step import ContactBlocks
+from whippletree.model import Actuator
 from whippletree.simulation.motion import Motion
 from whippletree.simulation.time_stepping.impulse_kernel import kernel_steps
 from whippletree.simulation.time_stepping.impulse_step import ImpulseStep
@@ -169,6 +171,16 @@ def test_reasons_are_told():
     b.body("b", 1.0, inertia=(1, 1, 1)).joint("b", "free", "world", "b", start=(1, 0, 0, 1, 0, 0, 0))
     b.geometry("b", "b", "cylinder", radius=0.1, length=0.3).contact("rims", "a", "b")
     assert reason_against_lists(b.build()) is None
+
+
+def test_long_trees_that_cannot_be_loops_are_written_out():
+    def driven(links):
+        servo = Actuator("both", ("link 0", "link 1"), gear=np.array([1, 0.5]), bias=np.array([0.0, -5, -1]))
+        return replace(chain(links), actuators=(servo,))
+
+    most = contact_list_trees.MOST_WRITTEN_WITHOUT_LOOPS
+    assert reason_against_lists(driven(contact_list_trees.MOST_WRITTEN_VELOCITIES + 5)) is None
+    assert "couples joints" in str(reason_against_lists(driven(most + 1)))
 
 
 # --- pairs that only time steps have a form for -----------------------------------------------------------------------

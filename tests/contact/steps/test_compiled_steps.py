@@ -10,14 +10,16 @@ from emulated_cuda import install
 from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.compiler.cuda.cuda_function import compile_for_cuda
 from whippletree.compiler.llvm.cache import CodeCache
-from whippletree.compiler.program import every_block
+from whippletree.compiler.program import Buffer, every_block
 from whippletree.compiler.program.interpret import interpret
 from whippletree.compiler.rollout import contact_list_solver, contact_lists
+from whippletree.compiler.rollout.contact_kinds import TOUCH, narrow_phase
 from whippletree.compiler.rollout.contact_lists import contact_lists_program, suits_lists
 from whippletree.contact.time_step import ContactBlocks
 from whippletree.simulation.motion import Motion
 from whippletree.simulation.time_stepping.impulse_kernel import kernel_steps
 from whippletree.simulation.time_stepping.impulse_step import ImpulseStep
+from whippletree.tree.skeleton import skeleton
 
 TOLERANCE, H = 1e-9, 1e-3
 OUTPUTS = ["q", "v", "impulses", "measure", "work", "friction_work", "correction_work", "sweeps", "newton_steps"]
@@ -245,6 +247,32 @@ def test_code_grows_with_the_kinds_of_pairs_and_not_with_pairs():
         return sum(block.code.operations for block in every_block(body))
 
     assert operations(8) == operations(40)
+
+
+def test_code_does_not_grow_with_the_ways_in_which_shapes_of_the_same_types_are_placed():
+    def pile(count):
+        turns = [(0, 0, 0), (np.pi / 2, 0, 0), (0, np.pi / 2, 0), (0.3, 0, 0), (0, 0.2, 0.1)]
+        places = [(0, 0, 0), (0.1, 0, 0), (0, 0.1, 0), (0.1, 0.2, 0), (0, 0, 0.3)]
+        b = wt.Builder("pile")
+        for k in range(count):
+            b.body(f"body {k}", 0.3, inertia=(1e-3, 2e-3, 2e-3)).joint(f"free {k}", "free", "world", f"body {k}")
+            b.geometry(f"bar {k}", f"body {k}", "capsule", radius=0.05, length=0.2, position=places[k // 5],
+                       rpy=turns[k % 5])  # fmt: skip
+        for k in range(1, count):
+            b.contact(f"{k}", f"bar {k - 1}", f"bar {k}")
+        return b.build()
+
+    def code_of_pairs(model):
+        pairs = ContactBlocks(model, alone=True).contacts.pairs
+        tree = skeleton(model)
+        poses, touches = Buffer("pose", "work", (len(tree.nodes) + 1, 12)), Buffer("touch", "work", (len(pairs), TOUCH))
+        found, _, _ = narrow_phase(pairs, tree, poses, touches, None)
+        return len(found), sum(len(block.code.nodes) for block in every_block(found))
+
+    loops, size = code_of_pairs(pile(6))
+    more_loops, more = code_of_pairs(pile(25))
+    assert more_loops == 1 < loops
+    assert more < size
 
 
 def test_which_models_suit():

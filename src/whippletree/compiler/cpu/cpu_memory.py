@@ -25,6 +25,7 @@ from whippletree.compiler.cpu.result_arrays import Results
 from whippletree.compiler.llvm.emit import Memory, Registers, Takers
 from whippletree.compiler.llvm.ir import MachineLanes, Operand, Writer
 from whippletree.compiler.llvm.kernel import STOP
+from whippletree.compiler.llvm.packs import WIDTH, Place
 from whippletree.compiler.program import Address, Program, Register, buffers_of_single_lanes, every_block
 
 UNCUT = 12_000
@@ -40,8 +41,8 @@ LONGEST_BLOCK = 800
 length, and short ones were seen to be 3 % faster."""
 
 
-TOGETHER = 4
-"""Rounds of a loop that one state computes at once: what a vector of AVX2 holds; LLVM cuts it up for other CPUs."""
+TOGETHER = WIDTH
+"""Rounds of a loop that one state computes at once."""
 
 
 class CpuMemory(Memory):
@@ -130,6 +131,26 @@ class CpuMemory(Memory):
     def _places_apart(self, place: Operand) -> list[Operand]:
         """Pointers to the numbers of neighbouring rounds, from that of the first, where other lanes are between."""
         return [self._element(place, self.lanes.real, number * self.states) for number in range(self.lanes.width)]
+
+    # ---- rows as vectors -----------------------------------------------------------------------------------------
+
+    def neighbours(self, address: Address) -> Place | None:
+        """See :class:`Memory`: rows of work space and of tables, where one state is computed alone."""
+        role, *inner = self.role[address.buffer], *address.indices
+        if self.lanes.width > 1 or self.beside is not None or self.pitch[address.buffer] is not None or not inner:
+            return None
+        if role != "table" and (role != "work" or self._is_apart(address)):
+            return None
+        *rows, last = inner
+        return (address.buffer, *rows, last.register), last.offset
+
+    def load_row(self, address: Address, registers: Registers) -> Operand:
+        place, several = self._flat(address, self.lanes.real, registers), MachineLanes(WIDTH, self.lanes.real)
+        return self.writer.value(f"load {several.number}, ptr {place}, align {self.lanes.bytes}")
+
+    def store_row(self, address: Address, vector: Operand, registers: Registers) -> None:
+        place, several = self._flat(address, self.lanes.real, registers), MachineLanes(WIDTH, self.lanes.real)
+        self.writer.emit(f"store {several.number} {vector}, ptr {place}, align {self.lanes.bytes}")
 
     # ---- small things --------------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -150,11 +150,13 @@ def output_shapes(model: Model, function: Function) -> dict[str, tuple[int, ...]
     return {n: functions.resolve(shape, known) for n, shape in zip(names, function.outputs.values(), strict=True)}
 
 
-def traced_status(margins: Iterable[Margin], status: Any = 0) -> Any:
+def traced_status(
+    margins: Iterable[Margin], status: Any = 0, number: Callable[[int], Any] = lambda node: node + 1
+) -> Any:
     """0 where every doubtful pivot is positive (or NaN, which speaks for itself), else a failing node plus one.
 
-    ``status``: what is known of other pivots already. All pivots of a node are one question: whether the least of them
-    is positive.
+    ``status``: what is known of other pivots already. ``number``: what is said for a node. All pivots of a node are one
+    question: whether the least of them is positive.
     """
     least: dict[int, Any] = {}
     for node, pivot in margins:
@@ -164,5 +166,5 @@ def traced_status(margins: Iterable[Margin], status: Any = 0) -> Any:
         elif pivot <= 0:  # a pivot that no state changes: the model itself is singular
             least[node] = 0
     for node, low in least.items():
-        status = scalars.select(scalars.less(0, low), status, node + 1)
+        status = scalars.select(scalars.less(0, low), status, number(node))
     return status

@@ -12,12 +12,13 @@ supplies; a new target is one file with its own Memory and its own frame around 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
 from whippletree.compiler.llvm.ir import Operand, Writer
-from whippletree.compiler.llvm.straight_line import SpillPlacement, emit_straight
+from whippletree.compiler.llvm.packs import Packs, Place, find_packs
+from whippletree.compiler.llvm.straight_line import PackedRows, SpillPlacement, emit_straight
 from whippletree.compiler.program import (
     Address,
     Block,
@@ -100,6 +101,18 @@ class Memory(ABC):
             return {}
         return {a: lambda x, a=a: self.store([(a, self.seen(a, x))], registers) for a in stores}  # type: ignore[misc]
 
+    def neighbours(self, address: Address) -> Place | None:
+        """The row of memory that a number lies in, and how far along it, where a vector can hold its neighbours."""
+        return None
+
+    def load_row(self, address: Address, registers: Registers) -> Operand:
+        """Read a vector of neighbours, the first of which is at an address."""
+        raise NotImplementedError
+
+    def store_row(self, address: Address, vector: Operand, registers: Registers) -> None:
+        """Write a vector of neighbours, the first of which goes to an address."""
+        raise NotImplementedError
+
     def seen(self, address: Address, value: Operand) -> Operand:
         """Stored form of a value: a caller sees one bit pattern for NaN; inside, nothing depends on it."""
         return self.writer.canonical(value) if self.role[address.buffer] == "output" else value
@@ -161,6 +174,17 @@ class Parted(NamedTuple):
     storing: Operand | None
 
 
+class CarriedNumber:
+    """An integer (i64) that the rounds of a loop hand on to each other in a register."""
+
+    def __init__(self, start: Operand) -> None:
+        self.start = start
+        self.now: Operand = ""
+        """In the round in hand, and after the loop."""
+        self.after: Operand = ""
+        """In the next round: to be said by the body."""
+
+
 def emit_body(program: Program, writer: Writer, memory: Memory) -> None:
     """Emit the statements of the program at the writer's current place; control flow leaves at its new place."""
     _Body(writer, memory).statements(program.body, {})
@@ -202,10 +226,12 @@ class _Body:
         place = {number: i for i, number in enumerate(used)}
         # buffers that the block does not read itself may be written before its end
         loaded = {address.buffer for address in block.loads}
-        free = [a for a in block.stores if a.buffer not in loaded]
-        early = self.memory.prepare_stores(free, registers)
+        rows, late = self.rows(block, loaded, registers)
+        in_rows = {number for groups in rows.packs.stored.values() for own in groups for number in own} if rows else ()
+        stores = [(a, x) for i, (a, x) in enumerate(zip(block.stores, block.code.outputs)) if i not in in_rows]
+        early = self.memory.prepare_stores([a for a, _ in stores if a.buffer not in loaded], registers)
         waiting: dict[int, list[Address]] = {}
-        for address, output in zip(block.stores, block.code.outputs, strict=True):
+        for address, output in stores:
             if address not in early:
                 continue
             if isinstance(output, int):
@@ -225,10 +251,43 @@ class _Body:
             ready,
             waiting,
             self.memory.pause,
+            rows,
         )
-        rest = [(a, x) for a, x in zip(block.stores, results, strict=True) if a not in early]
-        self.store(rest, registers)
+        result = dict(zip(block.stores, results, strict=True))
+        self.store([(a, result[a]) for a, _ in stores if a not in early], registers)
+        for address, vector in late:
+            self.memory.store_row(address, vector, registers)
         self.memory.finish_stores()
+
+    def rows(
+        self, block: Block, loaded: Collection[str], registers: Registers
+    ) -> tuple[PackedRows | None, list[tuple[Address, Operand]]]:
+        """What vectors compute of a block, if anything; and a list that gets those to be stored at its end."""
+        late: list[tuple[Address, Operand]] = []
+        packs = self.packs(block)
+        if packs is None:
+            return None, late
+
+        def load(number: int) -> Operand:
+            return self.memory.load_row(block.loads[number], registers)
+
+        def ready(pack: int, vector: Operand) -> None:
+            for numbers in packs.stored.get(pack, ()):
+                address = block.stores[numbers[0]]
+                if address.buffer in loaded:
+                    late.append((address, vector))
+                else:
+                    self.memory.store_row(address, vector, registers)
+
+        return PackedRows(packs, load, ready), late
+
+    def packs(self, block: Block) -> Packs | None:
+        """Groups of operations that a vector does at once, see :mod:`~whippletree.compiler.llvm.packs`."""
+        places = ((number, self.memory.neighbours(address)) for number, address in enumerate(block.loads))
+        read = {number: found for number, found in places if found is not None}
+        if not read:
+            return None
+        return find_packs(block.code, read, [self.memory.neighbours(address) for address in block.stores])
 
     def lookup(self, lookup: Lookup, registers: Registers) -> Operand:
         w, number = self.writer, self.memory.lookup(lookup.address, registers)
@@ -279,7 +338,9 @@ class _Body:
             self.statements(loop.body, {**registers, loop.counter: counter})
 
     @contextmanager
-    def rounds(self, count: Operand, goes_on: Callable[[], Operand] | None = None) -> Iterator[Operand]:
+    def rounds(
+        self, count: Operand, goes_on: Callable[[], Operand] | None = None, carried: CarriedNumber | None = None
+    ) -> Iterator[Operand]:
         """Around the body of a loop: its step, from 0 up to a count, or until a condition (i1) no longer holds."""
         w = self.writer
         before, head, body, end = w.block, w.label("loop"), w.label("body"), w.label("end")
@@ -288,6 +349,9 @@ class _Body:
         step, after = w.fresh(), w.fresh()
         latch = w.label("latch")
         w.emit(f"{step} = phi i64 [ 0, %{before} ], [ {after}, %{latch} ]")
+        if carried is not None:
+            carried.now, next_ = w.fresh(), w.fresh()
+            w.emit(f"{carried.now} = phi i64 [ {carried.start}, %{before} ], [ {next_}, %{latch} ]")
         more = w.value(f"icmp slt i64 {step}, {count}")
         if goes_on is not None:
             look = w.label("look")
@@ -300,6 +364,8 @@ class _Body:
         w.emit(f"br label %{latch}")
         w.start(latch)
         w.emit(f"{after} = add i64 {step}, 1")
+        if carried is not None:
+            w.emit(f"{next_} = add i64 {carried.after}, 0")
         w.emit(f"br label %{head}")
         w.start(end)
 
@@ -377,11 +443,12 @@ class _Body:
         w, lanes = self.writer, self.writer.lanes
         self.lengths[collect.list] = w.stack(f"[{self.memory.states} x i64]" if self.memory.lane else "i64", 8)
         length = self.length(collect.list)
-        w.emit(f"store i64 0, ptr {length}")
-        with self.rounds(self.count(collect.count, registers)) as step:
+        # the number of entries stays in a register: the next round would have to wait for memory
+        total = CarriedNumber("0")
+        with self.rounds(self.count(collect.count, registers), carried=total) as step:
             flagged = self.positive(collect.flag, {**registers, collect.counter: step})
             those = self.among(flagged, self.memory.storing)
-            number = w.value(f"load i64, ptr {length}")
+            number = total.now
             own = step if lanes.bits == "i64" else w.value(f"trunc i64 {step} to {lanes.bits}")
             entry = self.memory.list_entry(collect.list, number)
             w.emit(f"store {lanes.bits} {own}, {entry}")
@@ -391,7 +458,8 @@ class _Body:
                     f"store {lanes.bits} {w.value(f'zext i{lanes.width} {bits} to {lanes.bits}')}, {self.second(entry)}"
                 )
             one = w.value(f"zext i1 {w.any(those)} to i64")
-            w.emit(f"store i64 {w.value(f'add i64 {number}, {one}')}, ptr {length}")
+            total.after = w.value(f"add i64 {number}, {one}")
+        w.emit(f"store i64 {total.now}, ptr {length}")
 
     def length(self, name: str) -> Operand:
         """A pointer to the number of entries of a list, of the lane in hand if that is alone."""

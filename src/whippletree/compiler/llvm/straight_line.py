@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import NamedTuple
 
 from whippletree.arithmetic.trace import Node, Straight, Table
 from whippletree.compiler.llvm.atan2 import angle_of_point
 from whippletree.compiler.llvm.exponential import exponential, hyperbolic_tangent, logarithm, power
-from whippletree.compiler.llvm.ir import Operand, Writer
+from whippletree.compiler.llvm.ir import MachineLanes, Operand, Writer
+from whippletree.compiler.llvm.packs import WIDTH, Packs
 from whippletree.compiler.llvm.sine import sines_and_cosines
 from whippletree.compiler.llvm.spill_plan import SpillStep
 
@@ -38,6 +40,20 @@ class SpillPlacement(ABC):
         """Emit the reading of a value."""
 
 
+class PackedRows(NamedTuple):
+    """Packs of a block, and the memory that they come from and go to."""
+
+    packs: Packs
+    load: Callable[[int], Operand]
+    """Emits the reading of the vector that begins with an input."""
+    ready: Callable[[int, Operand], None]
+    """Takes the vector of a pack as soon as it is known."""
+
+
+_INSIDE = "of a pack"
+"""Stands for the value of a node that only exists as a lane of its pack."""
+
+
 def emit_straight(
     writer: Writer,
     code: Straight,
@@ -46,13 +62,15 @@ def emit_straight(
     ready: Callable[[int, Operand], None] = lambda node, value: None,
     awaited: Collection[int] = (),
     pause: Callable[[], None] = lambda: None,
+    rows: PackedRows | None = None,
 ) -> list[Operand]:
     """Emit the code; ``load(i)`` emits the reading of input number i where it is first needed. Returns the outputs.
 
     ``ready(node, value)`` is called for the awaited nodes as soon as their values are known: they can be stored.
-    ``pause()`` is called now and then, where a new basic block may begin.
+    ``pause()`` is called now and then, where a new basic block may begin. With ``rows``, vectors compute some nodes;
+    outputs that only go to memory as rows have no operand of their own.
     """
-    emission = _Emission(writer, code.nodes, load)
+    emission = _Emission(writer, code.nodes, load, rows)
     stages = _stages_of_sines(code.nodes)
     for stage in stages:
         emission.angles(stage)
@@ -85,8 +103,14 @@ def _stages_of_sines(nodes: list[Node]) -> list[list[int]]:
 class _Emission:
     """The values emitted so far."""
 
-    def __init__(self, writer: Writer, nodes: list[Node], load: Callable[[int], Operand]) -> None:
+    def __init__(
+        self, writer: Writer, nodes: list[Node], load: Callable[[int], Operand], rows: PackedRows | None = None
+    ) -> None:
         self.writer = writer
+        self.rows = rows
+        self.packed = rows.packs.of_node if rows is not None else {}
+        self.vectors: dict[int, Operand] = {}
+        self.splats: dict[int, Operand] = {}
         self.nodes = nodes
         self.load = load
         self.value: list[Operand] = [""] * len(nodes)
@@ -151,19 +175,57 @@ class _Emission:
 
     def nodes_in_order(self, indices: Iterable[int]) -> None:
         """Emit those of the nodes that are not emitted yet."""
-        value, nodes = self.value, self.nodes
+        value, nodes, packed = self.value, self.nodes, self.packed
         lines, fresh, binary = self.writer.lines, self.writer.fresh, self.binary
         for index in indices:
             if value[index]:
                 continue
             node = nodes[index]
             start = binary.get(node[0])
-            if start is not None:
+            if index in packed:
+                self._pack(packed[index])
+            elif start is not None:
                 # the common case, written out: a humanoid has ten thousand of them
                 name = value[index] = fresh()
                 lines.append(f"  {name} = {start}{value[node[1]]}, {value[node[2]]}")
             else:
                 value[index] = self._special(node)
+
+    def _pack(self, number: int) -> None:
+        """Emit a pack, and whichever of its members are needed one by one."""
+        assert self.rows is not None
+        w, packs = self.writer, self.rows.packs
+        members, operands = packs.packs[number]
+        vectors = [self._row(x.number) if x.is_pack else self._splat(x.number) for x in operands]
+        one = w.lanes
+        w.lanes = several = MachineLanes(WIDTH, one.real)
+        self.vectors[number] = vector = self._apply(str(self.nodes[members[0]][0]), vectors)
+        w.lanes = one
+        for lane, node in enumerate(members):
+            self.value[node] = _INSIDE
+            if node in packs.single:
+                self.value[node] = w.value(f"extractelement {several.number} {vector}, i32 {lane}")
+        self.rows.ready(number, vector)
+
+    def _row(self, number: int) -> Operand:
+        """The vector of a pack that is known, or can be read."""
+        assert self.rows is not None
+        if number not in self.vectors:
+            self.vectors[number] = self.rows.load(self.nodes[self.rows.packs.packs[number].members[0]][1])
+        return self.vectors[number]
+
+    def _splat(self, node: int) -> Operand:
+        """A node in every lane."""
+        w = self.writer
+        one = w.lanes
+        several = MachineLanes(WIDTH, one.real)
+        if self.nodes[node][0] == "const":
+            return several.constant(self.nodes[node][1])
+        if node not in self.splats:
+            w.lanes = several
+            self.splats[node] = w.splat(self.value[node])
+            w.lanes = one
+        return self.splats[node]
 
     def _special(self, node: Node) -> Operand:
         """Everything but plain binary operations."""
@@ -176,7 +238,14 @@ class _Emission:
         x = [self.value[i] for i in node[1:]]
         if isinstance(operation, Table):
             return w.look_up(operation, len(operation.values), x[0])
+        return self._apply(str(operation), x)
+
+    def _apply(self, operation: str, x: Sequence[Operand]) -> Operand:
+        """An operation on operands of as many lanes as the writer has now."""
+        w = self.writer
         match operation:
+            case "add" | "sub" | "mul":
+                return w.binary(f"f{operation}", x[0], x[1])
             case "fma":
                 return w.fma(x[0], x[1], x[2])
             case "fms":

@@ -14,6 +14,7 @@ contact_kinds     gaps and rows as loops over pairs of one kind
 step_space        what the parts of a step share: model, blocks, motors, buffers
 contact_lists     a step of a single scene, over lists of what touches
 contact_list_trees   its tree: poses, free motion, the factor of M; written out, or as loops over nodes
+motion_space      motions that a tree can have: six numbers, or three in a plane
 contact_list_closures   its constraints: rows that are met exactly
 contact_list_ranges   its servos with a force range: rows only while they saturate
 contact_list_moments   its torsional and rolling friction: rows that follow a contact

@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+import numpy as np
+
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.scalars import less, select
 from whippletree.compiler.program import Address, Collect, Each, If, Index, Loop, PerLane, Statement, Until
@@ -80,7 +82,7 @@ class DenseNormals:
         at, each, put = self.space.at, self.space.each, self.space.put
 
         def prepare(row: Array) -> list[Any]:
-            own = row @ row
+            own = stranded(row, row)
             some = less(0, own)
             return [[select(some, 1 / select(some, own, 1), 0)], [0]]
 
@@ -167,8 +169,7 @@ class RecursiveNormals:
             return [[part, 0, 0], [stiffness], [largest([slack[0], left])]]
 
         def add(P: Array, B: Array, stiffness: Any) -> list[Any]:
-            weighed = stiffness * B[0]
-            return [[[P[i, j] + B[0, i] * weighed[j] for j in range(6)] for i in range(6)]]
+            return [P + np.outer(B[0], stiffness * B[0])]
 
         reads = [at("B", BLOCK), rows.at("away"), *each(("ease", "gap", "target", "push"), BLOCK), at("slack")]
         find = traced_block(weigh, reads, [*each(("pushing", "stiffness"), BLOCK), at("slack")])

@@ -27,17 +27,15 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.scalars import less, select, sqrt
 from whippletree.compiler.program import Address, Buffer, Collect, If, Index, Lookup, Loop, Register, Statement
 from whippletree.compiler.program.traced_blocks import Piece, piece, traced_block
+from whippletree.compiler.rollout.motion_space import axes_at_home
 from whippletree.compiler.rollout.step_space import BLOCK, STEP, StepSpace
 from whippletree.contact.geometry.bounds import bound
 from whippletree.contact.geometry.shape_numbers import pose_of
 from whippletree.contact.geometry.shapes import HalfSpace
 from whippletree.contact.kinematics.pairs import Pair
 from whippletree.contact.problem.cones import both, not_less
-from whippletree.model import Model
 from whippletree.spatial.modal import Modal, Port
-from whippletree.tree.links import world_poses
-from whippletree.tree.mechanism import Mechanism
-from whippletree.tree.skeleton import Place, Skeleton
+from whippletree.tree.skeleton import Place
 
 FARTHER = 4
 """Times its present speed that a body may reach within a step before far pairs are looked at again."""
@@ -141,7 +139,8 @@ class Reach:
         at = self.space.at
 
         def bound_speed(twist: Array, arm: Any) -> list[Any]:
-            return [sqrt(twist[3:] @ twist[3:]) + arm * sqrt(twist[:3] @ twist[:3])]
+            # |u| + arm |ω|, or somewhat more: one root instead of two
+            return [sqrt(2 * (twist[3:] @ twist[3:] + arm * arm * (twist[:3] @ twist[:3])))]
 
         own = traced_block(bound_speed, [at("twist", NODE), at("arm", NODE)], [at(name, NODE)])
         body = (Lookup(NODE, self.space.address("carriers", "carrier")), own, *more)
@@ -237,7 +236,7 @@ class Reach:
 
     @cached_property
     def _axes(self) -> list[list[tuple[Array, Array]]]:
-        return _axes_at_home(self.space.model, self.space.tree)
+        return axes_at_home(self.space.model, self.space.tree)
 
     def _ball(self, pair: Pair, places: Sequence[Place], side: int) -> int:
         """Number of the ball about a shape of a pair."""
@@ -246,15 +245,6 @@ class Reach:
     def _slots(self, name: str, first: Register, slots: int, *rest: int) -> Piece:
         own = tuple(Index(None, i) for i in rest)
         return Piece((slots,), tuple(Address(name, (Index(first, slot), *own)) for slot in range(slots)))
-
-
-def _axes_at_home(model: Model, tree: Skeleton) -> list[list[tuple[Array, Array]]]:
-    """How each node moves against its parent at home: turn and shift (3,) of each velocity, in the world's axes."""
-    m = Mechanism(tree)
-    links = m.still(np.asarray(model.home.q, dtype=float).astype(object))
-    poses = [X.R.astype(float) for X in world_poses(m.sweep, links)]
-    motions = [link.H.astype(float).T for link in links]
-    return [[(R @ h[:3], R @ h[3:]) for h in own] for R, own in zip(poses, motions, strict=True)]
 
 
 def _radii(pair: Pair) -> float:

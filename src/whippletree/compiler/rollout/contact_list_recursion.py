@@ -22,15 +22,16 @@ What a node yields to an impulse at itself, Ω = Σ over its path, comes from th
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array, identity
 from whippletree.compiler.program import Address, Each, If, Index, Lookup, Loop, Statement
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
-from whippletree.compiler.rollout.contact_list_closures import BEFORE, TIE, Closures
-from whippletree.compiler.rollout.contact_list_trees import NODE, TWIST, LoopedTree
+from whippletree.compiler.rollout.contact_list_closures import Closures
+from whippletree.compiler.rollout.contact_list_trees import NODE, LoopedTree
 from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, RowPlace, StepSpace
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.contact.time_step import ContactBlocks
@@ -43,6 +44,9 @@ MOST_TIES = 12
 
 VELOCITY, TOUCHED = "velocity", "touched"
 """The register of a velocity, and of the node that the block in hand touches."""
+
+Sides: TypeAlias = Callable[[int], tuple[list[Piece], list[Piece]]]
+"""Pieces that a pass over the nodes reads and writes, for a joint of so many freedoms."""
 
 
 def suits_recursion(model: Model, blocks: ContactBlocks) -> bool:
@@ -61,16 +65,19 @@ class Recursion:
         self.space, self.tree, self.closures, self.name = space, tree, closures, name
         nodes, nv, m = len(space.tree.nodes), space.model.nv, closures.count
         self.nodes, self.nv = nodes, nv
+        self.motions, self.width = tree.motions, tree.motions.width
         shapes: dict[str, tuple[int, ...]] = {
-            "P": (nodes + 1, TWIST, TWIST),
-            "U": (nv, TWIST),
-            "G": (nv, TWIST),
+            "P": (nodes + 1, self.width, self.width),
+            "U": (nv, self.width),
+            "G": (nv, self.width),
             "inverse": (nv, tree.sizes[-1]),
             "u": (nv,),
             "v": (nv,),  # dv of the last solution
         }
         if m:
-            shapes |= {"Y": (m, nodes + 1, TWIST), "Y of v": (m, nv), "border": (m, m), "missed": (m,), "share": (m,)}
+            shapes |= dict.fromkeys(("Y", "Y force"), (m, nodes + 1, self.width))
+            shapes |= {"Y of u": (m, nv), "Y of v": (m, nv)}
+            shapes |= {"border": (m, m), "missed": (m,), "share": (m,)}
         space.work(**{f"{name} {key}": shape for key, shape in shapes.items()})
 
     def at(self, key: str, *registers: Any) -> Piece:
@@ -93,10 +100,11 @@ class Recursion:
         """All joints, tips first; then the responses to rows of loops."""
 
         def joint(own: int, P: Array, above: Array, X: Array, Y: Array, screws: Array, rotor: Array) -> list[Any]:
-            U, L = P @ screws.T, screws @ P
-            inverse = inverse_matrix(screws @ U + rotor[0] * identity(own))
+            H = self._along(screws)
+            U, L = P @ H.T, H @ P
+            inverse = inverse_matrix(H @ U + rotor[0] * identity(own))
             G = inverse @ L
-            return [U.T, G, inverse, above + shifted_inertia(P - U @ G, X - Y)]
+            return [U.T, G, inverse, above + self.motions.moved_inertia(P - U @ G, X - Y)]
 
         def reads(own: int) -> list[Piece]:
             places = [self.tree.origin(NODE), self.tree.origin("parent")]
@@ -112,8 +120,12 @@ class Recursion:
 
         return [*self.tree.over_nodes(joint, reads, writes, backwards=True), *self._border()]
 
+    def _along(self, screws: Array) -> Array:
+        """Motions (own, width) of a node's own velocities."""
+        return np.array([self.motions.coordinates(screw) for screw in screws], dtype=object)
+
     def _own(self, key: str, own: int) -> Piece:
-        width = own if key == "inverse" else TWIST
+        width = own if key == "inverse" else self.width
         name = f"{self.name} {key}"
         places = [Address(name, (Index("first", i), Index(None, j))) for i in range(own) for j in range(width)]
         return Piece((own, width), tuple(places))
@@ -121,68 +133,95 @@ class Recursion:
     # ---- solutions -----------------------------------------------------------------------------------------------
 
     def solve(self, force: str, motion: str, velocities: bool = False) -> list[Statement]:
-        """``motion`` of wrenches ``force`` (nodes + 1, 6), which are used up; ``velocities``: dv, too."""
-        return [*self._tree_solution(force, motion), *self._keep_ties(motion, velocities)]
+        """``motion`` of wrenches ``force`` (nodes + 1, width), which are used up; ``velocities``: dv, too."""
+        at = self.space.at
 
-    def _tree_solution(self, force: str, motion: str, row: RowPlace | None = None) -> list[Statement]:
-        """The solution without a border; ``row``: of joint forces beside the wrenches."""
-        at, tree = self.space.at, self.tree
+        def load(own: int) -> tuple[list[Piece], list[Piece]]:
+            u = RowPlace(f"{self.name} u").columns("first", own)
+            return [at(force, NODE), at(force, "parent")], [u, at(force, "parent")]
+
+        def answer(own: int) -> tuple[list[Piece], list[Piece]]:
+            u, v = (RowPlace(f"{self.name} {key}").columns("first", own) for key in ("u", "v"))
+            return [at(motion, "parent"), u], [at(motion, NODE), v]
+
+        world = self.space.put(0, at(motion, Index(None, self.nodes)))
+        return [*self._passes(load, answer, world), *self._keep_ties(motion, velocities)]
+
+    def _passes(self, load: Sides, answer: Sides, world: Statement, ties: bool = False) -> list[Statement]:
+        """The solution without a border, for one load or several at once: tips first, then from the base on.
+
+        Args:
+            load: for a number of freedoms, pieces of f at a node and its parent (…, width); of u (…, own) and f there.
+            answer: pieces of the motion of the parent and of u; of the motion of the node and of dv.
+            world: sets the motion of the world.
+            ties: whether the rows of A act beside the wrenches.
+        """
+        tree, motions = self.tree, self.motions
 
         def inwards(own: int, f: Array, above: Array, X: Array, Y: Array, screws: Array, *rest: Array) -> list[Any]:
             U, inverse, *joint = rest
-            u = inverse @ (screws @ f + (joint[0][0] if joint else 0))
-            return [u, above + shifted_wrench(f - u @ U, X - Y)]
+            H, loads = self._along(screws), f.reshape(-1, self.width)
+            given = joint[0] if joint else [0] * len(loads)
+            u = [inverse @ (H @ one + row) for one, row in zip(loads, given, strict=True)]
+            on = [motions.moved_wrench(one - own_u @ U, X - Y) for one, own_u in zip(loads, u, strict=True)]
+            return [u, above + np.array(on, dtype=object).reshape(above.shape)]
 
-        def outwards(own: int, above: Array, X: Array, Y: Array, screws: Array, u: Array, G: Array) -> list[Any]:
-            alpha = shifted_motion(above, X - Y)
-            dv = u[0] - G @ alpha
-            return [alpha + dv @ screws, dv]
+        def outwards(own: int, above: Array, u: Array, X: Array, Y: Array, screws: Array, G: Array) -> list[Any]:
+            H = self._along(screws)
+            alpha = [motions.moved_motion(one, X - Y) for one in above.reshape(-1, self.width)]
+            dv = [one - G @ rate for one, rate in zip(u.reshape(-1, own), alpha, strict=True)]
+            return [[rate + one @ H for rate, one in zip(alpha, dv, strict=True)], dv]
 
         def load_reads(own: int) -> list[Piece]:
-            places = [at(force, NODE), at(force, "parent"), tree.origin(NODE), tree.origin("parent")]
-            rows = [row.columns("first", own)] if row else []
-            return [*places, tree.own("screw", own), *[self._own(key, own) for key in ("U", "inverse")], *rows]
-
-        def load_writes(own: int) -> list[Piece]:
-            return [RowPlace(f"{self.name} u").columns("first", own), at(force, "parent")]
+            places = [*load(own)[0], tree.origin(NODE), tree.origin("parent"), tree.own("screw", own)]
+            rows = [self._of_ties("A", own)] if ties else []
+            return [*places, *[self._own(key, own) for key in ("U", "inverse")], *rows]
 
         def reads(own: int) -> list[Piece]:
-            solved = RowPlace(f"{self.name} u").columns("first", own)
-            return [*tree.between(motion), tree.own("screw", own), solved, self._own("G", own)]
-
-        def writes(own: int) -> list[Piece]:
-            return [at(motion, NODE), RowPlace(f"{self.name} v").columns("first", own)]
+            places = [tree.origin(NODE), tree.origin("parent")]
+            return [*answer(own)[0], *places, tree.own("screw", own), self._own("G", own)]
 
         return [
-            *tree.over_nodes(inwards, load_reads, load_writes, backwards=True),
-            *tree.over_nodes(outwards, reads, writes, start=motion),
+            *tree.over_nodes(inwards, load_reads, lambda own: load(own)[1], backwards=True),
+            world,
+            *tree.over_nodes(outwards, reads, lambda own: answer(own)[1]),
         ]
 
     # ---- loops ---------------------------------------------------------------------------------------------------
 
+    def _of_ties(self, buffer: str, own: int) -> Piece:
+        """Numbers (ties, own) of a node's own velocities in a buffer (ties, nv)."""
+        m = self.closures.count
+        places = [Address(buffer, (Index(None, i), Index("first", j))) for i in range(m) for j in range(own)]
+        return Piece((m, own), tuple(places))
+
     def _border(self) -> list[Statement]:
-        """Y, and (A Y)⁻¹."""
+        """Y, of all rows at once, and (A Y)⁻¹."""
         if not self.closures.count:
             return []
-        at = self.space.at
-        clear = Loop(NODE, self.nodes + 1, (self.space.put(0, at("tie force", NODE)),))
-        copy = traced_block(lambda x: [x], [at("tie motion", NODE)], [self.at("Y", TIE, NODE)])
-        copy_v = traced_block(lambda x: [[x]], [self.one("v", VELOCITY)], [self.one("Y of v", TIE, VELOCITY)])
-        row = (
-            clear,
-            *self._tree_solution("tie force", "tie motion", RowPlace("A", (TIE,))),
-            Loop(NODE, self.nodes, (copy,)),
-            Loop(VELOCITY, self.nv, (copy_v,)),
-            Loop(BEFORE, self.closures.count, tuple(self._product(BEFORE, self.one("border", BEFORE, TIE)))),
-        )
-        invert = traced_block(lambda S: [inverse_matrix(S)], [self.at("border")], [self.at("border")])
-        return [Loop(TIE, self.closures.count, row), invert]
 
-    def _product(self, tie: str, into: Piece) -> list[Statement]:
-        """A row of A times dv."""
-        row = Piece((), (self.space.address("A", tie, VELOCITY),))
-        add = traced_block(lambda total, a, v: [[total + a * v]], [into, row, self.one("v", VELOCITY)], [into])
-        return [self.space.put(0, into), Loop(VELOCITY, self.nv, (add,))]
+        def load(own: int) -> tuple[list[Piece], list[Piece]]:
+            force = [self.at("Y force", None, register) for register in (NODE, "parent")]
+            return force, [self._of_ties(f"{self.name} Y of u", own), force[1]]
+
+        def answer(own: int) -> tuple[list[Piece], list[Piece]]:
+            u, v = (self._of_ties(f"{self.name} Y of {key}", own) for key in "uv")
+            return [self.at("Y", None, "parent"), u], [self.at("Y", None, NODE), v]
+
+        clear = Loop(NODE, self.nodes + 1, (self.space.put(0, self.at("Y force", None, NODE)),))
+        world = self.space.put(0, self.at("Y", None, Index(None, self.nodes)))
+        invert = traced_block(lambda S: [inverse_matrix(S)], [self.at("border")], [self.at("border")])
+        own = self.at("Y of v", None, VELOCITY)
+        return [clear, *self._passes(load, answer, world, ties=True), *self._product(own, self.at("border")), invert]
+
+    def _product(self, vectors: Piece, into: Piece) -> list[Statement]:
+        """A times dv; ``vectors``: entries of one or several dv at the velocity in hand."""
+        rows = self.space.at("A", None, VELOCITY)
+
+        def add(total: Array, a: Array, v: Any) -> list[Any]:
+            return [total + (np.outer(a, v) if total.ndim > 1 else a * v)]
+
+        return [self.space.put(0, into), Loop(VELOCITY, self.nv, (traced_block(add, [into, rows, vectors], [into]),))]
 
     def _keep_ties(self, motion: str, velocities: bool) -> list[Statement]:
         """A solution less what opens loops."""
@@ -199,7 +238,7 @@ class Recursion:
             lambda x, share, Y: [[x - share @ Y]], [own, self.at("share"), self.at("Y of v", None, VELOCITY)], [own]
         )
         return [
-            Loop(TIE, self.closures.count, tuple(self._product(TIE, self.one("missed", TIE)))),
+            *self._product(own, self.at("missed")),
             traced_block(lambda S, c: [S @ c], [self.at("border"), self.at("missed")], [self.at("share")]),
             Loop(NODE, self.nodes, (less_open,)),
             *([Loop(VELOCITY, self.nv, (less_v,))] if velocities else []),
@@ -211,14 +250,15 @@ class RecursiveRows:
 
     def __init__(self, space: StepSpace, tree: LoopedTree, closures: Closures) -> None:
         self.space, self.tree, self.closures = space, tree, closures
-        self.width, self.swept, self.eager = TWIST, "swept", True
+        self.motions = tree.motions
+        self.width, self.swept, self.eager = self.motions.width, "swept", True
         self.nodes, self.nv = len(space.tree.nodes), space.model.nv
         space.work(
-            weight=(self.nodes, TWIST, TWIST),
+            weight=(self.nodes, self.width, self.width),
             rotor=(self.nodes, 1),
-            yielding=(self.nodes + 1, TWIST, TWIST),  # Ω
+            yielding=(self.nodes + 1, self.width, self.width),  # Ω
         )
-        self.reserve("right", "dy", "now", "free", "tie", "swept")
+        self.reserve("right", "dy", "now", "free", "swept")
         self.bare, self.loaded = (Recursion(space, tree, closures, name) for name in ("bare", "loaded"))
         sides = [
             [space.tree.bodies[body].node for body in (c.first_body, c.second_body)]
@@ -230,14 +270,14 @@ class RecursiveRows:
         most = max(1, *map(len, own))
         space.index("contacts of node", [len(blocks) for blocks in own])
         space.index("contact of node", [blocks + [0] * (most - len(blocks)) for blocks in own])
-        space.work(passed=(self.nodes + 1, TWIST), tied=(max(closures.count, 1),))
+        space.work(passed=(self.nodes + 1, self.width), tied=(max(closures.count, 1),))
         space.table("side", [1 if second < 0 else -1 for _, second in sides])
 
     # ---- motions -------------------------------------------------------------------------------------------------
 
     def reserve(self, *names: str) -> None:
         """See :class:`~whippletree.compiler.rollout.contact_list_rows.BlockRows`."""
-        shape = (self.nodes + 1, TWIST)
+        shape = (self.nodes + 1, self.width)
         for name in names:
             self.space.work(**{f"{name} force": shape, f"{name} motion": shape})
 
@@ -279,7 +319,7 @@ class RecursiveRows:
         at = self.space.at
 
         def hand_on(own: int, above: Array, X: Array, Y: Array, W: Array, turned: Array) -> list[Any]:
-            rate = shifted_motion(above, X - Y)
+            rate = self.motions.moved_motion(above, X - Y)
             return [rate - (W @ rate) @ turned]
 
         def reads(own: int) -> list[Piece]:
@@ -350,9 +390,10 @@ class RecursiveRows:
     def prepare(self) -> list[Statement]:
         """At the beginning of a step: the recursion of M alone, Ω, and the twists without impulses."""
 
+        motions = self.motions
+
         def spread(own: int, above: Array, X: Array, Y: Array, W: Array, turned: Array) -> list[Any]:
-            T = identity(TWIST)
-            T[3:, :3] = -_skew(X - Y)
+            T = np.array([motions.moved_motion(axis, X - Y) for axis in identity(motions.width)], dtype=object).T
             Z = T - turned.T @ (W @ T)
             return [Z @ above @ Z.T + turned.T @ turned]
 
@@ -379,7 +420,7 @@ class RecursiveRows:
         def rows(touch: Array, origin: Array, side: Any) -> list[Any]:
             arm = touch[1:4] - origin
             axes = side * touch[4:].reshape(3, 3)
-            return [[np.concatenate([cross(arm, axis), axis]) for axis in axes]]
+            return [[self.motions.coordinates(np.concatenate([cross(arm, axis), axis])) for axis in axes]]
 
         at = self.space.at
         reads = [at("touch", BLOCK), self.tree.origin(TOUCHED), at("side", BLOCK)]
@@ -410,22 +451,6 @@ def own_block(B: Array, yielding: Array, *ties: Array) -> Array:
     return np.array([[G[min(i, j), max(i, j)] for j in range(3)] for i in range(3)], dtype=object)
 
 
-def shifted_motion(motion: Array, arm: Array) -> Array:
-    """A motion (6,) seen at a point that is ``arm`` (3,) away."""
-    return np.concatenate([motion[:3], motion[3:] + cross(motion[:3], arm)])
-
-
-def shifted_wrench(wrench: Array, arm: Array) -> Array:
-    """A wrench (6,) about a point from which its own is ``arm`` (3,) away."""
-    return np.concatenate([wrench[:3] + cross(arm, wrench[3:]), wrench[3:]])
-
-
-def shifted_inertia(P: Array, arm: Array) -> Array:
-    """Tᵀ P T: an inertia (6, 6), symmetric or not, about a point from which its own is ``arm`` (3,) away."""
-    PT = np.array([[*(row[:3] + cross(arm, row[3:])), *row[3:]] for row in P], dtype=object)
-    return np.array([shifted_wrench(column, arm) for column in PT.T], dtype=object).T
-
-
 def inverse_matrix(A: Array) -> Array:
     """A⁻¹ (n, n) by elimination without exchanges."""
     n = len(A)
@@ -436,7 +461,3 @@ def inverse_matrix(A: Array) -> Array:
             if i != p:
                 work[i] = work[i] - work[i, p] * work[p]
     return np.asarray(work[:, n:])
-
-
-def _skew(r: Array) -> Array:
-    return np.array([[0, -r[2], r[1]], [r[2], 0, -r[0]], [-r[1], r[0], 0]], dtype=object)

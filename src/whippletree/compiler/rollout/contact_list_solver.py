@@ -47,9 +47,13 @@ SWEEPS_OF_FIRST_TURN = 4
 """Sweeps of the first turn, for robots: from the impulses of the step before, one Newton step after them solves nearly
 all steps of a humanoid that lies, which 14 sweeps leave unsolved."""
 
-FIRST_SWEEPS, FINE = 5, 1e-3
-"""The first sweeps of a turn go on until they change so small a share of the tolerance: they cost little, and a scene
-at rest stays there to rounding."""
+RESTING, FINE = 100, 1e-3
+"""Where the first sweep of a step changes less than so many tolerances, a scene comes to rest; sweeps and Newton's method
+then go on to the second share of one, for a few steps, so that it rests to rounding. Without it a humanoid that lies
+down hovers at the tolerance, with half a Newton step in every step; with it, one sweep a step is enough."""
+
+FIRST_SWEEPS = 5
+"""Sweeps of a turn before which they go on to that share of the tolerance: more would cost too much."""
 
 BETWEEN_LEAPS = 8
 """Sweeps between two leaps along their change. Of 212 hard steps of falling walkers and ants, 75 sweeps on average
@@ -108,6 +112,8 @@ class ListSolver:
             kappa=(blocks,),  # ratio of sliding velocity to friction
             delta=(blocks, 3),  # of the impulses in the last sweep
             change=(1,),
+            earlier_change=(1,),
+            aim=(1,),  # change at which sweeps end, and residual at which Newton's method does, m/s
             slope=(2,),  # d · G d of all, and (d₀ − d) · G d with the change d₀ of the sweep before
             wait=(1,),
             leap=(1,),
@@ -142,13 +148,15 @@ class ListSolver:
         def begin_turn(turns: Array) -> list[Any]:
             return [[select(less(turns[0], 1), self.first_sweeps, SWEEPS_OF_TURN)], [0], [-1], [turns[0] + 1]]
 
-        begin = self.interior.begin() if self.interior is not None else []
+        begin = [traced_block(lambda tolerance: [[tolerance]], [at("tolerance")], [at("aim")])]
+        begin += self.interior.begin() if self.interior is not None else []
         if self.rows.eager:
             begin += [*self.measure(), self._note_undone(), If(address("undone"), tuple(self._kept(self._newton())))]
         else:
             begin += [self._slips(), put(-1, at("done"))]
         sweeps = (
             put(BETWEEN_LEAPS - 1, at("wait")),
+            put(0, at("earlier change")),
             traced_block(begin_turn, [at("turns")], each(("left sweeps", "swept", "swept out", "turns"))),
             Until(SWEEP, SWEEPS_OF_TURN, address("swept out"), tuple(self._sweep())),
         )
@@ -218,13 +226,20 @@ class ListSolver:
             slope = [same + d @ moved, slower + (before - d) @ moved]
             return [after, [better], d, [largest([change[0], moved @ moved])], slope]
 
-        def judge(change: Array, left: Array, swept: Array, made: Array, tolerance: Any) -> list[Any]:
-            # little enough, or no number any more, or the last one
-            enough = select(less(swept[0], FIRST_SWEEPS - 1), FINE * tolerance, tolerance)
+        def judge(
+            change: Array, aim: Array, earlier: Array, left: Array, swept: Array, made: Array, tolerance: Any
+        ) -> list[Any]:
+            # little enough, or no number any more, or the last one that is worth it
+            restful = both(less(made[0], 1), less(change[0], RESTING * RESTING * tolerance * tolerance))
+            target = select(restful, FINE * tolerance, aim[0])
+            enough = select(less(swept[0], FIRST_SWEEPS - 1), target, tolerance)
             busy = less(enough * enough, change[0])
+            later = select(too_slow(change[0], earlier[0], left[0] - 1, swept[0], tolerance), 0, left[0] - 1)
             return [
-                [select(busy, select(less(left[0], 2), 1, -1), 1)],
-                [left[0] - 1],
+                [select(busy, select(less(later, 1), 1, -1), 1)],
+                [target],
+                [change[0]],
+                [later],
                 [swept[0] + 1],
                 [made[0] + 1],
             ]
@@ -232,7 +247,7 @@ class ListSolver:
         reads = [*self._state(y=self.rows.swept), *each(("own", "local", "kappa", "delta"), BLOCK), *self.bounds()]
         totals = each(("change", "slope"))
         block = traced_block(improve, [*reads, *totals], [*each(("impulse", "kappa", "delta"), BLOCK), *totals])
-        counts = each(("left sweeps", "swept", "made"))
+        counts = each(("aim", "earlier change", "left sweeps", "swept", "made"))
         return [
             self.space.put(0, *totals),
             *self.rows.sweep((*self._host(), block), "delta"),
@@ -391,11 +406,11 @@ class ListSolver:
         reads = [*each(("part", "E"), BLOCK), self.rows.at("dy"), at("raw", BLOCK), *self.bounds()]
         last = traced_block(advance, reads, each(("raw", "impulse"), BLOCK))
 
-        def look(residual: Array, progress: Array, done: Array) -> list[Any]:
+        def look(residual: Array, progress: Array, aim: Array) -> list[Any]:
             smallest, idle = progress
             halved = less(2 * residual[1], smallest)
             idle = select(halved, 0, idle + 1)
-            end = select(less(self.patience - 1, idle), 1, done[0])
+            end = select(less(self.patience - 1, idle), 1, select(less(aim[0], residual[1]), -1, 1))
             return [[select(halved, residual[1], smallest), idle], [end]]
 
         count = traced_block(
@@ -416,8 +431,20 @@ class ListSolver:
             *self.rows.moved("y"),
             count,
             *self.measure(),
-            traced_block(look, each(("residual", "progress", "done")), each(("progress", "spent"))),
+            traced_block(look, each(("residual", "progress", "aim")), each(("progress", "spent"))),
         ]
+
+
+def too_slow(change: Any, earlier: Any, left: Any, swept: Any, tolerance: Any) -> Any:
+    """Whether the last one or two sweeps of a turn would not get to the tolerance at the rate of the last two.
+
+    ``change`` and ``earlier`` are squares (m²/s²) of the largest changes of this sweep and the one before; ``swept``:
+    sweeps of the turn before this one.
+    """
+    last = less(left, 2)
+    wanted = tolerance * tolerance * earlier * select(last, 1, earlier)
+    reached = change * change * select(last, 1, change)
+    return both(both(less(0, swept), less(left, 3)), less(wanted, reached))
 
 
 def alart_curnier(impulse: Array, reach: Array, mu: Any, cap: Any) -> tuple[Array, Array]:

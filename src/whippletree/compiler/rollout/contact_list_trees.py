@@ -35,6 +35,7 @@ from whippletree.compiler.frontend.loops.recorder import Result
 from whippletree.compiler.program import Address, Block, Index, Lookup, Loop, Statement, Switch
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import inlined
+from whippletree.compiler.rollout.motion_space import SPATIAL, motion_space
 from whippletree.compiler.rollout.step_space import STEP, RowPlace, StepSpace
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.contact.geometry.shape_numbers import POSE
@@ -42,7 +43,7 @@ from whippletree.contact.implicit_springs import forces_of_joints, implicit_damp
 from whippletree.contact.servos import Servos
 from whippletree.contact.time_step import bias_in_space, elimination_parents, implicit_factor
 from whippletree.model import Model
-from whippletree.spatial import add_cross, cross
+from whippletree.spatial import add_cross
 from whippletree.spatial.joints import Free
 from whippletree.spatial.modal import Modal, Port, PortWeight
 from whippletree.tree import inverse
@@ -59,6 +60,11 @@ TWIST = 6
 MOST_WRITTEN_VELOCITIES = 40
 """Velocities of a tree up to which its dynamics are written out; beyond, they are loops over nodes."""
 
+MOST_WRITTEN_WITHOUT_LOOPS = 130
+"""Velocities up to which dynamics are written out that loops over nodes cannot have: code of dm_control's rodent, 67
+velocities and a servo that couples joints, takes seconds to compile, and its steps in Python take a thousand times as
+long as compiled ones."""
+
 NODE = "node"
 
 
@@ -69,7 +75,7 @@ class TreeInStep(Protocol):
         """``pose`` and ``screw`` of the present coordinates."""
 
     def dynamics(self) -> list[Statement]:
-        """The factor of M, ``twist``, ``free``, and the numbers of motors and servos."""
+        """The factor of M, ``free``, and the numbers of motors and servos."""
 
     def twists(self, velocity: str) -> list[Statement]:
         """``twist`` at a velocity (nv,)."""
@@ -86,7 +92,14 @@ class TreeInStep(Protocol):
 
 def tree_in_step(space: StepSpace) -> TreeInStep:
     """The form that suits a model's tree."""
-    return WrittenTree(space) if space.model.nv <= MOST_WRITTEN_VELOCITIES else LoopedTree(space)
+    return WrittenTree(space) if is_written(space.model, space.actuators) else LoopedTree(space)
+
+
+def is_written(model: Model, actuators: Servos) -> bool:
+    """Whether the dynamics of a tree are written out: those of short ones, and of longer ones that cannot be loops."""
+    if model.nv <= MOST_WRITTEN_VELOCITIES:
+        return True
+    return model.nv <= MOST_WRITTEN_WITHOUT_LOOPS and reason_against_loops(model, actuators) is not None
 
 
 def reason_against_loops(model: Model, actuators: Servos) -> str | None:
@@ -224,7 +237,7 @@ class WrittenTree:
     def dynamics(self) -> list[Statement]:
         """See :class:`TreeInStep`."""
 
-        def find(q: Array, v: Array, tau: Array, h: Any, screws: Array, pose: Array, *rest: Any) -> list[Any]:
+        def find(q: Array, v: Array, tau: Array, h: Any, *rest: Any) -> list[Any]:
             m = Mechanism(self.tree)
             tau, ctrl = self.motors.forces(m, q, v, tau, h, rest)
             damping = self.motors.damping(h, rest)
@@ -233,16 +246,15 @@ class WrittenTree:
             push = h * (given + forces_of_joints(m, q, v, h, damping) - bias_in_space(m, links, v))
             factor, push = implicit_factor(m, links, q, v, push, h, self.space.actuators, self._ties(m, links, q))
             return [
-                self._twists(v, screws, pose),
                 [factor.L[i, j] for i, j in self.related],
                 [sqrt(x) for x in factor.reciprocals],
                 v + factor.solve(push),
                 *self.motors.numbers(m, q, tau, ctrl, h),
             ]
 
-        at, each = self.space.at, self.space.each
-        reads = [*each(("now q", "now v")), *each(("tau", "dt"), STEP), at("screw"), self._nodes("pose", POSE, True)]
-        writes = [self._nodes("twist", TWIST), *each(("L", "root", "free")), *self.motors.writes()]
+        each = self.space.each
+        reads = [*each(("now q", "now v")), *each(("tau", "dt"), STEP)]
+        writes = [*each(("L", "root", "free")), *self.motors.writes()]
         return [traced_block(find, [*reads, *self.motors.reads()], writes)]
 
     def _ties(self, m: Mechanism, links: Field, q: Array) -> tuple[Array, Array] | None:
@@ -328,16 +340,17 @@ class LoopedTree:
     def __init__(self, space: StepSpace) -> None:
         self.space, self.tree = space, space.tree
         self.motors = MotorNumbers(space)
-        nodes, nv = len(self.tree.nodes), space.model.nv
+        self.motions = motion_space(space.model, self.tree)
+        nodes, nv, width = len(self.tree.nodes), space.model.nv, self.motions.width
         self.sizes = sorted({node.joint.nv for node in self.tree.nodes})
         """Freedoms that joints of this tree have."""
         widest = self.sizes[-1]
         space.work(
-            W=(nv, TWIST),
-            turned=(nv, TWIST),
+            W=(nv, width),
+            turned=(nv, width),
             inner=(nv, widest),
-            reaction=(nodes + 1, 3, TWIST),  # z of up to three rows
-            rate=(nodes + 1, TWIST),  # α
+            reaction=(nodes + 1, 3, width),  # z of up to three rows
+            rate=(nodes + 1, width),  # α
             stiff=(nv,),
             bias=(nv,),
             thrust=(nv,),
@@ -378,7 +391,6 @@ class LoopedTree:
             less_bias,
             *self.backward(RowPlace("thrust"), RowPlace("half")),
             *self.forward("half", "free", "now v"),
-            *self.twists("now v"),
         ]
 
     def _recursion(self) -> list[Statement]:
@@ -400,23 +412,31 @@ class LoopedTree:
         halves = m.sweep.gather(eliminate, 0, links)
         for name in ("W", "turned"):
             world = m.sweep.map(
-                lambda X, half, name=name: _in_world(X.R, getattr(half, name)), poses_of(m, links), halves
+                lambda X, half, name=name: self._in_world(X.R, getattr(half, name)), poses_of(m, links), halves
             )
             self._store(m.sweep, name, "v", world)
         self._store(m.sweep, "inner", "v", [half.inner for half in halves])
         if "weight" in self.space.buffers:
             self._store(m.sweep, "rotor", NODE, [[[link.J]] for link in links])
-            weights = m.sweep.map(lambda X, link: _matrix_in_world(X.R, dense(link.M)), poses_of(m, links), links)
+            weights = m.sweep.map(
+                lambda X, link: self.motions.inertia(_matrix_in_world(X.R, dense(link.M))), poses_of(m, links), links
+            )
             self._store_matrices(m.sweep, "weight", weights)
         return self._inlined("recursion", m.sweep)
 
+    def _in_world(self, R: Array, columns: Array) -> list[Array]:
+        """Columns (6, n) of motions or wrenches, in the axes of the world, one after the other."""
+        turned = [np.concatenate([R @ column[:3], R @ column[3:]]) for column in columns.T]
+        return [self.motions.coordinates(column) for column in turned]
+
     def twists(self, velocity: str, into: str = "twist") -> list[Statement]:
-        """See :class:`TreeInStep`; ``into``: in place of ``twist``."""
+        """See :class:`TreeInStep`; ``into``: in place of ``twist``, in the numbers of :class:`MotionSpace`."""
+        motions = SPATIAL if into == "twist" else self.motions
 
         def carry(own: int, above: Array, X: Array, Y: Array, v: Array, screws: Array) -> list[Any]:
-            twist = _moved_motion(above, X - Y)
+            twist = motions.moved_motion(above, X - Y)
             for i in range(own):
-                twist = twist + v[0, i] * screws[i]
+                twist = twist + v[0, i] * motions.coordinates(screws[i])
             return [twist]
 
         def reads(own: int) -> list[Piece]:
@@ -430,11 +450,11 @@ class LoopedTree:
 
         def reaction(register: str) -> Piece:
             return Piece(
-                (count, TWIST),
+                (count, self.motions.width),
                 tuple(
                     Address("reaction", (Index(register), Index(None, row), Index(None, i)))
                     for row in range(count)
-                    for i in range(TWIST)
+                    for i in range(self.motions.width)
                 ),
             )
 
@@ -442,8 +462,7 @@ class LoopedTree:
             W, turned, inner = rest
             b = [_lower(inner, row) - turned @ wrench for row, wrench in zip(J, z, strict=True)]
             on = [wrench + W.T @ part for wrench, part in zip(z, b, strict=True)]
-            shifted = [np.concatenate([f[:3] + cross(X - Y, f[3:]), f[3:]]) for f in on]
-            return [b, [a + f for a, f in zip(above, shifted, strict=True)]]
+            return [b, [a + self.motions.moved_wrench(f, X - Y) for a, f in zip(above, on, strict=True)]]
 
         def reads(own: int) -> list[Piece]:
             places = [reaction(NODE), reaction("parent"), self.origin(NODE), self.origin("parent")]
@@ -460,7 +479,7 @@ class LoopedTree:
 
         def release(own: int, above: Array, X: Array, Y: Array, y: Array, *rest: Array) -> list[Any]:
             W, turned, inner, *base = rest
-            rate = _moved_motion(above, X - Y)
+            rate = self.motions.moved_motion(above, X - Y)
             x = y[0] - W @ rate
             found = _lower(inner.T, x, upper=True)
             return [rate + turned.T @ x, found + base[0][0] if base else found]
@@ -539,8 +558,7 @@ class LoopedTree:
 
     def _clear_world(self, name: str) -> Block:
         world = len(self.tree.nodes)
-        row = tuple(Address(name, (Index(None, world), Index(None, i))) for i in range(TWIST))
-        return self.space.put(0, Piece((TWIST,), row))
+        return self.space.put(0, self.space.at(name, Index(None, world)))
 
     def between(self, name: str) -> list[Piece]:
         """Some motion of the parent, and the origins of a node and of its parent."""
@@ -552,7 +570,7 @@ class LoopedTree:
 
     def own(self, name: str, own: int) -> Piece:
         """The rows of a node's own velocities in W, H* C⁻ᵀ, C⁻¹ (own, own) or the motion of its screws."""
-        width = own if name == "inner" else TWIST
+        width = {"inner": own, "screw": TWIST}.get(name, self.motions.width)
         places = [Address(name, (Index("first", i), Index(None, j))) for i in range(own) for j in range(width)]
         return Piece((own, width), tuple(places))
 
@@ -567,11 +585,6 @@ def _screws(X: Any, motions: Array) -> list[tuple[Any, ...]]:
     return [(*(X.R @ h[:3]), *(X.R @ h[3:6]), *X.p) for h in motions.T]
 
 
-def _in_world(R: Array, columns: Array) -> list[Array]:
-    """Columns (6, n) of motions or wrenches, in the axes of the world, one after the other."""
-    return [np.concatenate([R @ column[:3], R @ column[3:]]) for column in columns.T]
-
-
 def _matrix_in_world(R: Array, A: Array) -> Array:
     """A matrix (6, 6) on motions, in the axes of the world."""
     return np.block([[R @ A[i : i + 3, j : j + 3] @ R.T for j in (0, 3)] for i in (0, 3)])
@@ -584,11 +597,6 @@ def _stiffer(link: Link, own: Array) -> Link:
 def _kept_in_space(node: Any, v: Array) -> Array:
     """Accelerations (n,) of a joint whose velocities stay as they are in space."""
     return -node.joint.turning(v) if isinstance(node.joint, Free) else zeros(node.joint.nv)
-
-
-def _moved_motion(motion: Array, arm: Array) -> Array:
-    """A motion (6,) seen at a point that is ``arm`` (3,) away."""
-    return np.concatenate([motion[:3], add_cross(motion[3:], motion[:3], arm)])
 
 
 def _lower(inner: Array, x: Array, upper: bool = False) -> Array:

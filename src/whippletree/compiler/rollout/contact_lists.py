@@ -65,17 +65,18 @@ from whippletree.compiler.rollout.contact_list_recursion import RecursiveRows, o
 from whippletree.compiler.rollout.contact_list_rows import DenseRows
 from whippletree.compiler.rollout.contact_list_solver import LOCAL, ListSolver
 from whippletree.compiler.rollout.contact_list_trees import (
-    MOST_WRITTEN_VELOCITIES,
     SCREW,
     TWIST,
     LoopedTree,
+    is_written,
     reason_against_loops,
     screw_count,
     screw_rows,
     tree_in_step,
 )
+from whippletree.compiler.rollout.dense_solve import stranded
 from whippletree.compiler.rollout.step_bounces import ListBounces
-from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, STEP, Driven, RowPlace, StepSpace
+from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, STEP, Driven, RowPlace, StepSpace, symmetric_block
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.contact.geometry.shape_numbers import POSE
 from whippletree.contact.implicit_springs import implicit_links
@@ -120,7 +121,7 @@ def reason_against_lists(model: Model) -> str | None:
         return f"it has {model.nv} velocities, and the code has rows for at most {MOST_LISTED_VELOCITIES}"
     if not blocks.count:
         return "nothing can touch, and no joint has a limit"
-    long = model.nv > MOST_WRITTEN_VELOCITIES
+    long = not is_written(model, blocks.actuators)
     return (
         _reason_against_frames(model, blocks)
         or reason_against_ties(model)
@@ -131,6 +132,8 @@ def reason_against_lists(model: Model) -> str | None:
 
 def _reason_against_frames(model: Model, blocks: ContactBlocks) -> str | None:
     """A contact between two frames of one flexible body: its modes move both, each in its own way."""
+    if not model.is_flexible:
+        return None
     tree = skeleton(model)
     for c in blocks.contacts.candidates:
         nodes = [tree.bodies[body].node for body in (c.first_body, c.second_body)]
@@ -206,7 +209,7 @@ class _ListBuilder(StepSpace):
         self.in_tree = tree_in_step(self)
         self.closures = Closures(self, self.in_tree)
         self.long_rows = self._long_rows()
-        self.work(B=(self.blocks.count, 3, TWIST if self.long_rows else model.nv))
+        self.work(B=(self.blocks.count, 3, self.long_rows.width if self.long_rows else model.nv))
         if self.long_rows is None:
             self.work(J=(self.blocks.count, 3, model.nv), response=(model.nv,))  # y of the solution
             self._paths()
@@ -356,6 +359,7 @@ class _ListBuilder(StepSpace):
         """
         solve: tuple[Statement, ...] = (
             *self.in_tree.dynamics(),
+            *([] if self._keeps_twists else self.in_tree.twists("now v")),
             *self.closures.release(),
             *(self.long_rows.prepare() if self.long_rows else []),
             *self._flags(),
@@ -380,6 +384,11 @@ class _ListBuilder(StepSpace):
             If(self.address("alive"), one, "run along"),
         )
         return self.program("contact_lists", (*self._begin(), Loop(STEP, "T", rows)))
+
+    @property
+    def _keeps_twists(self) -> bool:
+        """Whether twists of the last look are those of the velocity with which a step begins."""
+        return self.positions.reach.used and not self.closures.count and not self.ranges.count
 
     def _begin(self) -> list[Statement]:
         nodes = len(self.tree.nodes)
@@ -497,16 +506,18 @@ class _ListBuilder(StepSpace):
 
         def prepare(J: Array, B: Array, free: Array, v: Array, y: Array, *rest: Any) -> list[Any]:
             gap, e, h, impulse, *servo = rest
-            G = B @ B.T
-            approach = J @ v
+            a, b, c = B
+            own = vector(*[stranded(x, y) for x, y in ((a, a), (a, b), (a, c), (b, b), (b, c), (c, c))])
+            if servo:
+                own[3] = own[3] + servo[0]
+            # roots and quotients first: they wait for each other, and what follows does not
+            prepared = list(local(symmetric_block(own)))
+            approach, g = stranded(J, v), stranded(J, free)
             shift = shifts(vector(gap), vector(approach[0]), vector(e), h)[0]
-            g = J @ free
             g[0] = g[0] + shift
             if servo:
-                soft, offset = servo
-                G[1, 1], g[1] = G[1, 1] + soft, g[1] - offset
-            own = [G[0, 0], G[0, 1], G[0, 2], G[1, 1], G[1, 2], G[2, 2]]
-            return [own, list(local(G)), g, [shift], approach, [0] * 3, y + B.T @ impulse]
+                g[1] = g[1] - servo[1]
+            return [own, prepared, g, [shift], approach, [0] * 3, y + B.T @ impulse]
 
         reads = [*self.each(("J", "B"), BLOCK), *self.each(("free", "now v", "y"))]
         reads += [*self.each(("gap", "restitution"), BLOCK), self.at("dt", STEP), self.at("impulse", BLOCK)]

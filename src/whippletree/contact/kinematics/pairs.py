@@ -11,6 +11,7 @@ import numpy as np
 from whippletree.contact.geometry import coal_pairs
 from whippletree.contact.geometry.closed_forms import Touch, Touching, closed_form, reversed_touch
 from whippletree.contact.geometry.rounded_polytopes import Solid, solids_of
+from whippletree.contact.geometry.shape_numbers import kind_of
 from whippletree.contact.geometry.shapes import SEPARATE_CORNERS, HalfSpace, Hull, Shape, shape_of
 from whippletree.contact.geometry.solid_pairs import HullOnPlane, SolidForm
 from whippletree.errors import ModelError, NameLookupError
@@ -80,9 +81,10 @@ def find_pairs(model: Model, form: Form = closed_form) -> tuple[Pair, ...]:
     faults: list[str] = []
     pairs: list[Pair] = []
     shapes: dict[str, Shape] = {}
+    slots: dict[Any, int] = {}
     for contact in model.pairs:
         try:
-            pairs.append(_pair(model, contact, shapes, form))
+            pairs.append(_pair(model, contact, shapes, slots, form))
         except ModelError as error:
             faults += [f"contact {contact.name!r}: {error.subject}: {fault}" for fault in error.faults]
     if faults:
@@ -124,7 +126,8 @@ def _is_large_on_plane(first: Shape, second: Shape) -> bool:
     return isinstance(plane, HalfSpace) and isinstance(hull, Hull) and len(hull.vertices) > SEPARATE_CORNERS
 
 
-def _pair(model: Model, contact: Contact, shapes: dict[str, Shape], form: Form) -> Pair:
+def _pair(model: Model, contact: Contact, shapes: dict[str, Shape], known: dict[Any, int], form: Form) -> Pair:
+    """``shapes``: those of geometries, by name; ``known``: the slots of kinds of pairs. Both grow."""
     if contact.law is not None:
         from whippletree.contact.impact.laws import LAWS  # only contacts that name a law pay for this import
 
@@ -138,11 +141,14 @@ def _pair(model: Model, contact: Contact, shapes: dict[str, Shape], form: Form) 
     touching = form(first, second)
     poses = (Pose.from_matrix(geometries[0].pose), Pose.from_matrix(geometries[1].pose))
     if touching is not None:
-        with np.errstate(all="ignore"):  # both sides of a select are evaluated
-            slots = len(touching(first, second, *poses))
+        kinds = kind_of(first), kind_of(second)
+        if kinds not in known:
+            with np.errstate(all="ignore"):  # both sides of a select are evaluated
+                known[kinds] = len(touching(first, second, *poses))
+        slots = known[kinds]
     elif coal_pairs.can_collide(first, second):
         slots = coal_pairs.slots(first, second)  # type: ignore[arg-type]
     else:
-        kinds = f"{geometries[0].kind} against {geometries[1].kind}"
-        raise ModelError(f"geometry {contact.first!r}", [f"{kinds} is not supported: use spheres, capsules or boxes"])
+        words = f"{geometries[0].kind} against {geometries[1].kind}"
+        raise ModelError(f"geometry {contact.first!r}", [f"{words} is not supported: use spheres, capsules or boxes"])
     return Pair(contact, (geometries[0].body, geometries[1].body), poses, (first, second), touching, slots)

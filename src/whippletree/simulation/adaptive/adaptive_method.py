@@ -10,7 +10,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.errors import NameLookupError
-from whippletree.simulation.adaptive.collocation import Polynomial
+from whippletree.simulation.adaptive.collocation import MORE_POINTS, Polynomial, gauss_rule
 from whippletree.simulation.adaptive.compiled_steps import CompiledSteps
 from whippletree.simulation.adaptive.integrator import IntegrationError, Integrator, MotionPiece, Progress, Statistics
 from whippletree.simulation.method import Chunk, Memo, Method, Task
@@ -30,8 +30,8 @@ TRIALS, CRAWLING = 150, 1e-6
 
 
 class Adaptive(Method):
-    """Gauss collocation of order 16, or Radau's of order 15 where that is stiff, with steps as long as the tolerances
-    allow."""
+    """Gauss collocation of order 16 (24 in long runs), or Radau's of order 15 where that is stiff, with steps as long
+    as the tolerances allow."""
 
     options = ("max_steps", "solver")
     remembers = "state"
@@ -57,6 +57,7 @@ class Adaptive(Method):
             task.events,
             dead_points=loops,
             statistics=self.statistics,
+            finer_rule=gauss_rule(MORE_POINTS),
             give_up=self._give_up_in_time,
             solver=solver,
             compiled=CompiledSteps(task),

@@ -1,16 +1,16 @@
 """Collocation: the polynomial that satisfies ẏ = f(t, y) at the Gauss (or Radau) points of a step.
 
-With s = 8 points the end of a step has order 16 and the polynomial itself order 9, so output and events between steps
-cost nothing. The equations are solved by Picard iteration, all points at once: one call of a compiled function on eight
-states, which is what its SIMD lanes are for; where that would limit the step, by Newton's
-(:mod:`whippletree.simulation.adaptive.newton`). (An explicit method has stages of low order, which stray from the
-constraint manifold by far more than the tolerance; near a dead point that ruins the accelerations. Collocation points
-lie on the solution.)
+With s = 8 points the end of a step has order 16 and the polynomial itself order 9 (with 12, orders 24 and 13), so
+output and events between steps cost nothing. The equations are solved by Picard iteration, all points at once: one call
+of a compiled function on eight states, which is what its SIMD lanes are for; where that would limit the step, by
+Newton's (:mod:`whippletree.simulation.adaptive.newton`). (An explicit method has stages of low order, which stray from
+the constraint manifold by far more than the tolerance; near a dead point that ruins the accelerations. Collocation
+points lie on the solution.)
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import NamedTuple
 
@@ -19,7 +19,11 @@ from numpy.polynomial import legendre
 
 from whippletree.arithmetic.arrays import Array
 
-POINTS = 8
+POINTS, MORE_POINTS = 8, 12
+"""Points of a step; and of those of long runs whose lengths the error limits. Measured (``benchmarks.work_precision``):
+four to six points never gain more than a sixth, and lose a factor of two from an error of 1e-6 on; twelve take a half
+to a sixth of the time of eight for a spinning top, and as long or longer where the iteration limits the steps, or where
+there are few."""
 
 
 class Rule(NamedTuple):
@@ -106,6 +110,15 @@ class Polynomial:
         """ẏ at these times (m, n), also a little beyond the step: the first guess for the next one."""
         tau = (times - self.start) / self.length
         return np.asarray(basis_values(tau, len(self.coefficients)) @ self.coefficients)
+
+    def with_points(self, points: int) -> Polynomial:
+        """This polynomial as the guess for a step of so many points: terms of higher degree are left out, or zero."""
+        own, n = self.coefficients.shape
+        if own == points:
+            return self
+        coefficients = np.zeros((points, n))
+        coefficients[: min(own, points)] = self.coefficients[:points]
+        return replace(self, coefficients=coefficients)
 
     def truncation(self) -> Array:
         """Size of the first term that the polynomial leaves out, estimated from the decay of its last three, (n,)."""

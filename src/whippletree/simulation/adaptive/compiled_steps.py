@@ -29,7 +29,7 @@ from whippletree.compiler.rollout.step_control import COLLOCATION_ITERATIONS, me
 from whippletree.compiler.rollout.step_watch import GuardBlocks
 from whippletree.errors import UnsupportedError
 from whippletree.simulation.adaptive import integrator
-from whippletree.simulation.adaptive.collocation import Polynomial, gauss_rule, radau_rule
+from whippletree.simulation.adaptive.collocation import POINTS, Polynomial, gauss_rule, radau_rule
 from whippletree.simulation.adaptive.integrator import (
     EASED,
     KINKED,
@@ -88,8 +88,8 @@ class CompiledSteps:
         bodies = self.motion.moving_bodies
         self._possible = self.motion.can_be_unrolled and bodies <= MOST_BODIES
         self._wait = wait + PER_BODY * max(0, bodies - COMPILED_AT_ONCE)
-        self._functions: dict[bool, NamedFunction] = {}
-        """By whether they are Newton's; each is compiled where it is needed first."""
+        self._functions: dict[tuple[bool, int], NamedFunction] = {}
+        """By whether they are Newton's, and their number of points; each is compiled where it is needed first."""
         self._controller: NamedFunction | AffineForces | None = None
         self._looked_at = self.motion.controller is None
         """Whether it is known what kind of controller there is."""
@@ -107,7 +107,7 @@ class CompiledSteps:
             self._wait += FOR_A_CONTROLLER if self._controller is None else 0
         ready = self._possible and self._looked_at and tried >= self._wait
         if ready and not self._functions:
-            ready = self._compile(stiff=False)
+            ready = self._compile(stiff=False, points=POINTS)
         self.motion.use_compiled(self._controller if ready else None, names_failures=True)
         return ready
 
@@ -159,9 +159,10 @@ class CompiledSteps:
         return int(is_open.argmax()) if is_open.any() else len(kept)
 
     def _call(self, call: Departure) -> tuple[Array, ...]:
-        if call.stiff not in self._functions:
-            self._compile(call.stiff)
-        guess = call.guess
+        guess = call.guess.with_points(POINTS) if call.stiff else call.guess
+        kind = call.stiff, len(guess.coefficients)
+        if kind not in self._functions:
+            self._compile(*kind)
         clock = np.array([call.time, call.length, guess.start, guess.length, call.error])
         slow = SLOW if call.solver == "auto" else np.inf
         eased = EASED / gauss_rule().contraction if call.solver == "auto" else 0.0
@@ -171,12 +172,12 @@ class CompiledSteps:
             more = (*more, self._controller.gains)
         more = (*more, *self.more)
         with np.errstate(all="ignore"):
-            found = self._functions[call.stiff](clock, bounds, call.state, guess.coefficients, *more)
+            found = self._functions[kind](clock, bounds, call.state, guess.coefficients, *more)
         return tuple(found)
 
-    def _compile(self, stiff: bool) -> bool:
+    def _compile(self, stiff: bool, points: int) -> bool:
         """Whether there is a function, of Picard's scheme or of Newton's, for this model and its controller."""
-        motion, scheme = self.motion, stiff_scheme() if stiff else plain_scheme()
+        motion, scheme = self.motion, stiff_scheme() if stiff else plain_scheme(points)
         try:
             if isinstance(self._controller, AffineForces):
                 found = motion.dyn.collocation_steps(scheme, self.patience, "affine", self.blocks, self.guards)
@@ -187,21 +188,21 @@ class CompiledSteps:
         except (UnsupportedError, NotTraceable):
             self._possible, self._controller = False, None
             return False
-        self._functions[stiff] = found
+        self._functions[stiff, points] = found
         return True
 
 
-def plain_scheme() -> Scheme:
+def plain_scheme(points: int = POINTS) -> Scheme:
     """Picard's."""
-    rule = gauss_rule()
-    return Scheme("Gauss, 8 points", rule.nodes, rule.weights, rule.to_coefficients)
+    rule = gauss_rule(points)
+    return Scheme(f"Gauss, {points} points", rule.nodes, rule.weights, rule.to_coefficients)
 
 
 def stiff_scheme() -> Scheme:
     """Newton's."""
     rule, modes = radau_rule(), radau_modes()
     return Scheme(
-        "Radau, 8 points, Newton",
+        f"Radau, {POINTS} points, Newton",
         rule.nodes,
         rule.weights,
         rule.to_coefficients,

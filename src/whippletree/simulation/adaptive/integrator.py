@@ -8,6 +8,9 @@ accumulates across the manifold.
 Picard iteration needs steps that are short against the problem's fastest rate, whatever the error is. Where that and
 not the error limits them, steps are Radau's, solved by Newton's method (:mod:`whippletree.simulation.adaptive.newton`),
 until Picard iteration would do again: the observed contraction decides, and the eigenvalues of ∂ẏ/∂y.
+
+A step has eight points. In long runs whose steps the error limits, and not their iteration, it has twelve: the steps
+are longer by more than they cost.
 """
 
 from __future__ import annotations
@@ -42,6 +45,10 @@ by the cube of the size, up to ``LEAP``: its matrices take longer than Picard it
 LOOK_AGAIN = 50
 """Steps after which Picard iteration is looked at whose error is small only in a stiff direction, such as rounding
 magnified by a spring: that keeps steps short as well, and does not show in its contraction."""
+
+LONG_RUN = 100
+"""Steps of a run from which the number of points is chosen anew, whenever Picard iteration is looked at. (Code for the
+other number has to be compiled, once on each machine.)"""
 
 STALLED_CHANGE, NO_LONGER_FALLING = 0.1, 0.7
 """Change, in units of the tolerance, at which an iteration may stop if it no longer gets nearer to the goal; and the
@@ -291,6 +298,8 @@ class Integrator:
     """Whether there may be configurations near which shorter steps do not help: loops have them, trees do not."""
     statistics: Statistics = field(default_factory=Statistics)
     rule: Rule = field(default_factory=gauss_rule)
+    finer_rule: Rule | None = None
+    """Of Picard steps with more points, for long runs; None if there is to be none."""
     give_up: Callable[[float, float], None] | None = None
     """Called with the time and the length of a step that was rejected: raises where enough has been tried."""
     corrector: Corrector | None = None
@@ -337,13 +346,15 @@ class Integrator:
                     self._count(step)
                 if step is kept[-1] and t < end:
                     stiff = self._stiff_after(step, stride)
+                following = self._guess_after(step, stiff)
                 found = self._located(begin, t, guess, y, before)
                 stop = next((time for name, time in found if self._event(name).terminal), None)
                 if stop is not None:
                     found = [f for f in found if f[1] <= stop]
                     t, y = stop, self._projected(stop, guess(stop))
+                interpolant, guess = guess, following
                 reached = Progress(t, y, length, guess, stiff, error, failed and step is kept[-1])
-                yield MotionPiece(begin, reached, guess, tuple(found))
+                yield MotionPiece(begin, reached, interpolant, tuple(found))
                 if stop is not None:
                     return
 
@@ -394,6 +405,20 @@ class Integrator:
             length = trial.polynomial.length * min(trial.growth_by_error, LEAP)
             return self._stiffness_of(t, y, length) is not None
         return False
+
+    def _guess_after(self, step: AcceptedStep, stiff: bool) -> Polynomial:
+        """The polynomial that the next step begins with: as many terms as it will have points."""
+        trial, steps = step.solution, self.statistics.steps
+        guess = trial.polynomial
+        if self.finer_rule is None or stiff or steps < LONG_RUN or steps % LOOK_AGAIN:
+            return guess
+        by_error = trial.growth_by_error < trial.growth_by_contraction
+        return guess.with_points(len((self.finer_rule if by_error else self.rule).nodes))
+
+    def _rule_of(self, guess: Polynomial) -> Rule:
+        """The rule of a Picard step that begins with this polynomial."""
+        finer = self.finer_rule
+        return finer if finer is not None and len(guess.coefficients) == len(finer.nodes) else self.rule
 
     def _stepped(
         self,
@@ -492,7 +517,7 @@ class Integrator:
         stiffness: Stiffness | None = None,
     ) -> TriedStep:
         """One step, iterated from the last polynomial's continuation; ``slack`` multiplies the tolerance."""
-        rule = self.rule if stiffness is None else radau_rule()
+        rule = self._rule_of(guess) if stiffness is None else radau_rule()
         tried = self.statistics.steps + self.statistics.rejections
         if self.compiled is not None and self.compiled.prepare(tried):
             found = self.compiled.solve(

@@ -13,9 +13,10 @@ least-energy corrections, so nothing drifts.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,6 +37,9 @@ PHASE_CORRECTIONS = 10
 
 CLOSED_PHASE = 1e-15
 """Residual, m or rad, that counts as closed."""
+
+RECENT_ANSWERS = 8
+"""Answers about single states that a phase keeps."""
 
 STRAIGHT_SLIP = 1e-6
 """Sine between slip and its rate below which the slip goes straight to its stop."""
@@ -70,6 +74,7 @@ class Phase:
         """``still``: speed, m/s, up to which a slip has the direction that the mode gives it."""
         self.scene, self.mode, self.still = scene, mode, still
         self.time, self.state = time, state
+        self._recent: dict[tuple[Any, ...], tuple[Array, ...]] = {}
         q, v = scene.motion.split(state)
         at = scene.at(np.array([time]), q[None], v[None])
         # a tangent along which nothing can move (planar models) has no row
@@ -103,6 +108,7 @@ class Phase:
         self.acting_rows = self.contact_rows
         self.acting_rows, self.reference = share(self, at)
         self.turning = [i for i in self.turning if 3 * i in self.acting_rows]
+        self._recent.clear()  # of all rows that hold, before the load was shared
         if self.hyperstatic:
             # the null spaces of the start serve the whole phase, also where it is taken up again
             _ = self.start_loads
@@ -111,7 +117,7 @@ class Phase:
     def begun_at(self, state: Array, still: float) -> Phase:
         """The phase from a state next to its own, with the rows that were found there: a motion keeps them, too."""
         phase = copy(self)
-        phase.state, phase.still = state, still
+        phase.state, phase.still, phase._recent = state, still, {}
         vars(phase).pop("start_loads", None)
         return phase
 
@@ -182,7 +188,24 @@ class Phase:
         return np.concatenate([self.scene.rate(q, v), self.loads(t, y).a], axis=1)
 
     def loads(self, t: Array, y: Array) -> Loads:
-        """Accelerations and forces at m states."""
+        """Accelerations and forces at m states; those of single states are kept for a while (:meth:`_kept_of`)."""
+        if len(y) != 1:
+            return self._loads(t, y)
+        return Loads(*self._kept_of(("loads", t.tobytes(), y.tobytes()), lambda: self._loads(t, y)))
+
+    def _kept_of(self, key: tuple[Any, ...], work: Callable[[], tuple[Array, ...]]) -> tuple[Array, ...]:
+        """Answers about a single state: an event, the guards after it and its derivative ask for them several times."""
+        key = (*key, self.scene.motion.compiled_controller, self.heading.tobytes() if self.turning else b"")
+        found = self._recent.get(key)
+        if found is None:
+            found = self._recent[key] = work()
+            for part in found:
+                part.flags.writeable = False
+            if len(self._recent) > RECENT_ANSWERS:
+                del self._recent[next(iter(self._recent))]
+        return found
+
+    def _loads(self, t: Array, y: Array) -> Loads:
         q, v = self.scene.motion.split(y)
         if self.flies:
             m, scene = len(q), self.scene
@@ -418,6 +441,12 @@ class Phase:
             return v
         if self.leaves_dead_point:
             return self.scene.motion.evaluate("project_velocity", q=q, v=v, t=t)
+        if len(q) != 1:
+            return self._velocities_projected(t, q, v)
+        key = "velocities", t.tobytes(), q.tobytes(), v.tobytes()
+        return self._kept_of(key, lambda: (self._velocities_projected(t, q, v),))[0]
+
+    def _velocities_projected(self, t: Array, q: Array, v: Array) -> Array:
         at = self.scene.at(t, q, v)
         moving = np.einsum("mrn,mn->mr", at.J[:, self.contact_rows], v)
         speed = [self.scene.row_velocity(t, q, v)[:, self.kept], v @ self.holds.T, moving]
