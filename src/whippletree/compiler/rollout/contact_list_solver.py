@@ -48,9 +48,9 @@ SWEEPS_OF_FIRST_TURN = 4
 all steps of a humanoid that lies, which 14 sweeps leave unsolved."""
 
 RESTING, FINE = 100, 1e-3
-"""Where the first sweep of a step changes less than so many tolerances, a scene comes to rest; sweeps and Newton's method
-then go on to the second share of one, for a few steps, so that it rests to rounding. Without it a humanoid that lies
-down hovers at the tolerance, with half a Newton step in every step; with it, one sweep a step is enough."""
+"""Where the first sweep of a step changes less than so many tolerances, a scene comes to rest; sweeps and Newton's
+method then go on to the second share of one, for a few steps, so that it rests to rounding. Without it a humanoid that
+lies down hovers at the tolerance, with half a Newton step in every step; with it, one sweep a step is enough."""
 
 FIRST_SWEEPS = 5
 """Sweeps of a turn before which they go on to that share of the tolerance: more would cost too much."""
@@ -113,7 +113,7 @@ class ListSolver:
             delta=(blocks, 3),  # of the impulses in the last sweep
             change=(1,),
             earlier_change=(1,),
-            aim=(1,),  # change at which sweeps end, and residual at which Newton's method does, m/s
+            fineness=(1,),  # change at which sweeps end, and residual at which Newton's method does, m/s
             slope=(2,),  # d · G d of all, and (d₀ − d) · G d with the change d₀ of the sweep before
             wait=(1,),
             leap=(1,),
@@ -148,7 +148,7 @@ class ListSolver:
         def begin_turn(turns: Array) -> list[Any]:
             return [[select(less(turns[0], 1), self.first_sweeps, SWEEPS_OF_TURN)], [0], [-1], [turns[0] + 1]]
 
-        begin = [traced_block(lambda tolerance: [[tolerance]], [at("tolerance")], [at("aim")])]
+        begin: list[Statement] = [traced_block(lambda tolerance: [[tolerance]], [at("tolerance")], [at("fineness")])]
         begin += self.interior.begin() if self.interior is not None else []
         if self.rows.eager:
             begin += [*self.measure(), self._note_undone(), If(address("undone"), tuple(self._kept(self._newton())))]
@@ -227,11 +227,11 @@ class ListSolver:
             return [after, [better], d, [largest([change[0], moved @ moved])], slope]
 
         def judge(
-            change: Array, aim: Array, earlier: Array, left: Array, swept: Array, made: Array, tolerance: Any
+            change: Array, fineness: Array, earlier: Array, left: Array, swept: Array, made: Array, tolerance: Any
         ) -> list[Any]:
             # little enough, or no number any more, or the last one that is worth it
             restful = both(less(made[0], 1), less(change[0], RESTING * RESTING * tolerance * tolerance))
-            target = select(restful, FINE * tolerance, aim[0])
+            target = select(restful, FINE * tolerance, fineness[0])
             enough = select(less(swept[0], FIRST_SWEEPS - 1), target, tolerance)
             busy = less(enough * enough, change[0])
             later = select(too_slow(change[0], earlier[0], left[0] - 1, swept[0], tolerance), 0, left[0] - 1)
@@ -247,7 +247,7 @@ class ListSolver:
         reads = [*self._state(y=self.rows.swept), *each(("own", "local", "kappa", "delta"), BLOCK), *self.bounds()]
         totals = each(("change", "slope"))
         block = traced_block(improve, [*reads, *totals], [*each(("impulse", "kappa", "delta"), BLOCK), *totals])
-        counts = each(("aim", "earlier change", "left sweeps", "swept", "made"))
+        counts = each(("fineness", "earlier change", "left sweeps", "swept", "made"))
         return [
             self.space.put(0, *totals),
             *self.rows.sweep((*self._host(), block), "delta"),
@@ -406,11 +406,11 @@ class ListSolver:
         reads = [*each(("part", "E"), BLOCK), self.rows.at("dy"), at("raw", BLOCK), *self.bounds()]
         last = traced_block(advance, reads, each(("raw", "impulse"), BLOCK))
 
-        def look(residual: Array, progress: Array, aim: Array) -> list[Any]:
+        def look(residual: Array, progress: Array, fineness: Array) -> list[Any]:
             smallest, idle = progress
             halved = less(2 * residual[1], smallest)
             idle = select(halved, 0, idle + 1)
-            end = select(less(self.patience - 1, idle), 1, select(less(aim[0], residual[1]), -1, 1))
+            end = select(less(self.patience - 1, idle), 1, select(less(fineness[0], residual[1]), -1, 1))
             return [[select(halved, residual[1], smallest), idle], [end]]
 
         count = traced_block(
@@ -431,7 +431,7 @@ class ListSolver:
             *self.rows.moved("y"),
             count,
             *self.measure(),
-            traced_block(look, each(("residual", "progress", "aim")), each(("progress", "spent"))),
+            traced_block(look, each(("residual", "progress", "fineness")), each(("progress", "spent"))),
         ]
 
 
