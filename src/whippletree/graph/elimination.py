@@ -159,7 +159,7 @@ def _cut(part: Sequence[int], near: Sequence[set[int]]) -> _Cut | None:
     thinner, and the thinnest is taken.
     """
     inside = set(part)
-    trials = []
+    trials: list[tuple[int, int, int, dict[int, int], set[int]]] = []
     for number, field in enumerate(_directions(part, inside, near)):
         middle = sorted(field.values())[len(part) // 2]
         for side in ({k: int(x >= middle) for k, x in field.items()}, {k: int(x > middle) for k, x in field.items()}):

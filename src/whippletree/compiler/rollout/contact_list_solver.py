@@ -148,7 +148,7 @@ class ListSolver:
         def begin_turn(turns: Array) -> list[Any]:
             return [[select(less(turns[0], 1), self.first_sweeps, SWEEPS_OF_TURN)], [0], [-1], [turns[0] + 1]]
 
-        begin = [traced_block(lambda tolerance: [[tolerance]], [at("tolerance")], [at("fineness")])]
+        begin: list[Statement] = [traced_block(lambda tolerance: [[tolerance]], [at("tolerance")], [at("fineness")])]
         begin += self.interior.begin() if self.interior is not None else []
         if self.rows.eager:
             begin += [*self.measure(), self._note_undone(), If(address("undone"), tuple(self._kept(self._newton())))]

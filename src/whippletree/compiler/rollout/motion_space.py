@@ -11,7 +11,6 @@ body, and an inertia is (3, 3). Recursions over such a tree take a third of the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -123,7 +122,7 @@ def axes_at_home(model: Model, tree: Skeleton) -> list[list[tuple[Array, Array]]
     return [[(R @ h[:3], R @ h[3:]) for h in own] for R, own in zip(poses, motions, strict=True)]
 
 
-def _product(direction: Array, numbers: Sequence[Any]) -> Any:
+def _product(direction: Array, numbers: Array) -> Any:
     """A sum of products, without those of constants that are 0."""
     parts = [x if c == 1 else c * x for c, x in zip(direction.tolist(), numbers, strict=True) if c != 0]
     return sum(parts[1:], start=parts[0]) if parts else 0
