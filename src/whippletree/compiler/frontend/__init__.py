@@ -7,6 +7,5 @@ limbs         parts of a tree that are alike, and how functions follow when they
 placed_mechanisms   scenes of separate mechanisms: every kind written once
 flatten       values taken apart into numbers and put together again
 controller    a user's controller traced into a program
-untouched     trying a user's function out without changing what it remembers
 fingerprint   a short name for the content of a model, by which the cache knows it again
 """

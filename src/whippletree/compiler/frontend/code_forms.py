@@ -54,7 +54,7 @@ class Request:
     """Whether it becomes C code, which has no loops."""
 
     @property
-    def count(self) -> int:
+    def parts(self) -> int:
         """Moving parts of the model."""
         return len(skeleton(self.model).nodes)
 
@@ -98,13 +98,13 @@ def catalogue_program(request: Request) -> Program:
     found = _by_fronts(request) or _placed(request)
     if found is not None:
         return found
-    return _unrolled(request) if request.count <= request.unrolled_up_to else _looped(request)
+    return _unrolled(request) if request.parts <= request.unrolled_up_to else _looped(request)
 
 
 def _by_fronts(request: Request) -> Program | None:
     if request.parameters or request.function.derived or not loops_over_fronts(request.model, request.route):
         return None
-    from whippletree.compiler.frontend.loops.elimination_program import can_eliminate, elimination_program
+    from whippletree.compiler.frontend.loops.eliminated_step import can_eliminate, elimination_program
 
     if not can_eliminate(request.function, constraint_set(request.model)):
         return None
@@ -114,7 +114,7 @@ def _by_fronts(request: Request) -> Program | None:
 def _placed(request: Request) -> Program | None:
     # on a GPU loops cost more than code, as long as that is short
     above = PLACE_ABOVE if request.on_cpu else request.unrolled_up_to
-    if request.count <= above or request.can_loop or request.parameters or request.exported:
+    if request.parts <= above or request.can_loop or request.parameters or request.exported:
         return None
     from whippletree.compiler.frontend.placed_mechanisms import placed_program
 
@@ -144,14 +144,14 @@ def _too_long(request: Request) -> UnsupportedError:
     model, function, most = request.model, request.function, request.unrolled_up_to
     if model.is_flexible:
         return UnsupportedError(
-            f"{function.name}: model {model.name!r} has flexible bodies and {request.count} moving parts (a flexible "
+            f"{function.name}: model {model.name!r} has flexible bodies and {request.parts} moving parts (a flexible "
             f"body has three or more), and is only unrolled, up to {most} of them here. "
             f"wt.reference takes any number, and so does wt.flexible.lumped_chain"
         )
     grows = "is written out body by body" if request.linear else "grows faster than their number"
     reason = "leaves parameters open" if function.loops else grows
     return UnsupportedError(
-        f"{function.name}: model {model.name!r} has {request.count} moving bodies, and a function that {reason} is "
+        f"{function.name}: model {model.name!r} has {request.parts} moving bodies, and a function that {reason} is "
         f"only unrolled, up to {most} bodies. Use wt.reference, or compile without open "
         f"parameters and use one that forms no matrix (forward_dynamics, inverse_dynamics, mass_matrix_solve)."
     )

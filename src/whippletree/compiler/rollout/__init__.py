@@ -31,6 +31,7 @@ contact_list_positions   its coordinates: poses, gaps, and the projection that m
 scene_step        steps of a scene of many free bodies, whose size and lists come with the call
 scene_kinds       its narrow phase: gaps of the pairs that are near, kind by kind
 scene_contacts    its contacts: their rows, what impulses do, starts with momentum
+scene_sticking    impulses with which everything sticks, for scenes that begin at rest
 scene_solver      its contact problem: sweeps, as far as they are needed
 scene_positions   its projection of positions, which moves apart what overlaps
 step_bounces      restitution in both kinds of steps: no more of it than adds no energy

@@ -47,6 +47,10 @@ LOOK_AGAIN = 50
 """Steps after which Picard iteration is looked at whose error is small only in a stiff direction, such as rounding
 magnified by a spring: that keeps steps short as well, and does not show in its contraction."""
 
+LOOK_AT_ROUNDING, LOOK_SOON = 2 * LOOK_AGAIN, LOOK_AGAIN // 5
+"""Steps after which it is asked which relative tolerance rounding allows, which takes as long as four of a double
+pendulum; and after which it is asked again where it was raised."""
+
 LONG_RUN = 100
 """Steps of a run from which the number of points is chosen anew, whenever Picard iteration is looked at. (Code for the
 other number has to be compiled, once on each machine.)"""
@@ -131,6 +135,8 @@ class Statistics:
     """Accepted steps that were solved by Newton's method."""
     jacobians: int = 0
     """How often ∂ẏ/∂y was worked out."""
+    largest_rtol: float = 0.0
+    """Loosest relative tolerance that steps were held to."""
 
 
 @dataclass(frozen=True)
@@ -149,6 +155,8 @@ class Progress:
     """Of the last step, in units of the tolerance."""
     failed: bool = False
     """Whether machine code has tried the next step in vain."""
+    rtol: float | None = None
+    """Of the next step; that of the run if None."""
 
 
 @dataclass(frozen=True)
@@ -208,6 +216,11 @@ class Integrator:
     """``"picard"`` or ``"newton"`` where the iteration is not left to the contraction that is observed."""
     stride: Stride = field(default_factory=lambda: Stride([]))
     """The steps that were taken in one call, which :meth:`pieces` hands out one by one."""
+    tolerance: Callable[[Array], float] | None = None
+    """The relative tolerance that a state allows, asked now and then; None where it is the same everywhere."""
+
+    def __post_init__(self) -> None:
+        self._first_rtol = self.rtol
 
     def pieces(self, start: Progress, end: float) -> Iterator[MotionPiece]:
         """Accepted steps from a start to a time, or to a terminal event.
@@ -216,6 +229,7 @@ class Integrator:
             IntegrationError: if a step cannot meet the tolerances or the state stops being finite.
         """
         t, length, guess, error = start.time, start.length, start.guess, start.error
+        self._hold_to(self._first_rtol if start.rtol is None else start.rtol)
         # a state that an earlier step has left is on the manifold: projecting it again would change its last bits
         y = self.problem.project(t, np.asarray(start.state, dtype=float)) if guess is None else start.state
         before = {event.name: event.function(t, y) for event in self.events}
@@ -225,6 +239,8 @@ class Integrator:
             length = self._first_length(y, slope, end - t)
         stiff, failed = start.stiff or self.solver == "newton", start.failed
         while t < end:
+            if self.tolerance is not None and (failed or self._looks_at_rounding()):
+                self._hold_to(self.tolerance(y))
             length = min(length, self.largest_step, end - t)
             basis = guess or _constant(t, length, y, slope, self.rule)
             stride = Stride([]) if failed else self._stride(t, y, length, basis, error, end, stiff)
@@ -249,10 +265,27 @@ class Integrator:
                     found = [f for f in found if f[1] <= stop]
                     t, y = stop, self._projected(stop, guess(stop))
                 interpolant, guess = guess, following
-                reached = Progress(t, y, length, guess, stiff, error, failed and step is kept[-1])
+                reached = Progress(t, y, length, guess, stiff, error, failed and step is kept[-1], self.rtol)
                 yield MotionPiece(begin, reached, interpolant, tuple(found))
                 if stop is not None:
                     return
+
+    def _hold_to(self, rtol: float) -> None:
+        self.rtol = rtol
+        self.statistics.largest_rtol = max(self.statistics.largest_rtol, rtol)
+
+    def _looks_at_rounding(self) -> bool:
+        steps, between = self.statistics.steps, LOOK_SOON if self._is_loosened else LOOK_AT_ROUNDING
+        return steps > 0 and steps % between == 0
+
+    @property
+    def _is_loosened(self) -> bool:
+        return self.rtol > self._first_rtol
+
+    def _steps_to_look(self) -> int:
+        """Steps that may be taken at once: counted over the run, so that it does not matter where it was taken up."""
+        between = LOOK_SOON if self._is_loosened else LOOK_AGAIN
+        return between - self.statistics.steps % between
 
     def _stride(
         self, t: float, y: Array, length: float, guess: Polynomial, error: float, end: float, stiff: bool
@@ -261,7 +294,7 @@ class Integrator:
         tried = self.statistics.steps + self.statistics.rejections
         if self.compiled is None or self.largest_step < np.inf or not self.compiled.prepare(tried):
             return Stride([])
-        most = min(self.ahead, LOOK_AGAIN - self.statistics.steps % LOOK_AGAIN)
+        most = min(self.ahead, self._steps_to_look())
         return self.compiled.stride(
             Departure(t, y, length, guess, error, end, most, self.rtol, self.atol, stiff, self.solver)
         )

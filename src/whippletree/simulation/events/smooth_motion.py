@@ -127,6 +127,7 @@ class SmoothMotion:
             statistics=statistics,
             compiled=compiled.of(self.guards),
             ahead=STEPS_PER_CALL,
+            tolerance=task.follow_tolerance,
         )
         if phase.turning:
             corrector = partial(SlipCorrection, phase)
