@@ -61,14 +61,10 @@ from whippletree.spatial import Pose
 from whippletree.tree.links import moving_link, still_link
 from whippletree.tree.skeleton import Node, Skeleton
 
-BY_ELIMINATION = (
-    "forward_dynamics",
-    "constraint_forces",
-    "project_velocity",
-    "closing_step",
-    "impact",
-    "velocity_step",
-)
+VELOCITY_CHANGES = ("project_velocity", "impact", "velocity_step")
+"""Functions that return velocities after a change."""
+
+BY_ELIMINATION = ("forward_dynamics", "constraint_forces", "closing_step", *VELOCITY_CHANGES)
 """Functions that solve the body-level system."""
 
 ROWS_ALONE = ("constraint_residual", "constraint_velocity")
@@ -139,12 +135,9 @@ class EliminationProgram(WorkSpace):
         self.forward = function.name in ("forward_dynamics", "constraint_forces")
         self.steps = function.name == "velocity_step"
         self.moves = "v" in function.inputs
-        self.add(Buffer("state", "work", (len(tree.nodes) + 1, self._numbers)))
+        self.numbers = STATE + 6 * self.steps
+        self.add(Buffer("state", "work", (len(tree.nodes) + 1, self.numbers)))
         self._classify()
-
-    @property
-    def _numbers(self) -> int:
-        return STATE + 6 * self.steps
 
     # --- types --------------------------------------------------------------------------------------------------------
 
@@ -191,7 +184,7 @@ class EliminationProgram(WorkSpace):
 
     def bodies(self) -> list[Statement]:
         """The loop over bodies; afterwards it is known which numbers of a body are the same for all of them."""
-        rest = np.zeros(self._numbers - 9, dtype=int)
+        rest = np.zeros(self.numbers - 9, dtype=int)
         template = np.concatenate([np.eye(3, dtype=int).ravel(), rest]).astype(object)
         while True:
             self.template = template
@@ -212,7 +205,7 @@ class EliminationProgram(WorkSpace):
 
     def _world(self) -> Block:
         code = Code()
-        identity = [*np.eye(3).ravel(), *[0.0] * (self._numbers - 9)]
+        identity = [*np.eye(3).ravel(), *[0.0] * (self.numbers - 9)]
         for i, x in enumerate(identity):
             code.store(x, "state", Index(None, 0), Index(None, i))
         return code.block()
@@ -237,7 +230,7 @@ class EliminationProgram(WorkSpace):
         piece: NodePiece = self._piece(code, self.node_types, number, "node table")
         joint, shape = piece.node.joint, self.shapes[number]
         above = self._held(code, "above")
-        drift = self._state_numbers(code, "above", STATE, self._numbers)
+        drift = self._state_numbers(code, "above", STATE, self.numbers)
         if piece.grounded:
             above, drift = Held(Pose.identity(), zeros(6)), 0 * drift
         q = code.vector("q", "q at", joint.nq)
@@ -482,7 +475,7 @@ class EliminationProgram(WorkSpace):
                     if not is_zero(h):
                         total = total + h * code.load("x", Index(register, offset))
                 total = total - self._known(code, values.shift[j], "values at")
-                if self.function.name in ("project_velocity", "impact", "velocity_step"):
+                if self.function.name in VELOCITY_CHANGES:
                     total = total + code.load("v", Index("v at", j))
                 code.store(self._valid(code, total), buffer, Index("v at", j))
             cases.append((code.block(),))
