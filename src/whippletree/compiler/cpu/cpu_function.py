@@ -160,7 +160,8 @@ class CompiledFunction(NamedFunction):
 
     @property
     def status(self) -> Any:
-        """The status of each state of the last call, 0 where all is well; None if there is none."""
+        """The status of each state of the last call: 0 where all is well, −2 where Python had the answer to a singular
+        state, more than 0 where there is none. None for functions that always have one."""
         if self._single is not None and self._status and self._single.was_used():
             self._last_status = np.int64(0)
         return self._last_status

@@ -104,7 +104,7 @@ def catalogue_program(request: Request) -> Program:
 def _by_fronts(request: Request) -> Program | None:
     if request.parameters or request.function.derived or not loops_over_fronts(request.model, request.route):
         return None
-    from whippletree.compiler.frontend.loops.eliminated_step import can_eliminate, elimination_program
+    from whippletree.compiler.frontend.loops.elimination_program import can_eliminate, elimination_program
 
     if not can_eliminate(request.function, constraint_set(request.model)):
         return None
