@@ -14,9 +14,8 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.contact.contact_modes import OPEN, STICK, open_mode
-from whippletree.contact.impact.impact_derivatives import Changes, impact_derivative
+from whippletree.contact.impact.impact_derivatives import Changes, derivative, impact_derivative, saltation_matrix
 from whippletree.contact.impact.laws import Energetic, Law
-from whippletree.contact.impact.saltation import derivative, saltation_matrix
 from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.events.guards import JAM, LIFT_OFF, SLIP, TOUCHDOWN, Guard, Guards
 from whippletree.simulation.events.guards import STICK as STOPS
