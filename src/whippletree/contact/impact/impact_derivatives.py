@@ -15,7 +15,7 @@ earlier or later, and spends that time under the other mode's equations. With th
     δy⁺ = S δy⁻,    S = D + (f⁺ − D f⁻ − ∂R/∂t) ∇γᵀ / γ̇⁻,    D = ∂R/∂y,   f = ẏ before and after
 
 in the tangent space, y = (q, v) with δq (nv,) and δv (nv,). Where nothing jumps, neither state nor acceleration, S = 1.
-D, ∇γ and f are exact (:mod:`whippletree.simulation.events.sensitivity.event_sensitivity`).
+D, ∇γ and f are exact (:mod:`whippletree.simulation.events.sensitivity.run_sensitivity`).
 """
 
 from __future__ import annotations
