@@ -23,8 +23,8 @@ from whippletree.simulation.adaptive.integrator import (
     Progress,
     Statistics,
     StepError,
-    StepSolver,
 )
+from whippletree.simulation.adaptive.strides import StepSolver
 from whippletree.simulation.events.equations import EventEquations
 from whippletree.simulation.events.guards import JAM, Admits, CompiledGuards, Guard, Guards, Span
 from whippletree.simulation.events.painleve import jam
@@ -126,6 +126,7 @@ class SmoothMotion:
             statistics=statistics,
             compiled=compiled.of(self.guards),
             ahead=STEPS_PER_CALL,
+            tolerance=task.follow_tolerance,
         )
         if phase.turning:
             corrector = partial(SlipCorrection, phase)
