@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import whippletree as wt
-from whippletree.compiler.cpu import pieces
+from whippletree.compiler.cpu import threads
 from whippletree.compiler.named_function import ANSWERED_IN_PYTHON
 
 
@@ -13,7 +13,7 @@ from whippletree.compiler.named_function import ANSWERED_IN_PYTHON
 @pytest.mark.parametrize("multiple", [1, 4, 8])
 def test_pieces_cover_a_batch_once(batch, most, multiple):
     covered = np.zeros(batch, dtype=int)
-    regions = list(pieces.split(tuple(slice(0, n) for n in batch), most, multiple))
+    regions = list(threads.split(tuple(slice(0, n) for n in batch), most, multiple))
     for region in regions:
         covered[(*region, ...)] += 1
     assert (covered == 1).all()
@@ -23,7 +23,7 @@ def test_pieces_cover_a_batch_once(batch, most, multiple):
 
 @pytest.fixture
 def small_pieces(monkeypatch):
-    monkeypatch.setattr(pieces, "LONG_CALL", 50_000)
+    monkeypatch.setattr(threads, "LONG_CALL", 50_000)
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ The common path is one ``try`` around the ufunc (or, for a single state, around 
 is found out after NumPy has refused or the status is not zero, so that a good call does not pay for it. Inputs of other
 libraries (xarray, pandas) become plain arrays first: some of them do not take such ufuncs, others take them wrongly.
 Whatever a call needs is compiled before it enters machine code, and large calls are run in pieces
-(:mod:`~whippletree.compiler.cpu.pieces`): errors and Ctrl-C are raised in Python, where they can be.
+(:mod:`~whippletree.compiler.cpu.threads`): errors and Ctrl-C are raised in Python, where they can be.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ import numpy as np
 
 from whippletree.compiler.call_shapes import check_out, check_shapes, convert, overlap, refuse_common_memory
 from whippletree.compiler.cpu.fast_call import SingleCall, suits
-from whippletree.compiler.cpu.pieces import LargeCalls
-from whippletree.compiler.cpu.threads import thread_count
+from whippletree.compiler.cpu.threads import LargeCalls, thread_count
 from whippletree.compiler.cpu.ufunc import UfuncEngine
 from whippletree.compiler.llvm.cache import CodeCache, default_cache
 from whippletree.compiler.llvm.kernel import Kernel, Options, Recipe
