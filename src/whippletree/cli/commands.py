@@ -48,6 +48,8 @@ class ModelFile:
     """How the root body stands in the world."""
     loops: OptionalPath = None
     """A file with the loops that a URDF cannot say."""
+    root: Annotated[Path | None, arg(metavar="FOLDER", help_behavior_hint="")] = None
+    """The folder that meshes and included files of the model must be in."""
 
     def load(self) -> Model:
         """The model."""
@@ -56,7 +58,7 @@ class ModelFile:
 
         if is_scenario(self.file):
             return wt.load_scenario(self.file).model
-        return wt.load(self.file, base=self.base, loops=self.loops)
+        return wt.load(self.file, base=self.base, loops=self.loops, root=self.root)
 
 
 # --- about models: what is in a file, how well conditioned it is, the same in another format --------------------------

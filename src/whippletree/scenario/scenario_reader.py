@@ -149,8 +149,16 @@ class _Reader:
         if bool(given.file) == bool(given.mechanism):
             raise FileError(str(self.path), ["model: give either file or mechanism"])
         if given.file:
-            loops = self.path.parent / given.loops if given.loops else None
-            model = load(self.path.parent / given.file, base=given.base, loops=loops)
+            loops, root = (self.path.parent / name if name else None for name in (given.loops, given.root))
+            model = load(
+                self.path.parent / given.file,
+                base=given.base,
+                loops=loops,
+                root=root,
+                contacts=given.contacts,
+                limits=given.limits,
+                actuators=given.actuators,
+            )
         else:
             known = [name for name in mechanisms.__all__ if name != "rod_inertia"]  # which makes no model
             if given.mechanism not in known:

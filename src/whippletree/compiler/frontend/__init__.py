@@ -1,5 +1,6 @@
 """Functions of the table as kernel programs.
 
+code_forms    which of these forms a function takes for a model
 unrolled      one straight-line block: for robots of ordinary size
 loops         loops over bodies, whose code does not grow with the system
 limbs         parts of a tree that are alike, and how functions follow when they take each other's places

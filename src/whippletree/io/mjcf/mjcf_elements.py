@@ -2,12 +2,12 @@
 
 Taken over are actuators whose gain and bias are constant or linear in length and velocity: motors, position and
 velocity servos, dampers, and general ones of that kind; and muscles. They may have activations (integrator, filter,
-filterexact, muscle). They drive a joint of one freedom, a tendon that wraps around nothing, or a site. Others are left
-out, and named.
+filterexact, muscle). They drive a joint of one freedom, a tendon, or a site. Others are left out, and named.
 
-A tendon that sums up joints, or goes straight from site to site, is taken with its spring, its damper and its pulleys.
-The fluid of ``<option>`` drags on every body as on the box that has its inertia. Left out, and named: tendons that wrap
-around geoms, their limits, friction and inertia, and bodies whose geoms ask for the fluid model of ellipsoids.
+A tendon that sums up joints, or goes from site to site, straight or around spheres and cylinders, is taken with its
+spring, its damper and its pulleys. The fluid of ``<option>`` drags on every body as on the box that has its inertia.
+Left out, and named: limits, friction and inertia of tendons, and bodies whose geoms ask for the fluid model of
+ellipsoids.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.io import rotations
 from whippletree.io.draft import Draft, fresh
-from whippletree.io.mjcf.spec import MUSCLE, Parts, acts, is_straight, line_of, primitive, switched_off
+from whippletree.io.mjcf.spec import MUSCLE, Parts, line_of, primitive, switched_off
 from whippletree.model import Activation, Muscle
 from whippletree.model.activations import ACTIVATIONS
 from whippletree.model.sensors import REFERRING
@@ -161,7 +161,9 @@ def unit_quaternions(draft: Draft, compiled: Any, qpos: Array, where: str) -> Ar
         length = float(np.linalg.norm(part))
         if length == 0:
             name = compiled.jnt(joint).name
-            draft.notes.append(f"key frame {where!r}: the quaternion of joint {name!r} is zero, and taken for no turn")
+            note = f"key frame {where!r}: the quaternion of joint {name!r} is zero, and taken for no turn"
+            if note not in draft.notes:  # of ``home``, which is the start state too
+                draft.notes.append(note)
             part[:] = (1.0, 0.0, 0.0, 0.0)
         elif length != 1:
             part /= length
@@ -203,17 +205,13 @@ def _add_tendons(draft: Draft, parts: Parts) -> None:
     compiled, pulled = parts.poses, {part.target for part in parts.spec.actuators if part.name in parts.driven}
     sprung, damped = (not switched_off(parts.spec, word, "PASSIVE") for word in ("SPRING", "DAMPER"))
     for part in parts.spec.tendons:
-        if not is_straight(part):
-            if acts(part):
-                draft.leave_out("tendons that wrap around geoms", part.name)
-            continue
         number = compiled.tendon(part.name).id
         _tell_what_is_left_out(draft, compiled, number, part.name)
         stiffness = float(np.ravel(compiled.tendon_stiffness[number])[0]) if sprung else 0.0
         damping = float(np.ravel(compiled.tendon_damping[number])[0]) if damped else 0.0
         if stiffness or damping or part.name in pulled:
             rest = tuple(map(float, compiled.tendon_lengthspring[number]))
-            path = _path(parts, number)
+            path = _path(draft, parts, number)
             draft.builder.tendon(part.name, stiffness=stiffness, damping=damping, rest=rest, **path)
 
 
@@ -233,8 +231,8 @@ def _curved(compiled: Any, number: int) -> bool:
     return any(numbers is not None and bool(np.any(numbers[number])) for numbers in found)
 
 
-def _path(parts: Parts, number: int) -> dict[str, Any]:
-    """The joints with their weights, or the branches of frames with their divisors, of a tendon."""
+def _path(draft: Draft, parts: Parts, number: int) -> dict[str, Any]:
+    """The joints with their weights, or the branches of frames with their divisors and obstacles, of a tendon."""
     from mujoco import mjtWrap
 
     compiled = parts.poses
@@ -242,6 +240,7 @@ def _path(parts: Parts, number: int) -> dict[str, Any]:
     weights: dict[str, float] = {}
     branches: list[list[str]] = [[]]
     divisors = [1.0]
+    wraps: list[list[dict[str, Any]]] = [[]]
     for wrap in range(first, first + int(compiled.tendon_num[number])):
         kind, target, scale = (getattr(compiled, f"wrap_{word}")[wrap] for word in ("type", "objid", "prm"))
         if kind == mjtWrap.mjWRAP_JOINT:
@@ -249,13 +248,45 @@ def _path(parts: Parts, number: int) -> dict[str, Any]:
             weights[joint] = weights.get(joint, 0.0) + float(scale)
         elif kind == mjtWrap.mjWRAP_SITE:
             branches[-1].append(parts.site_frames[compiled.site(int(target)).name])
-        else:
+        elif kind == mjtWrap.mjWRAP_PULLEY:
             branches.append([])
             divisors.append(float(scale))
+            wraps.append([])
+        else:
+            side = round(float(scale))
+            wraps[-1].append(
+                {
+                    "frame": _obstacle(draft, parts, int(target)),
+                    "kind": "sphere" if kind == mjtWrap.mjWRAP_SPHERE else "cylinder",
+                    "radius": float(compiled.geom_size[target][0]),
+                    "side": parts.site_frames[compiled.site(side).name] if side >= 0 else "",
+                    "after": len(branches[-1]) - 1,
+                }
+            )
     if weights:
         return {"joints": weights}
-    kept = [(branch, divisor) for branch, divisor in zip(branches, divisors, strict=True) if len(branch) > 1]
-    return {"branches": [branch for branch, _ in kept], "divisors": [divisor for _, divisor in kept]}
+    kept = [k for k, branch in enumerate(branches) if len(branch) > 1]
+    return {
+        "branches": [branches[k] for k in kept],
+        "divisors": [divisors[k] for k in kept],
+        "around": [wrap | {"branch": i} for i, k in enumerate(kept) for wrap in wraps[k]],
+    }
+
+
+def _obstacle(draft: Draft, parts: Parts, geom: int) -> str:
+    """The frame of a geom that tendons wrap around, made when the first one does."""
+    compiled = parts.poses
+    name = compiled.geom(geom).name
+    if name not in parts.obstacles:
+        taken = {frame.name for frame in draft.builder.frames}
+        parts.obstacles[name] = fresh(f"{name}/middle", taken)
+        draft.builder.frame(
+            parts.obstacles[name],
+            compiled.body(int(compiled.geom_bodyid[geom])).name,
+            position=np.array(compiled.geom_pos[geom]),
+            rotation=draft.rotation(rotations.from_quaternion(compiled.geom_quat[geom])),
+        )
+    return parts.obstacles[name]
 
 
 def _add_fluid(draft: Draft, parts: Parts) -> None:

@@ -63,6 +63,8 @@ class Parts:
     """Key frames: qpos by name."""
     site_frames: dict[str, str] = field(default_factory=dict)
     """The frame that each site became."""
+    obstacles: dict[str, str] = field(default_factory=dict)
+    """The frame of each geom that tendons wrap around."""
     driven: set[str] = field(default_factory=set)
     """Names of the actuators that are taken over."""
     total_mass: float = 0
@@ -217,14 +219,6 @@ def acts(tendon: Any) -> bool:
     return any(np.any(numbers) for numbers in acting)
 
 
-def is_straight(tendon: Any) -> bool:
-    """Whether a tendon sums up joints, or goes straight from site to site; pulleys may divide it."""
-    from mujoco import mjtWrap
-
-    straight = (mjtWrap.mjWRAP_JOINT, mjtWrap.mjWRAP_SITE, mjtWrap.mjWRAP_PULLEY)
-    return all(wrap.type in straight for wrap in tendon.path)
-
-
 def _softened(spec: Any) -> Iterator[Any]:
     """Parts whose softness the file chooses: rigid here, whatever it says."""
     import mujoco
@@ -322,8 +316,7 @@ def _unsupported_transmission(spec: Any, part: Any) -> str | None:
         simple = joint is not None and joint.type in (mjtJoint.mjJNT_HINGE, mjtJoint.mjJNT_SLIDE)
         return None if simple else "drive ball or free joints"
     if part.trntype == mjtTrn.mjTRN_TENDON:
-        tendon = spec.tendon(part.target)
-        return None if tendon is not None and is_straight(tendon) else "drive tendons that wrap around geoms"
+        return None
     if part.trntype == mjtTrn.mjTRN_SITE:
         return "drive a site with a reference site" if part.refsite else None
     return {mjtTrn.mjTRN_BODY: "adhere"}.get(part.trntype, "drive slider-cranks or other mechanisms")

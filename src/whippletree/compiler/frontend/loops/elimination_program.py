@@ -573,13 +573,3 @@ def _objects(values: Sequence[Any]) -> Array:
     found = np.empty(len(values), dtype=object)
     found[:] = values
     return found
-
-
-def elimination_program(function: Function, tree: Skeleton) -> Program:
-    """The kernel program of a function that solves the body-level system, or needs its rows."""
-    return EliminationProgram(function, tree).write()
-
-
-def can_eliminate(function: Function, system: ConstraintSet) -> bool:
-    """Whether a function can run as loops over bodies, closures and fronts."""
-    return function.name in (*BY_ELIMINATION, *ROWS_ALONE) and not system.switches and not any(system.compliance)
