@@ -8,7 +8,7 @@ import socket
 import pytest
 
 import whippletree as wt
-from whippletree.view.page_access import refusal
+from whippletree.view.live import refusal
 
 viser = pytest.importorskip("viser")
 

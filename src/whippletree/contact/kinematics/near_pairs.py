@@ -18,7 +18,7 @@ from whippletree.contact.kinematics.scene_layout import Grouped, SceneLayout
 SMALLEST = 2.0**-40
 """Share of the largest radius below which balls are sorted as if they had that size; points have none."""
 
-FEW_BALLS = 150
+FEW_BALLS = 40
 """Balls that are compared each with each: quicker than making a tree."""
 
 ROUNDING = 1 + 1e-12
@@ -62,13 +62,10 @@ def _declared(layout: SceneLayout, poses: Array, skin: Array) -> tuple[Array, Ar
 def _grouped(layout: SceneLayout, group: Grouped, poses: Array, skin: Array) -> tuple[Array, Array, Array]:
     margin, bounded = group.coefficients[2], group.bounded
     a, b = balls_near(poses[bounded, :, 3], layout.radii[bounded] + skin[bounded], float(margin))
-    firsts, seconds = [bounded[a]], [bounded[b]]
-    for other in group.unbounded:
-        reach = margin + skin[bounded] + skin[other]
-        near = bounded[~(_from_unbounded(layout, poses, int(other), bounded) > reach)]
-        firsts.append(near)
-        seconds.append(np.full(len(near), other))
-    first, second = np.concatenate(firsts), np.concatenate(seconds)
+    gaps = _from_all_unbounded(layout, poses, group.unbounded, bounded)
+    others, numbers = np.nonzero(~(gaps > margin + skin[bounded] + skin[group.unbounded][:, None]))
+    first = np.concatenate([bounded[a], bounded[numbers]])
+    second = np.concatenate([bounded[b], group.unbounded[others]])
     apart = layout.nodes[first] != layout.nodes[second]
     if not apart.all():
         first, second = first[apart], second[apart]
@@ -88,6 +85,16 @@ def _are_near(layout: SceneLayout, poses: Array, first: Array, second: Array, re
             own = np.flatnonzero(other == number)
             gaps[own] = _from_unbounded(layout, poses, int(number), one[own])
     return np.asarray(~(gaps > reach))  # NaN is told, not left out
+
+
+def _from_all_unbounded(layout: SceneLayout, poses: Array, numbers: Array, others: Array) -> Array:
+    """How far balls are from some unbounded geometries, at least, (geometries, balls)."""
+    flat = np.array([isinstance(layout.shapes[number], HalfSpace) for number in numbers], dtype=bool)
+    if flat.all():
+        normals = poses[numbers, :, 2]
+        heights = np.einsum("ni,ni->n", normals, poses[numbers, :, 3])
+        return np.asarray(normals @ poses[others, :, 3].T - heights[:, None] - layout.radii[others])
+    return np.array([_from_unbounded(layout, poses, int(number), others) for number in numbers])
 
 
 def _from_unbounded(layout: SceneLayout, poses: Array, number: int, others: Array) -> Array:

@@ -129,19 +129,24 @@ class SteppedScene:
         self.rule = SkinRule(float(np.median(sizes)) if len(sizes) else 1.0, self.gravity, layout.swing)
         self.rebuilds = 0
         self._held: _HeldLists | None = None
+        self._last_turned: tuple[Array, Array] | None = None
         self._gaps_asleep: tuple[Array, Array, Array] | None = None
         self.sweep_bound = float(effort)
 
     def poses(self, q: Array) -> Array:
         """Of all geometries in the world, (geometries, 3, 4), at q (bodies + 1, 7)."""
-        placed = self.layout.placements
-        R, p = placed[:, :9].reshape(-1, 3, 3), placed[:, 9:]
-        turned = R @ rotations(q[:, 3:])
-        moved = np.einsum("nij,nj->ni", R, q[:, :3]) + p
-        nodes = self.layout.nodes
-        X = turned[nodes] @ self.layout.local
+        placed, nodes = self.layout.placements, self.layout.nodes
+        moved = np.einsum("nij,nj->ni", placed[:, :9].reshape(-1, 3, 3), q[:, :3]) + placed[:, 9:]
+        X = self._turned(q)[nodes] @ self.layout.local
         X[:, :, 3] += moved[nodes]
         return X
+
+    def _turned(self, q: Array) -> Array:
+        """Rotations of the bodies in the world, (bodies + 1, 3, 3)."""
+        if self._last_turned is None or self._last_turned[0] is not q:
+            R = self.layout.placements[:, :9].reshape(-1, 3, 3) @ rotations(q[:, 3:])
+            self._last_turned = q, R
+        return self._last_turned[1]
 
     def lists(self, q: Array, skins: Skins) -> _Lists:
         """The pairs that may touch before a body has travelled as far as its skin is thick."""
@@ -320,8 +325,7 @@ class SteppedScene:
     def _skins(self, Q: Array, V: Array, warm: Warm, dt: Array, outrun: Skins | None = None) -> Skins:
         """Skins for the next steps; thicker ones than those that were outrun in a single step."""
         h = float(dt.max(initial=0.0))
-        R = self.layout.placements[:-1, :9].reshape(-1, 3, 3) @ rotations(Q[:-1, 3:])
-        velocities = np.einsum("nij,nj->ni", R, V[:-1, 3:])
+        velocities = np.einsum("nij,nj->ni", self._turned(Q)[:-1], V[:-1, 3:])
         stopped = outrun is not None
         found = self.rule.skins(velocities, V[:-1, :3], h, falls=not len(warm.keys) and not stopped, stopped=stopped)
         return found if outrun is None else found._replace(budget=np.maximum(found.budget, 2 * outrun.budget))
@@ -335,15 +339,24 @@ def _kernel(layout: SceneLayout) -> CompiledFunction:
     return found
 
 
+def _turns() -> Array:
+    """T (16, 9) with R = 1 + (q qᵀ) T for a unit quaternion q, both flattened."""
+    found = np.zeros((4, 4, 3, 3))
+    for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
+        for axis in (j, k):
+            found[1 + axis, 1 + axis, i, i] = -2
+        found[1 + i, 1 + j, i, j] = found[1 + i, 1 + j, j, i] = 2
+        found[0, 1 + k, i, j], found[0, 1 + k, j, i] = -2, 2
+    return found.reshape(16, 9)
+
+
+TURNS = _turns()
+
+
 def rotations(quaternions: Array) -> Array:
-    """Rotations (n, 3, 3) of quaternions (n, 4)."""
-    w, x, y, z = quaternions.T
-    rows = [
-        [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-        [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-        [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-    ]
-    return np.moveaxis(np.array(rows), -1, 0)
+    """Rotations (n, 3, 3) of unit quaternions (n, 4)."""
+    products = quaternions[:, :, None] * quaternions[:, None, :]
+    return np.asarray((products.reshape(-1, 16) @ TURNS).reshape(-1, 3, 3) + np.eye(3))
 
 
 def _recalled(warm: Warm, keys: Array) -> Array:

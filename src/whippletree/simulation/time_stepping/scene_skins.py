@@ -16,11 +16,11 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.contact.geometry.shapes import HalfSpace
 from whippletree.contact.kinematics.scene_layout import SceneLayout
 
-STEPS_AHEAD, STEPS_OF_FALL = 6, 100
+STEPS_AHEAD, STEPS_OF_FALL = 6, 200
 """Steps that lists shall serve at the speed of the moment: of bodies against each other; and of all against the world,
 as long as they fall and nothing is touched."""
 
-THINNEST, THICKEST, WORLD_SKIN = 0.02, 0.4, 40.0
+THINNEST, THICKEST, WORLD_SKIN = 0.02, 0.4, 400.0
 """The skin of a body, at least and at most, as a share of the median size of the shapes, and that of the world along
 its way at most: what lies still should need no new lists, and what flies past should not fill them. Bodies faster than
 that need new lists in every step. Pairs with the world are few, so that its skin may be thicker."""
@@ -77,7 +77,7 @@ class SkinRule(NamedTuple):
             stopped: what falls with all others may be stopped within a step.
         """
         drift = velocities.mean(axis=0)
-        speeds = np.linalg.norm(velocities - drift, axis=1) + self.swing[:-1] * np.linalg.norm(turning, axis=1)
+        speeds = _lengths(velocities - drift) + self.swing[:-1] * _lengths(turning)
         fall, going = h * float(np.linalg.norm(self.gravity)), float(np.linalg.norm(drift))
         fastest = float(speeds.max())
         least = SHARE_OF_STEP * h * (max(fastest, going if stopped else 0.0) + fall)
@@ -87,7 +87,7 @@ class SkinRule(NamedTuple):
 
     def _of_world(self, drift: Array, h: float, thickness: float, fall: int) -> tuple[float, Array]:
         """Thickness of the world's skin, at least as given, and its grain; all fall on for so many steps."""
-        steps = max(fall, STEPS_AHEAD)
+        steps = 1.1 * max(fall, STEPS_AHEAD)  # the last of them is within, too
         ahead = drift + fall / 2 * h * self.gravity
         speed = float(np.linalg.norm(ahead))
         length = self._clipped(steps * h * speed, SHARE_OF_STEP * h * speed, WORLD_SKIN)
@@ -100,3 +100,7 @@ class SkinRule(NamedTuple):
     def _clipped(self, wanted: float, least: float, thickest: float) -> float:
         low = max(THINNEST * self.size, least)
         return float(np.clip(wanted, low, max(thickest * self.size, low)))
+
+
+def _lengths(vectors: Array) -> Array:
+    return np.asarray(np.sqrt(np.einsum("ni,ni->n", vectors, vectors)))

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from whippletree.arithmetic import scalars
 from whippletree.compiler.frontend.loops.elimination_program import BY_ELIMINATION, ROWS_ALONE, EliminationProgram
-from whippletree.compiler.frontend.loops.traced_code import Code
+from whippletree.compiler.frontend.loops.front_loops import Code
 from whippletree.compiler.frontend.unrolled import STATUS
 from whippletree.compiler.program import Buffer, Index, Loop, Program, Statement
 from whippletree.compiler.program.traced_blocks import traced_block

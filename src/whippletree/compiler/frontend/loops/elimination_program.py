@@ -26,8 +26,7 @@ from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.arithmetic.trace import Traced
 from whippletree.compiler.frontend.flatten import rebuild
 from whippletree.compiler.frontend.loops.body_types import BodyTypes, TableColumn, classify
-from whippletree.compiler.frontend.loops.front_loops import FrontLoops
-from whippletree.compiler.frontend.loops.traced_code import Code, lookups
+from whippletree.compiler.frontend.loops.front_loops import Code, FrontLoops, lookups
 from whippletree.compiler.frontend.unrolled import STATUS
 from whippletree.compiler.program import Block, Buffer, Index, Loop, Program, Statement, Switch
 from whippletree.compiler.program.work_space import WorkSpace
