@@ -131,9 +131,7 @@ def test_a_finite_state_without_a_finite_answer_has_lost_all_digits():
 def test_matrices_are_looked_at_column_by_column_where_every_call_is():
     model, q = heavy_on_light(1e13), np.array([0.1, 0.2])
     inverse = wt.compile(model, watch="every").mass_matrix_inverse
-    with pytest.warns(
-        wt.ConditioningWarning, match="mass_matrix_inverse of .*: up to 13 of 16 digits"
-    ):
+    with pytest.warns(wt.ConditioningWarning, match="mass_matrix_inverse of .*: up to 13 of 16 digits"):
         found = inverse(q)
     exact = 1 / (0.36 * 0.1 + 0.64 * 0.2)  # 1 / inertia of the light body about the axis
     assert abs(found[0, 0] / exact - 1) > LOSSY

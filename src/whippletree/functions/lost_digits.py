@@ -125,7 +125,8 @@ def digits_lost(
     if not all(np.isfinite(sizes)):
         return 0
     if model.nv > RECORDED_VELOCITIES or any(np.ndim(y) > 1 for y in answer):
-        return _lost_against_more_digits(function, state, answer) if large and extended.AVAILABLE else 0
+        looked_at = large and rounding_tape.HAS_LONG_DOUBLES
+        return _lost_against_more_digits(function, state, answer) if looked_at else 0
     try:
         if rounding_tape.HAS_LONG_DOUBLES and _agrees_with_more_digits(function, state, answer, sizes):
             return 0
