@@ -11,12 +11,7 @@ import numpy as np
 
 from whippletree.compiler.compiled_table import CompiledTable
 from whippletree.compiler.cpu.cpu_function import compile_function, real_type
-from whippletree.compiler.frontend.code_forms import (
-    UNROLL_MATRICES_UP_TO,
-    UNROLL_UP_TO,
-    Request,
-    catalogue_program,
-)
+from whippletree.compiler.frontend.code_forms import UNROLL_MATRICES_UP_TO, UNROLL_UP_TO, Request, catalogue_program
 from whippletree.compiler.frontend.fingerprint import fingerprint
 from whippletree.compiler.llvm.ir import Real
 from whippletree.compiler.llvm.kernel import Recipe, digest

@@ -9,7 +9,8 @@ The modules that write them are imported when one is written: where the cache kn
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from whippletree.compiler.program import Program
 from whippletree.constraints.constraint_set import constraint_set
@@ -39,7 +40,8 @@ UNROLL_FLEXIBLE_UP_TO = 600
 three or more: 150 links of two modes take 43 000 operations."""
 
 
-class Request(NamedTuple):
+@dataclass(frozen=True)
+class Request:
     """A function that is to be written for a model."""
 
     model: Model
