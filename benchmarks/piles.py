@@ -27,7 +27,7 @@ from whippletree.simulation.time_stepping.scene_run import ROWS, SteppedScene, W
 HIGHER = 3.0
 """m: how much higher balls begin that are to fall for a while."""
 
-FALLING, RESTING, LANDED, SETTLED = 120, 200, 0.1, 1.2
+FALLING, RESTING, LANDED, SETTLED = 150, 200, 0.1, 1.2
 """Steps of a fall and of rest that are timed; s: when balls have landed, and when most have settled."""
 
 OVERLAP = 1e-9
@@ -36,7 +36,7 @@ OVERLAP = 1e-9
 NEWTON_STEPS = 3
 """Steps of MuJoCo's Newton that are timed in a phase: one of a thousand balls takes seconds."""
 
-SLEEP = 5e-3
+SLEEP = 1e-2
 """m/s: speed below which islands fall asleep in the runs that let them."""
 
 
