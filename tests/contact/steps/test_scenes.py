@@ -285,6 +285,19 @@ def test_a_scene_at_rest_needs_hardly_a_sweep():
     assert run.residual_velocity.values[-1] <= 1e-7, "what is at rest becomes calmer"
 
 
+def test_a_tower_begins_where_it_stands():
+    """Conjugate gradients find the impulses with which all boxes stick; then there is nothing to do for long."""
+    sizes = [(0.4 - 0.03 * k, 0.3 - 0.02 * k, 0.2) for k in range(6)]
+    parts = [
+        ("box", {"size": size}, (0.01 * k, 0, 0.1 + 0.2 * k, 1, 0, 0, 0), (0, 0, 0), (0, 0, 0))
+        for k, size in enumerate(sizes)
+    ]
+    run = wt.simulate(bodies_on_floor(parts), duration=0.16, step=H, output_dt=0.02, method="time_stepping")
+    assert 0 < run.sweeps.values.sum() <= 2 * 6 * len(sizes)
+    assert np.abs(run.v.values).max() < 1e-9
+    assert run.attrs["unconverged_steps"] == 0
+
+
 def test_balls_that_fall_together_need_few_lists():
     """What counts is how far they go against each other, and the world against them."""
     model = balls(8)

@@ -5,6 +5,7 @@ rollout_steps     one step of each integrator
 rollout_blocks    the blocks that roll-outs share
 long_trees        roll-outs of long trees, as loops over bodies
 collocation_kernel   many steps of collocation with error control, each iterated until it has converged
+collocation_rates   its equations of motion at one point: the model's, or others
 collocation_newton   its stiff steps: Newton's method, with matrices built and inverted in loops
 step_watch        guards that end a call of it with the step in which one may vanish
 step_control      how long the next step is, for numbers and for kernels
@@ -30,6 +31,7 @@ contact_list_positions   its coordinates: poses, gaps, and the projection that m
 scene_step        steps of a scene of many free bodies, whose size and lists come with the call
 scene_kinds       its narrow phase: gaps of the pairs that are near, kind by kind
 scene_contacts    its contacts: their rows, what impulses do, starts with momentum
+scene_sticking    impulses with which everything sticks, for scenes that begin at rest
 scene_solver      its contact problem: sweeps, as far as they are needed
 scene_positions   its projection of positions, which moves apart what overlaps
 step_bounces      restitution in both kinds of steps: no more of it than adds no energy

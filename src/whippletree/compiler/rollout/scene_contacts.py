@@ -182,19 +182,19 @@ class SceneContacts:
         lines = (Address("swept", (Index(CONTACT), Index(None, first + k), Index(LANE))) for k in range(9))
         return Piece((9,), tuple(lines))
 
-    def feel(self) -> Statement:
-        """The velocity of the contact in hand, ``felt``, one row in each lane."""
+    def feel(self, velocity: str = "vel") -> Statement:
+        """The velocity of the contact in hand, ``felt``, one row in each lane; ``velocity``: of the bodies."""
 
-        def velocity(columns: Array, first: Array, second: Array) -> list[Any]:
+        def relative(columns: Array, first: Array, second: Array) -> list[Any]:
             E, A, B = columns.reshape(3, 3)
             return [[E @ (first[3:] - second[3:]) + (A @ first[:3] - B @ second[:3])]]
 
         felt = Piece((), (Address("felt", (Index(LANE),)),))
-        block = traced_block(velocity, [self._lines("columns"), *self.both("vel")], [felt])
+        block = traced_block(relative, [self._lines("columns"), *self.both(velocity)], [felt])
         return Loop(LANE, LANES, (block,), side_by_side=True)
 
-    def push(self) -> Statement:
-        """Effect of an impulse ``given`` along the axes of the contact in hand on its bodies."""
+    def push(self, velocity: str = "vel") -> Statement:
+        """Effect of an impulse ``given`` along the axes of the contact in hand on a velocity of its bodies."""
 
         def change(rows: Array, p: Array, m: Any, k: Any, *velocities: Any) -> list[Any]:
             turn, way, other_turn, other_way = velocities
@@ -202,7 +202,7 @@ class SceneContacts:
             return [[turn + A], [way + m * E], [other_turn - B], [other_way - k * E]]
 
         halves = [
-            Piece((), (Address("vel", (Index(body), Index(None, half), Index(LANE))),))
+            Piece((), (Address(velocity, (Index(body), Index(None, half), Index(LANE))),))
             for body in (FIRST, SECOND)
             for half in (0, 1)
         ]

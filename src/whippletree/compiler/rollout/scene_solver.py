@@ -28,6 +28,7 @@ from whippletree.arithmetic.scalars import less, select, sqrt
 from whippletree.compiler.program import If, Statement, Until
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.scene_contacts import CONTACT, SceneContacts, matrix_of, relative_velocity
+from whippletree.compiler.rollout.scene_sticking import Sticking
 from whippletree.contact.problem.cones import largest
 from whippletree.contact.problem.contact_problem import BlockScaling, block_measure, step_block
 
@@ -74,6 +75,7 @@ class SceneSolver:
 
     def __init__(self, contacts: SceneContacts) -> None:
         self.space, self.contacts = contacts.space, contacts
+        self.sticking = Sticking(contacts)
         self.space.work(
             left_sweeps=(1,),
             settled=(1,),
@@ -137,6 +139,7 @@ class SceneSolver:
                     put(0, at("wait")),
                     *self.contacts.tables(),
                     *self.contacts.remember("impulse", "vel"),
+                    *self.sticking.attempt(self.measure()),
                     Until("sweep", MOST_SWEEPS, address("done"), once),
                 ),
             ),
