@@ -27,13 +27,16 @@ from whippletree.simulation.time_stepping.scene_run import ROWS, SteppedScene, W
 HIGHER = 3.0
 """m: how much higher balls begin that are to fall for a while."""
 
-FALLING, RESTING, LANDED, SETTLED = 120, 200, 0.1, 1.2
+FALLING, RESTING, LANDED, SETTLED = 150, 200, 0.1, 1.2
 """Steps of a fall and of rest that are timed; s: when balls have landed, and when most have settled."""
+
+OVERLAP = 1e-9
+"""m: overlap that a step may leave."""
 
 NEWTON_STEPS = 3
 """Steps of MuJoCo's Newton that are timed in a phase: one of a thousand balls takes seconds."""
 
-SLEEP = 5e-3
+SLEEP = 1e-2
 """m/s: speed below which islands fall asleep in the runs that let them."""
 
 
@@ -65,7 +68,7 @@ class Run:
         self.model, self.step = scene.ours(), scene.step
         layout = scene_layout(self.model)
         assert isinstance(layout, SceneLayout)
-        self.stepped = SteppedScene(layout, tolerance, 1e-9, effort, sleep)
+        self.stepped = SteppedScene(layout, tolerance, OVERLAP, effort, sleep)
         self.q = np.array(self.model.home.q, dtype=float)
         self.v = np.array(self.model.home.v, dtype=float)
         self.warm = Warm.cold()
@@ -158,28 +161,28 @@ def print_phases(counts: Sequence[int], tolerance: float | None, effort: int, re
             print(line, flush=True)
 
 
-def growing(count: int, tolerance: float, effort: int, settling: int, calm: int) -> Iterator[Phase]:
+def growing(count: int, tolerance: float, effort: int, landed: float, settling: int, calm: int) -> Iterator[Phase]:
     """Our phases of so many balls, with as many steps for every number; ``calm`` steps until they are at rest."""
     scene = scenes.balls(count)
     run = Run(scene, 1e-6, effort)
     run.lift(HIGHER)
     yield run.advance(FALLING, "falling")
     run = Run(scene, tolerance, effort)
-    run.advance(round(LANDED / scene.step))
+    run.advance(round(landed / scene.step))
     yield run.advance(settling, "settling")
     if calm:
         run.advance(calm)
         yield run.advance(20, "at rest")
 
 
-def print_growth(counts: Sequence[int], tolerance: float, effort: int, settling: int, calm: int) -> None:
+def print_growth(counts: Sequence[int], *options: Any) -> None:
     """Times by phase, and log-log slopes from one number to the next."""
     before: dict[str, tuple[int, Phase]] = {}
     print(
         f"{'phase':>10}{'balls':>8}{'µs':>11}{'contacts':>10}{'sweeps':>8}{'residual':>10}{'worst':>10}{'exponent':>10}"
     )
     for count in counts:
-        for p in growing(count, tolerance, effort, settling, calm):
+        for p in growing(count, *options):
             slope = ""
             if p.name in before:
                 fewer, q = before[p.name]
@@ -197,13 +200,15 @@ def main() -> None:
     parser.add_argument("--tolerance", type=float, help="of settling, m/s; 1e-4, beyond 100 balls and growing 5e-4")
     parser.add_argument("--effort", type=int, default=2000)
     parser.add_argument("--rest", type=float, default=4.0, help="s; 0 for no phase at rest")
-    parser.add_argument("--settling", type=int, default=40, help="steps of settling whose growth is measured")
+    parser.add_argument("--landed", type=float, default=0.3, help="s, after which the growth of settling is measured")
+    parser.add_argument("--settling", type=int, default=10, help="steps of settling whose growth is measured")
     parser.add_argument("--calm", type=int, default=0, help="steps from there to the phase at rest of growth")
     given = parser.parse_args()
     if given.table == "phases":
         print_phases(given.counts, given.tolerance, given.effort, given.rest)
     else:
-        print_growth(given.counts, given.tolerance or 5e-4, given.effort, given.settling, given.calm)
+        wanted = given.tolerance or 5e-4
+        print_growth(given.counts, wanted, given.effort, given.landed, given.settling, given.calm)
 
 
 if __name__ == "__main__":

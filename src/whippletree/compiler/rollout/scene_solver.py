@@ -51,19 +51,17 @@ EAGER, PAUSE = 4.0, 3
 a look until the next one: a look costs as much as two sweeps."""
 
 
-def next_calm(calm: Any, sweeps: Any, corrections: Any, tolerance: Any, smallest: Any) -> Any:
+def next_calm(calm: Any, sweeps: Any, tolerance: Any, smallest: Any) -> Any:
     """The residual, m/s, at which the next step has nothing to do.
 
     Args:
         calm: that of this step.
         sweeps: that this step took.
-        corrections: sweeps that moved apart what this step left overlapping; a smaller residual leaves less of it.
         smallest: residual below which contacts do not move, m/s.
     """
     lower = largest([calm * 0.7, select(less(smallest, tolerance), smallest, tolerance)])
     higher = select(less(2 * calm, tolerance), 2 * calm, tolerance)
-    cheap, dear = largest([CHEAP, corrections]), largest([DEAR, 2 * corrections])
-    return select(less(cheap, sweeps), select(less(dear, sweeps), higher, calm), lower)
+    return select(less(CHEAP, sweeps), select(less(DEAR, sweeps), higher, calm), lower)
 
 
 class SceneSolver:
@@ -104,10 +102,10 @@ class SceneSolver:
         """The residual at which the next step has nothing to do."""
         each = self.space.each
 
-        def change(calm: Array, made: Array, corrections: Array, tolerance: Any, overlap: Any, h: Any) -> list[Any]:
-            return [[next_calm(calm[0], made[0], corrections[0], tolerance, CALM_WAY * overlap / h)]]
+        def change(calm: Array, made: Array, tolerance: Any, overlap: Any, h: Any) -> list[Any]:
+            return [[next_calm(calm[0], made[0], tolerance, CALM_WAY * overlap / h)]]
 
-        reads = each(("calm", "made", "corrections", "tolerance", "overlap tolerance", "now dt"))
+        reads = each(("calm", "made", "tolerance", "overlap tolerance", "now dt"))
         return traced_block(change, reads, each(("calm",)))
 
     def solve(self) -> list[Statement]:
