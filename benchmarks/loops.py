@@ -175,7 +175,7 @@ def chain_lines() -> Iterator[str]:
     """Parallel chains by depth and loop size."""
     yield "parallel chains: µs per state (batch | one call), and errors against 50 digits"
     heads = f"{'ours':>14} {'embedding':>14} {'block':>14} {'tree':>7} {'pin':>7} {'lcaba':>7}"
-    yield f"{'n':>3} {'k':>3} {heads}  errors: ours, pin, lcaba"
+    yield f"{'n':>3} {'k':>3} {heads}  errors: ours, embedding, block, pin, lcaba"
     for n, k in CHAINS:
         model, q, v = parallel_chains(n, k)
         tau = np.zeros(model.nv)
@@ -186,7 +186,9 @@ def chain_lines() -> Iterator[str]:
         peer = PinocchioLoops(model)
         calls = [peer.dense(q, v, tau), peer.recursive(q, v, tau)]
         right = exact(model, q, v, tau)
-        answers = [wt.compile(model).forward_dynamics(q, v, tau), *(np.array(call()) for call in calls)]
+        answers = [wt.compile(model, route=route).forward_dynamics(q, v, tau) for route in (None, "embedding")]
+        answers.append(wt.reference(model, route="block").forward_dynamics(q, v, tau))
+        answers += [np.array(call()) for call in calls]
         errors = [np.abs(answer - right).max() / np.abs(right).max() for answer in answers]
         times = [microseconds(call) for call in calls]
         pairs = " ".join(f"{a:6.3f} |{b:6.2f}" for a, b in (ours, embedded, block))

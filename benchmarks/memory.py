@@ -2,12 +2,14 @@
 
     python -m benchmarks.memory [--steps 1000000]
 
-A double pendulum by adaptive steps and a biped on its feet by time steps; then each is interrupted once.
+A double pendulum by adaptive steps and a biped on its feet by time steps; then each is interrupted once. Before them,
+what each new model leaves behind that was compiled, or simulated by events, and let go.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import signal
 import threading
@@ -16,6 +18,8 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 import whippletree as wt
 
@@ -90,10 +94,37 @@ def interrupted(name: str, steps: int) -> str:
     return f"{name}: Ctrl-C answered, with what was computed, after {1e3 * (time.perf_counter() - sent[0]):.0f} ms"
 
 
+MODELS = 40
+"""New models of each kind, of which the second half is measured."""
+
+
+def kept_by_models(name: str) -> str:
+    """Memory that each of many models leaves behind, every one with other numbers."""
+    held = []
+    for k in range(MODELS):
+        USES[name](1 + 1e-3 * k)
+        gc.collect()
+        held.append(resident())
+    half = MODELS // 2
+    return f"each new model, {name}: {(held[-1] - held[half]) / (MODELS - 1 - half):.3f} MB"
+
+
+USES: dict[str, Callable[[float], Any]] = {
+    "compiled": lambda mass: wt.compile(wt.mechanisms.chain(4, mass)).forward_dynamics(*np.zeros((3, 4))),
+    "simulated": lambda mass: wt.simulate(wt.mechanisms.chain(2, mass), duration=0.1),
+    "simulated by events": lambda mass: wt.simulate(
+        wt.mechanisms.rocking_block(mass=mass), duration=0.2, method="events"
+    ),
+}
+"""Uses of a model of some mass, each of which is let go."""
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=1_000_000, help="of each run")
     steps = parser.parse_args().steps
+    for name in USES:
+        print(kept_by_models(name), flush=True)
     for name in RUNS:
         print(measure(name, steps), flush=True)
     for name in RUNS:

@@ -27,8 +27,8 @@ from whippletree.simulation.time_stepping.scene_run import ROWS, SteppedScene, W
 HIGHER = 3.0
 """m: how much higher balls begin that are to fall for a while."""
 
-FALLING, LANDED, SETTLED = 100, 0.1, 1.2
-"""Steps of a fall that are timed; s: when balls have landed, and when most have settled."""
+FALLING, RESTING, LANDED, SETTLED = 120, 200, 0.1, 1.2
+"""Steps of a fall and of rest that are timed; s: when balls have landed, and when most have settled."""
 
 NEWTON_STEPS = 3
 """Steps of MuJoCo's Newton that are timed in a phase: one of a thousand balls takes seconds."""
@@ -113,9 +113,12 @@ class Peer:
 
 
 def _with_peers(phase: Phase, scene: scenes.Scene, cg: Peer, steps: int) -> Phase:
-    """A phase beside the same steps of CG, and a few of Newton from where CG was."""
+    """A phase beside the same steps of CG, and a few of Newton from where CG is in their middle."""
+    half = steps // 2
+    first = cg.advance(half)
     newton = Peer(scene, "Newton", cg.states)
-    return phase._replace(peers={"CG": cg.advance(steps), "Newton": newton.advance(NEWTON_STEPS)})
+    spent = (first * half + cg.advance(steps - half) * (steps - half)) / steps
+    return phase._replace(peers={"CG": spent, "Newton": newton.advance(NEWTON_STEPS)})
 
 
 def phases(count: int, tolerance: float, effort: int, rest: float) -> Iterator[Phase]:
@@ -135,12 +138,12 @@ def phases(count: int, tolerance: float, effort: int, rest: float) -> Iterator[P
         return
     run.advance(waiting)
     peer.advance(waiting)
-    found = _with_peers(run.advance(FALLING, "at rest"), scene, peer, FALLING)
+    found = _with_peers(run.advance(RESTING, "at rest"), scene, peer, NEWTON_STEPS * 10)
     yield found
     dozing = Run(scene, tolerance, effort, SLEEP)
     dozing.q, dozing.v, dozing.warm = run.q, run.v, run.warm
     dozing.advance(round(1 / scene.step))
-    yield dozing.advance(FALLING, "at rest, asleep")._replace(peers=found.peers)
+    yield dozing.advance(RESTING, "at rest, asleep")._replace(peers=found.peers)
 
 
 def print_phases(counts: Sequence[int], tolerance: float | None, effort: int, rest: float) -> None:

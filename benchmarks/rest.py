@@ -34,12 +34,14 @@ class Row(NamedTuple):
     speed: float
 
 
-def run_to_rest(scene: scenes.Scene, tolerance: float, effort: int, steps: int, each: int) -> Iterator[Row]:
+def run_to_rest(
+    scene: scenes.Scene, tolerance: float, overlap: float, effort: int, steps: int, each: int
+) -> Iterator[Row]:
     """Rows of ``each`` steps, at most ``steps`` of them."""
     model = scene.ours()
     layout = scene_layout(model)
     assert isinstance(layout, SceneLayout)
-    stepped, mass = SteppedScene(layout, tolerance, 1e-9, effort), 1 / layout.bodies[:-1, 0]
+    stepped, mass = SteppedScene(layout, tolerance, overlap, effort), 1 / layout.bodies[:-1, 0]
     q, v, warm = np.array(model.home.q, dtype=float), np.array(model.home.v, dtype=float), Warm.cold()
     for done in range(each, steps + 1, each):
         start = time.process_time()
@@ -67,6 +69,7 @@ def main() -> None:
     parser.add_argument("scene", choices=("balls", "wall", "heap"))
     parser.add_argument("numbers", type=int, nargs="+", help="of bodies; rows and columns of a wall")
     parser.add_argument("--tolerance", type=float, default=1e-4)
+    parser.add_argument("--overlap", type=float, default=1e-8, help="m, that a step may leave")
     parser.add_argument("--effort", type=int, default=300)
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--each", type=int, default=50)
@@ -76,7 +79,7 @@ def main() -> None:
     print(f"{scene.name}, step {scene.step} s, tolerance {given.tolerance} m/s")
     words = ("until s", "ms a step", "contacts", "sweeps", "residual", "worst", "overlap", "energy J", "speed")
     print("".join(f"{word:>10}" for word in words))
-    for row in run_to_rest(scene, given.tolerance, given.effort, given.steps, given.each):
+    for row in run_to_rest(scene, given.tolerance, given.overlap, given.effort, given.steps, given.each):
         figures = f"{row.end:10.2f}{row.step:10.1f}{row.contacts:10.0f}{row.sweeps:10.0f}"
         print(figures + "".join(f"{x:10.1e}" for x in row[4:]), flush=True)
         if row.speed < given.slow:

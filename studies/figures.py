@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from whippletree.accuracy.series import Series
+from whippletree.accuracy.report import Series
 from whippletree.arithmetic.arrays import Array
 from whippletree.view.conditioning_figure import label_axes, panels, save_figure
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from studies.models import planar_mass_matrix
-from whippletree.accuracy.series import Series, series
+from whippletree.accuracy.report import Series, series
 from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.compiled import compile as compile_model
 from whippletree.mechanisms import chain

@@ -26,7 +26,7 @@ import mpmath
 import numpy as np
 from hypothesis import strategies as st
 
-from whippletree.flexible.integrals import Samples, integrate_samples
+from whippletree.flexible.nodal_modes import Samples, integrate_samples
 from whippletree.functions.reference import reference
 from whippletree.model import Constraint, Frame, Model, State
 from whippletree.model.builder import Builder

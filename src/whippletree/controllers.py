@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -22,7 +23,7 @@ from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.compiler.compiled import compile as compile_model
 from whippletree.compiler.rollout.activation_steps import checked_activations
 from whippletree.errors import NameLookupError, ShapeError, UnsupportedError, listed
-from whippletree.model import WORLD, Model
+from whippletree.model import WORLD, Actuator, Model
 from whippletree.tree.actuation import KnownActivations
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import Skeleton, skeleton
@@ -161,9 +162,9 @@ def motor(
 def pd(model: Model, *, target: Any, stiffness: Any, damping: Any, target_velocity: Any = 0.0) -> Controller:
     """stiffness · (target ⊖ q) + damping · (target velocity − v): towards a configuration, quaternions the short way.
 
-    Only what has a motor is pushed: joints that the model's actuators drive; in a model without actuators all joints
-    but free ones on the world, a floating base. ``stiffness`` and ``damping`` of one number for each velocity mean what
-    they say, and push whatever they are not 0 for.
+    Only what has a motor is pushed: joints that the model's actuators drive, by themselves or through a tendon; in a
+    model without such actuators all joints but free ones on the world, a floating base. ``stiffness`` and ``damping``
+    of one number for each velocity mean what they say, and push whatever they are not 0 for.
 
     Args:
         model: what it holds.
@@ -190,13 +191,26 @@ def _for_motors(model: Model, gains: Any) -> Array:
     found = np.asarray(gains)
     if found.ndim:
         return found
-    driven = {joint for actuator in model.actuators for joint in actuator.joints}
+    driven = {joint for actuator in model.actuators for joint in _driven_joints(model, actuator)}
     spread = np.zeros(model.nv, dtype=found.dtype if found.dtype != int else float)
     for joint in model.joints:
         floats = joint.kind == "free" and joint.parent == WORLD
         if joint.name in driven if driven else not floats:
             spread[model.slice(joint.name)] = gains
     return spread
+
+
+def _driven_joints(model: Model, actuator: Actuator) -> set[str]:
+    """The joints that an actuator drives: its own, those that its tendon sums up, and those that its tendon spans."""
+    if actuator.tendon is None:
+        return set(actuator.joints)
+    tendon, tree = model.tendon(actuator.tendon), skeleton(model)
+    found = set(tendon.joints)
+    for branch in tendon.route:
+        for frames in pairwise(branch):
+            one, other = (set(tree.path(tree.place(frame).node)) for frame in frames)
+            found |= {tree.joints[k].name for k in one ^ other}
+    return found
 
 
 def gravity_compensation(model: Model) -> Controller:

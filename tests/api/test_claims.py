@@ -199,14 +199,14 @@ def every_function_of_the_catalogue_has_derivatives():
     "about 5000",
 )
 def sizes_of_compiled_code():
-    from whippletree.compiler import compiled
     from whippletree.compiler.cuda import split
+    from whippletree.compiler.frontend import code_forms
     from whippletree.compiler.llvm import cache
     from whippletree.compiler.rollout import rollout
     from whippletree.constraints.exploration import LONG_SYSTEM
     from whippletree.constraints.node_rows import LOOPED, factor_cost
 
-    assert (compiled.UNROLL_UP_TO, compiled.UNROLL_MATRICES_UP_TO, rollout.LOOPS_BEYOND, LONG_SYSTEM) == (
+    assert (code_forms.UNROLL_UP_TO, code_forms.UNROLL_MATRICES_UP_TO, rollout.LOOPS_BEYOND, LONG_SYSTEM) == (
         48,
         150,
         48,

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import whippletree as wt
+from whippletree import cli
 
 MODEL = """<mujoco model="cart">
   <option timestep="0.002"/>
@@ -51,6 +52,23 @@ def test_commands_of_a_scenario_are_those_of_simulate(tmp_path, ctrl, expected):
     direct = wt.simulate(found.model, duration=0.1, output_dt=0.02, ctrl=expected)
     assert np.array_equal(run.q, direct.q)
     assert np.abs(run.v[-1]).max() > 0.1
+
+
+def test_a_scenario_chooses_what_of_its_model_file_is_taken(tmp_path, capsys):
+    (tmp_path / "robots").mkdir()
+    (tmp_path / "shared.xml").write_text('<mujoco><worldbody><geom type="plane" size="1 1 1"/></worldbody></mujoco>')
+    (tmp_path / "robots" / "cart.xml").write_text(
+        MODEL.replace("<worldbody>", '<include file="../shared.xml"/><worldbody>', 1)
+    )
+    (tmp_path / "robots" / "cart.toml").write_text(
+        '[model]\nfile = "cart.xml"\nroot = ".."\nactuators = false\ncontacts = false\n[solver]\nduration = 0.1\n'
+    )
+    model = wt.load_scenario(tmp_path / "robots" / "cart.toml").model
+    assert (model.actuators, model.contacts) == ((), ())
+    path = str(tmp_path / "robots" / "cart.xml")
+    assert cli.main(["info", path]) == 2  # the included file is outside of its folder
+    assert cli.main(["info", path, "--root", str(tmp_path)]) == 0
+    assert "cart in the world" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

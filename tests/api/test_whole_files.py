@@ -54,7 +54,7 @@ def test_a_folder_of_something_else_is_not_removed(tmp_path, name):
 def test_a_figure_goes_to_the_file_that_was_named_or_nowhere(tmp_path, capsys):
     run = wt.simulate(wt.mechanisms.pendulum(), duration=0.1)
     model = wt.mechanisms.pendulum()
-    from whippletree.scenario.model_in_run import with_model
+    from whippletree.scenario.scenario_reader import with_model
 
     wt.save_run(with_model(run, model), tmp_path / "run.nc")
     assert cli.main(["plot", str(tmp_path / "run.nc"), "--output", str(tmp_path / "picture")]) == 2

@@ -16,8 +16,8 @@ from whippletree.compiler.frontend.limbs import rotations
 from whippletree.compiler.frontend.unrolled import unrolled_program
 from whippletree.compiler.program import Block, Loop, every_block, folding
 from whippletree.compiler.program.check import check
+from whippletree.compiler.program.folding_plan import MINUS, PLUS, Parities
 from whippletree.compiler.program.interpret import interpret
-from whippletree.compiler.program.parity import MINUS, PLUS, Parities
 from whippletree.tree.skeleton import skeleton
 
 

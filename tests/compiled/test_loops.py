@@ -18,7 +18,7 @@ from whippletree.arithmetic.trace import evaluate
 from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.compiler.frontend.loops import Looped, assemble, loop_program, store_or_recompute, work_size
 from whippletree.compiler.frontend.loops.body_types import MOST_TYPES, classify
-from whippletree.compiler.frontend.loops.slots import inward_slots, outward_slots
+from whippletree.compiler.frontend.loops.looped_program import inward_slots, outward_slots
 from whippletree.compiler.program import Address, Block, Buffer, Lookup, Loop, Program, Statement, Switch
 from whippletree.errors import UnsupportedError
 from whippletree.functions.reference import reference

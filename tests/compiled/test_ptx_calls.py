@@ -7,7 +7,7 @@ import pytest
 
 import whippletree as wt
 from emulated_cuda import install, on_device
-from whippletree.compiler.cuda import dlpack
+from whippletree.compiler.cuda import cuda_arrays
 from whippletree.compiler.cuda.cuda_function import compile_for_cuda, merged
 from whippletree.compiler.frontend.unrolled import unrolled_program
 from whippletree.compiler.llvm.cache import CodeCache
@@ -129,7 +129,7 @@ class Exporter:
         a, n = self.array, len(self.array.shape)
         size = a.dtype.itemsize
         self.shape_, self.strides_ = ((ctypes.c_int64 * n)(*x) for x in (a.shape, [s // size for s in a.strides]))
-        self.tensor = dlpack._Tensor(
+        self.tensor = cuda_arrays._Tensor(
             a.memory.pointer, (self.kind, a.device), n, self.code, 8 * size, 1, self.shape_, self.strides_, 0
         )
         make = ctypes.pythonapi.PyCapsule_New

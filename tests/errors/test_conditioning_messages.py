@@ -6,6 +6,7 @@ from studies.models import graded_chain
 
 import whippletree as wt
 from whippletree.errors import ConditioningWarning
+from whippletree.simulation.checkpoint import part_files
 
 
 def stone():
@@ -107,6 +108,37 @@ def test_a_tolerance_below_the_rounding_is_raised():
     with pytest.warns(ConditioningWarning, match=r"rtol = 3\.0e-15 asks for digits that the accelerations do not have"):
         run = wt.simulate(wt.mechanisms.chain(4), np.full(4, 0.3), duration=0.01, rtol=3e-15, atol=1e-9)
     assert run.attrs["rtol"] == run.attrs["predicted_error"] > run.attrs["rtol_asked"] == 3e-15
+
+
+def skater():
+    """A mass that passes its axis at a millimetre: the spin grows by almost a million, and with it what cancels."""
+    builder = wt.Builder("skater", (0, 0, 0)).body("rod", 1.0, inertia=(1e-6,) * 3)
+    builder.joint("spin", "revolute", "world", "rod", axis=(0, 0, 1)).body("mass", 1.0, inertia=(1e-9,) * 3)
+    return builder.joint("arm", "prismatic", "rod", "mass", axis=(1, 0, 0)).build()
+
+
+PASSING = {"q0": [0.0, 0.02], "v0": [2.5, -1.0], "duration": 0.04, "rtol": 1e-13, "atol": 1e-14}
+
+
+def test_the_tolerance_follows_the_run():
+    with pytest.warns(ConditioningWarning, match=r"lose on the way: rtol = \d\.\de-1[12] was used there"):
+        run = wt.simulate(skater(), **PASSING)
+    assert run.attrs["rtol"] == run.attrs["rtol_asked"] == 1e-13  # that of the start
+    assert 2e-13 < run.attrs["largest_rtol"] < 1e-10
+    assert run.attrs["energy_drift"] < 1e-13
+
+
+def test_a_run_that_was_taken_up_follows_it_to_the_same_bits(tmp_path):
+    with pytest.warns(ConditioningWarning):
+        whole = wt.simulate(skater(), checkpoint=tmp_path / "run", checkpoint_every=0.0, **PASSING)
+    parts = part_files(tmp_path / "run")
+    raised = [part for part in parts[1:] if np.load(part)["memo rtol"] > PASSING["rtol"]]
+    for part in parts[parts.index(raised[3]) :]:
+        part.unlink()
+    with pytest.warns(ConditioningWarning):
+        resumed = wt.simulate(skater(), checkpoint=tmp_path / "run", **PASSING)
+    assert np.array_equal(resumed["q"], whole["q"])
+    assert resumed.attrs["largest_rtol"] == whole.attrs["largest_rtol"]
 
 
 def test_an_ordinary_run_records_the_ratio_and_says_nothing():

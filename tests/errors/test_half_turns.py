@@ -11,7 +11,7 @@ import pytest
 import whippletree as wt
 from whippletree.arithmetic.arrays import vector
 from whippletree.arithmetic.scalars import Dual, duals, slopes
-from whippletree.constraints.kinds.frame_kinds import tilt, turn
+from whippletree.constraints.kinds.constraint_kinds import tilt, turn
 from whippletree.spatial import quaternion_rotation, rotation_quaternion, skew
 
 KINDS = ["weld", "hinge", "slider", "cylindrical"]

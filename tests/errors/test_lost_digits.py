@@ -9,7 +9,7 @@ import whippletree as wt
 from strategies import make_hostile_model
 from truth import true_error
 from whippletree.accuracy.predicted_error import predicted_errors
-from whippletree.arithmetic import extended
+from whippletree.arithmetic import rounding_tape
 from whippletree.functions.lost_digits import LOSSY
 
 LOSSY_SEEDS = (28, 45, 133, 244, 276, 302, 406)
@@ -51,7 +51,7 @@ def test_answers_with_all_their_digits_say_nothing(seed):
 
 
 def test_without_long_doubles_operations_are_recorded_at_once(monkeypatch):
-    monkeypatch.setattr(extended, "AVAILABLE", False)
+    monkeypatch.setattr(rounding_tape, "HAS_LONG_DOUBLES", False)
     model, state = state_of(LOSSY_SEEDS[0])
     with pytest.warns(wt.ConditioningWarning):
         wt.reference(model).forward_dynamics(*state)

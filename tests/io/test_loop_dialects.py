@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import whippletree as wt
-from whippletree.io.loops_yaml import parse_yaml
+from whippletree.io.loops_file import parse_yaml
 
 LINK = (
     '<link name="{0}"><inertial><origin xyz="{1} 0 0"/><mass value="1"/>'

@@ -121,24 +121,97 @@ def test_a_spring_between_two_points_of_moving_bodies() -> None:
 
 def test_what_of_tendons_and_fluids_is_left_out_is_named(tmp_path: Path) -> None:
     text = """<mujoco><option density="1"/><worldbody><site name="nail"/>
-      <geom name="drum" type="sphere" size=".05" pos="0 0 -.3"/>
       <body name="a" pos="0 0 -1"><joint name="j"/><geom size=".1" pos=".1 0 0" fluidshape="ellipsoid"/>
       <site name="hook"/></body></worldbody><tendon>
-      <spatial name="belt" stiffness="1"><site site="nail"/><geom geom="drum"/><site site="hook"/></spatial>
       <spatial name="leash" limited="true" range="0 1"><site site="nail"/><site site="hook"/></spatial>
-      <fixed name="dry" frictionloss="1"><joint joint="j" coef="1"/></fixed></tendon>
-      <actuator><motor name="m" tendon="belt"/></actuator></mujoco>"""
+      <fixed name="dry" frictionloss="1"><joint joint="j" coef="1"/></fixed></tendon></mujoco>"""
     (tmp_path / "a.xml").write_text(text)
     with pytest.warns(wt.LeftOutWarning) as warned:
         wt.load(tmp_path / "a.xml")
     for told in (
-        "actuators that drive tendons that wrap around geoms: 'm'",
-        "tendons that wrap around geoms: 'belt'",
         "limits of tendons: 'leash'",
         "dry friction of tendons: 'dry'",
         "fluid forces on ellipsoids (fluidshape): 'a'",
     ):
         assert told in str(warned[0].message)
+
+
+WRAPPED = """<mujoco><worldbody><site name="nail" pos=".3 .1 .9"/><site name="hook" pos="-.2 -.3 .7"/>
+    <body name="drum" pos="0 0 .4"><joint name="swing" axis="1 .2 0"/><joint name="lift" type="slide" axis="0 0 1"/>
+      <geom name="drum" type="{kind}" size=".15 .4" euler="80 10 0" contype="0" conaffinity="0"/>
+      <site name="edge" pos="{edge}"/></body>
+    <body name="ball" pos=".1 .05 -.2"><freejoint/><geom size=".1"/><site name="eye" pos="0 .05 .1"/></body>
+  </worldbody><tendon>
+    <spatial name="rope" stiffness="40" damping="3" springlength=".5"><site site="nail"/><geom geom="drum" {side}/>
+      <site site="eye"/><pulley divisor="3"/><site site="hook"/><geom geom="drum"/><site site="eye"/></spatial>
+  </tendon><actuator><muscle name="winch" tendon="rope" lengthrange=".5 2" force="100"/></actuator></mujoco>"""
+
+BESIDE, THROUGH = ".1 -.2 .15", ".02 .05 .03"
+
+
+@pytest.mark.parametrize("edge", [BESIDE, THROUGH, ""], ids=["beside", "through", "the shorter way"])
+@pytest.mark.parametrize("kind", ["sphere", "cylinder"])
+def test_tendons_wrap_around_geoms_as_mujocos_do(tmp_path: Path, kind: str, edge: str) -> None:
+    """Where they pass through a geom, MuJoCo's search for the corner ends early, at an angle of up to 2e-5 rad."""
+    text = WRAPPED.format(kind=kind, edge=edge or BESIDE, side='sidesite="edge"' if edge else "")
+    (tmp_path / "drum.xml").write_text(text)
+    model, compiled = wt.load(tmp_path / "drum.xml"), mujoco.MjModel.from_xml_string(text)
+    wt.save(model, tmp_path / "drum.toml")
+    ref, dyn, again = wt.reference(model), wt.compile(model), wt.reference(wt.load(tmp_path / "drum.toml"))
+    rtol, lengths = 1e-4 if edge == THROUGH else 1e-11, []
+    for data, T in states(compiled):
+        q, v, act = data.qpos.copy(), np.linalg.solve(T, data.qvel), data.act.copy()
+        straight = np.linalg.norm(data.site("nail").xpos - data.site("eye").xpos)
+        straight += np.linalg.norm(data.site("hook").xpos - data.site("eye").xpos) / 3
+        lengths.append(float(data.ten_length[0] - straight))
+        for expected, ours in (
+            (data.qfrc_passive, [each.passive_forces(q, v) for each in (ref, dyn, again)]),
+            (data.qfrc_actuator, [each.actuator_forces(q, v, data.ctrl, act) for each in (ref, dyn, again)]),
+        ):
+            for found in ours:
+                np.testing.assert_allclose(found, T.T @ expected, atol=rtol * max(1.0, np.abs(expected).max()))
+    assert max(lengths) > 1e-3  # it does wrap
+
+
+@pytest.mark.parametrize("edge", [BESIDE, THROUGH], ids=["beside", "through"])
+def test_a_wrapped_tendon_pulls_along_the_gradient_of_its_energy(tmp_path: Path, edge: str) -> None:
+    (tmp_path / "drum.xml").write_text(WRAPPED.format(kind="cylinder", edge=edge, side='sidesite="edge"'))
+    model = wt.load(tmp_path / "drum.xml", contacts=False)
+    dyn, h, v = wt.compile(model), 1e-6, np.zeros(model.nv)
+    q = dyn.integrate(model.home.q, np.random.default_rng(2).normal(size=model.nv) / 5)
+    ends = [dyn.potential_energy(dyn.integrate(q, s * h * np.eye(model.nv))) for s in (1, -1)]
+    np.testing.assert_allclose(dyn.gravity(q) - dyn.passive_forces(q, v), (ends[0] - ends[1]) / (2 * h), atol=1e-7)
+
+
+def test_a_tendon_around_a_drum_in_python() -> None:
+    """A weight on a rope over a fixed drum: the rope is two tangents and a half turn, and carries its own weight."""
+    builder = wt.Builder("hoist").frame("drum", "world", rotation=[[1, 0, 0], [0, 0, 1], [0, -1, 0]])
+    builder.frame("nail", "world", position=(-0.1, 0, -1)).frame("top", "world", position=(0, 0, 0.5))
+    builder.body("weight", 2.0).joint("rail", "prismatic", "world", "weight", axis=(0, 0, 1), position=(0.1, 0, -1))
+    drum = {"frame": "drum", "kind": "cylinder", "radius": 0.1, "side": "top"}
+    model = builder.tendon("rope", "nail", "weight", stiffness=100.0, rest=2 + 0.1 * np.pi, around=[drum]).build()
+    force = wt.reference(model).passive_forces([-0.2], [0.0])
+    assert force == pytest.approx([100 * 0.2], abs=1e-12)
+
+
+def test_faults_of_obstacles_are_named() -> None:
+    builder = wt.Builder("m").body("a", 1, (0, 0, 0), (1, 1, 1)).joint("j", "free", "world", "a")
+    drums = [
+        {"frame": "drum", "kind": "cone", "radius": 0.1},
+        {"frame": "a", "kind": "sphere", "radius": -1, "after": 1},
+        {"frame": "a", "kind": "sphere", "radius": 1, "side": "b"},
+    ]
+    with pytest.raises(wt.ModelError) as caught:
+        builder.tendon("t", "world", "a", around=drums).build()
+    assert list(caught.value.faults) == [
+        "tendon 't': the obstacle 'drum' is a 'cone', expected one of sphere, cylinder",
+        "tendon 't': the obstacle 'drum' is not alone between its two frames: put a frame between obstacles",
+        "tendon 't': the obstacle 'a' has the radius -1, expected a positive number",
+        "tendon 't': the obstacle 'a' comes after frame 1 of branch 0, where no piece begins",
+        "tendon 't': the obstacle 'a' is not alone between its two frames: put a frame between obstacles",
+        "tendon 't': unknown frame or body 'drum'",
+        "tendon 't': unknown frame or body 'b'",
+    ]
 
 
 def test_faults_of_elements_are_named() -> None:

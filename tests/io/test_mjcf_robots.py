@@ -213,6 +213,14 @@ def test_key_frames(tmp_path: Path) -> None:
         model.key_frame("throwm")
 
 
+def test_a_quaternion_of_zeros_at_home_is_told_once(tmp_path: Path) -> None:
+    text = """<mujoco><worldbody><body><freejoint name="f"/><geom size=".1"/></body></worldbody>
+      <keyframe><key name="home" qpos="0 0 1 0 0 0 0"/></keyframe></mujoco>"""
+    model = load_text(tmp_path, text)
+    assert np.asarray(model.home.q).tolist() == [0, 0, 1, 1, 0, 0, 0]
+    assert model.source.count("is zero, and taken for no turn") == 1
+
+
 def test_a_hard_weld_does_not_tie_the_arm_to_a_mocap_body(tmp_path: Path) -> None:
     text = """<mujoco><worldbody><body name="goal" mocap="true"><geom size=".1" contype="0" conaffinity="0"/></body>
       <body name="arm"><joint/><geom size=".1"/></body></worldbody>

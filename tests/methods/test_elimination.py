@@ -23,6 +23,7 @@ from whippletree.graph.elimination import (
     least_degree_order,
     merged_fronts,
 )
+from whippletree.model import Constraint
 from whippletree.tree.mechanism import Mechanism
 
 CASES = {
@@ -66,6 +67,9 @@ def test_loops_over_fronts_are_the_block_matrix(name):
     assert far_apart(found[0], expected[0]) < 1e-14 * max(kappa, 10)
     assert far_apart(found[1], expected[1]) < 1e-14 * max(kappa, 10)
     np.testing.assert_allclose(dyn.constraint_velocity(q, pushed), block.constraint_velocity(q, pushed), atol=1e-13)
+    found, expected = dyn.velocity_step(q, pushed, tau, 0.01), block.velocity_step(q, pushed, tau, 0.01)
+    assert far_apart(found[0], expected[0]) < 1e-13 * max(kappa, 10)
+    assert far_apart(found[1], expected[1]) < 1e-13 * max(kappa, 10)
 
 
 @pytest.mark.slow
@@ -263,3 +267,33 @@ def test_gears_that_nearly_repeat_each_other_do_not_hold_up_the_search(monkeypat
     _, left = closure.solve(np.linspace(0.1, 0.6, 6), np.zeros(6, dtype=bool), 1e-11)
     assert 1e-9 < np.abs(left).max() < 1e-5
     assert len(tried) < 20
+
+
+@pytest.mark.slow
+def test_a_step_at_velocity_level_of_a_ladder_of_three_hundred_bodies():
+    """003: A v⁺ = 0 and M (v⁺ − v) = h (τ − c) + Aᵀ p, without a matrix of the whole."""
+    model = floating_ladder(100)
+    assert len(model.bodies) == 300
+    nothing, rng = np.zeros(model.nv), np.random.default_rng(2)
+    q, v, tau = model.home.q, 0.01 * rng.normal(size=model.nv), rng.normal(size=model.nv)
+    dyn, h = wt.compile(model), 1e-3
+    after, impulses = dyn.velocity_step(q, v, tau, h)
+    assert np.abs(dyn.constraint_velocity(q, after)).max() < 1e-11
+    weight = dyn.inverse_dynamics(q, nothing, nothing)
+    momentum = dyn.inverse_dynamics(q, nothing, after - v) - weight
+    pull = wt.reference(model).constraint_jacobian(q).T @ impulses
+    left = momentum - h * (tau - dyn.inverse_dynamics(q, v, nothing)) - pull
+    assert np.abs(left).max() < 1e-9 * np.abs(pull).max()
+
+
+def test_a_step_at_velocity_level_of_a_driven_ladder():
+    model = floating_ladder(4)
+    start = model.home.q[model.slice("r2")][0]
+    clock = Constraint("clock", "prescribed", ("r2",), {"motion": lambda t: start + 0.3 * t + t * t})
+    driven = replace(model, constraints=(*model.constraints, clock))
+    q, v, tau = driven.home.q, 0.1 * np.arange(driven.nv), np.ones(driven.nv)
+    found = wt.compile(driven, route="elimination").velocity_step(q, v, tau, 0.01, t=0.0)
+    expected = wt.reference(driven, route="block").velocity_step(q, v, tau, 0.01, t=0.0)
+    assert far_apart(found[0], expected[0]) < 1e-11
+    assert far_apart(found[1], expected[1]) < 1e-10
+    assert found[0][driven.slice("r2")] == pytest.approx([0.3])

@@ -108,6 +108,13 @@ def test_pd_control_does_not_push_what_has_no_motor():
     driven = builder.actuator("hip motor", "hip").build()
     tau = controllers.pd(driven, **told)(0.0, driven.home.q, v)
     np.testing.assert_allclose(np.asarray(tau, dtype=float), [0, 0, 0, 0, 0, 0, 4, 0])
+    builder = wt.Builder("tied").body("base", 1, (0, 0, 0), (1, 1, 1)).joint("root", "free", "world", "base")
+    for name, parent in (("hip", "base"), ("knee", "hip"), ("foot", "knee"), ("arm", "base"), ("tail", "base")):
+        builder.body(name, 1, (0, 0, 0), (1, 1, 1)).joint(name, "revolute", parent, name, position=(0.1, 0, 0))
+    builder.tendon("calf", "hip", "foot").tendon("sum", joints={"arm": 2.0})
+    tied = builder.actuator("muscle", tendon="calf").actuator("winch", tendon="sum").build()
+    tau = controllers.pd(tied, target=tied.home.q, stiffness=10.0, damping=1.0)(0.0, tied.home.q, np.ones(11))
+    np.testing.assert_allclose(np.asarray(tau, dtype=float), [0, 0, 0, 0, 0, 0, 0, -1, -1, -1, 0])
     asked = controllers.pd(driven, target=target, stiffness=np.full(8, 10.0), damping=0.0)(0.0, driven.home.q, v)
     assert asked[3] == 10  # one number for each velocity means what it says
 

@@ -117,6 +117,31 @@ def test_the_midpoint_rule_keeps_the_energy_of_a_tumbling_body_and_closes_massle
     assert halves[1] < 1.5 * halves[0]
 
 
+def test_what_the_midpoint_rule_does_not_keep():
+    """The direction of the angular momentum of a tumbling body: off by the square of the step, its size is kept."""
+    inertia = np.array([0.3, 0.2, 0.1])
+    builder = wt.Builder("stone", gravity=(0, 0, 0)).body("stone", mass=2.0, inertia=tuple(inertia))
+    stone = builder.joint("turn", "spherical", "world", "stone").build()
+    pose, off = wt.compile(stone).pose("stone"), []
+    for step in (2e-2, 1e-2):
+        run = wt.simulate(stone, v0=[0.1, 3.0, 0.2], duration=20.0, method="implicit_midpoint", step=step, output_dt=1)
+        turned = np.asarray(pose(run["q"].values))[:, :3, :3]
+        momentum = np.einsum("nij,nj->ni", turned, inertia * run["v"].values)
+        assert np.ptp(np.linalg.norm(momentum, axis=1)) < 1e-12
+        off.append(np.abs(momentum - momentum[0]).max())
+    assert off[0] / off[1] == pytest.approx(4, rel=0.3)
+
+
+def test_the_midpoint_rule_stops_at_a_dead_point_and_says_so():
+    folding = wt.mechanisms.four_bar(lengths=(1.0, 0.4, 1.2, 0.6))  # 1.0 + 0.6 = 0.4 + 1.2: it folds flat
+    v = wt.reference(folding).project_velocity(folding.home.q, [6.0, 0, 0])
+    arguments = {"v0": v, "duration": 1.0, "output_dt": 0.05, "step": 1e-3}
+    run = wt.simulate(folding, method="implicit_midpoint", **arguments)
+    assert "or at a dead point of its loops, which this method does not pass" in run.attrs["failure"]
+    assert float(run.time[-1]) == pytest.approx(0.5)  # the row before
+    assert not wt.simulate(folding, method="rk4", **arguments).attrs["failure"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ORDERS)
 def test_prescribed_motions_and_rolling(method):

@@ -5,8 +5,8 @@ import pytest
 
 import whippletree as wt
 from whippletree.view import solids
-from whippletree.view.drawn_meshes import creased, read_mesh, simplified
 from whippletree.view.scene import scene
+from whippletree.view.shape_meshes import creased, read_mesh, simplified
 
 CORNERS = np.array([[0, 0, 0], [1, 0, 0], [0, 2, 0], [0, 0, 3]], dtype=float)
 FACES = np.array([[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]])

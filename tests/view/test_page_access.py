@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import http.client
+import socket
 
 import pytest
 
 import whippletree as wt
-from whippletree.view.page_access import refusal
+from whippletree.view.live import refusal
 
 viser = pytest.importorskip("viser")
 
@@ -61,6 +62,39 @@ def test_files_are_for_this_machine_only(viewer):
     status, text = answer(viewer, Host="evil.example")
     assert status == 403
     assert "Host 'evil.example' is not where this page is served" in text
+
+
+def first_line(viewer, request):
+    """The first line that comes back to some bytes; nothing where the connection is closed."""
+    with socket.create_connection(("127.0.0.1", viewer.server.get_port()), timeout=10) as connection:
+        connection.sendall(request)
+        return connection.recv(4096).partition(b"\r\n")[0]
+
+
+@pytest.mark.parametrize(
+    ("head", "allowed"),
+    [
+        (["Host: 127.0.0.1:{port}"], True),
+        (["host: localhost:{port}"], True),
+        (["Host: evil.example"], False),
+        ([], False),
+        (["Host: 127.0.0.1:{port}", "Host: evil.example"], False),
+        (["Host: 127.0.0.1:{port}", "Origin: http://evil.example"], False),
+        (["Host: 127.0.0.1:{port}", "Origin: http://127.0.0.1:{port}", "Origin: http://evil.example"], False),
+        (["Host: evil.example", "X-Forwarded-Host: 127.0.0.1:{port}"], False),
+    ],
+)
+@pytest.mark.parametrize("socketed", [False, True])
+def test_bytes_on_the_wire(viewer, head, allowed, socketed):
+    lines = ["GET / HTTP/1.1", *[line.format(port=viewer.server.get_port()) for line in head]]
+    if socketed:
+        lines += ["Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13"]
+        lines += ["Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", f"Sec-WebSocket-Protocol: viser-v{viser.__version__}"]
+    answer = first_line(viewer, "\r\n".join([*lines, "", ""]).encode())
+    assert answer in ((b"HTTP/1.1 200 OK", b"HTTP/1.1 101 Switching Protocols") if allowed else REFUSED)
+
+
+REFUSED = (b"HTTP/1.1 403 Forbidden", b"HTTP/1.1 400 Bad Request", b"")
 
 
 def test_the_scene_is_for_the_page_only(viewer):

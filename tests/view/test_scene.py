@@ -6,7 +6,7 @@ import xarray
 
 import whippletree as wt
 from whippletree.view import solids, sticks
-from whippletree.view.forces import constraint_wrenches, contact_forces
+from whippletree.view.overlays import constraint_wrenches, contact_forces
 from whippletree.view.pose_series import Moves
 from whippletree.view.scene import scene
 

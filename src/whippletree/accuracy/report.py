@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -30,9 +30,6 @@ from whippletree.model import Model, require_model
 from whippletree.model.input_checks import shape_message
 from whippletree.tree import inertia
 from whippletree.tree.mechanism import Mechanism
-
-if TYPE_CHECKING:
-    pass  # merged-import
 
 MOST_REPORTED_VELOCITIES = 4000
 """Beyond, the mass matrix and its eigenvalues take many minutes and gigabytes."""
@@ -358,3 +355,56 @@ def _shown(value: Any, style: str = ".4g") -> str:
 
 def _number(x: float, style: str) -> str:
     return "∞" if np.isinf(x) else format(x, style)
+
+
+# --- conditioning along a motion: κ₂ and its cheap estimates over time ------------------------------------------------
+
+
+ESTIMATES = ("diagonal_ratio", "pivot_ratio_base_first", "pivot_ratio_tips_first")
+
+
+@dataclass(frozen=True)
+class Series:
+    """The mass matrix of a model along a motion, or at a set of states."""
+
+    name: str
+    times: Array
+    eigenvalues: Array
+    """(T, nv), ascending."""
+    diagonals: Array
+    """(T, nv)."""
+    mass: Measures
+
+    @property
+    def scale(self) -> float:
+        """κ / δ at the first state (004 eq. 15)."""
+        return float(self.mass.kappa[0] / self.mass.diagonal_ratio[0])
+
+    @property
+    def scaled(self) -> Array:
+        """δ_s over time."""
+        return np.asarray(self.scale * self.mass.diagonal_ratio)
+
+    def correlations(self) -> dict[str, float]:
+        """Pearson's correlation of the logarithm of each estimate with that of κ₂; NaN where one is constant."""
+        return {name: correlation(getattr(self.mass, name), self.mass.kappa) for name in ESTIMATES}
+
+    def range_of_error(self) -> tuple[float, float]:
+        """Least and largest δ_s / κ₂."""
+        quotient = self.scaled / self.mass.kappa
+        return float(np.min(quotient)), float(np.max(quotient))
+
+
+def correlation(x: Array, y: Array) -> float:
+    """Of the logarithms of two positive series; NaN where one hardly changes, so that rounding would decide."""
+    a, b = np.log10(x), np.log10(y)
+    if not np.all(np.isfinite(a)) or not np.all(np.isfinite(b)) or min(np.ptp(a), np.ptp(b)) < 1e-9:
+        return float("nan")
+    return float(np.corrcoef(a, b)[0, 1])
+
+
+def series(name: str, times: Array, matrices: Array) -> Series:
+    """From mass matrices (T, nv, nv)."""
+    each = [measures(M) for M in matrices]
+    diagonals = np.array([np.diag(M) for M in matrices])
+    return Series(name, times, np.linalg.eigvalsh(matrices), diagonals, Measures.stacked(each, (len(each),)))

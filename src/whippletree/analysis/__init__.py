@@ -1,8 +1,8 @@
 """Analysis on the constraint manifold: where a mechanism rests, how it vibrates, how to move a point there.
 
     balance            what acts on a model and what holds it, with derivatives, for many states at once
-    balance_search     Newton's method for configurations in which forces balance
-    resting            the same with contacts and joint limits that carry
+    balance_search     Newton's method for configurations in which forces balance, also with contacts and joint limits
+                       that carry
     equilibrium        wt.equilibrium: configurations in which all forces balance
     linear             wt.linearize: the linear system about a state, in minimal coordinates
     modes              wt.eigenmodes and wt.frequency_response

@@ -23,13 +23,14 @@ from whippletree.analysis.balance_search import (
     NEUTRAL_STIFFNESS,
     STILL_CLOSED,
     Point,
+    Resting,
+    RestingSearch,
     Search,
     apply,
     symmetric,
     transposed,
 )
 from whippletree.analysis.linear import eigenvalues_at_rest
-from whippletree.analysis.resting import Resting, RestingSearch
 from whippletree.arithmetic.arrays import Array
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.contact.kinematics.contact_set import contact_set

@@ -5,14 +5,13 @@ Read in this order:
     design        which values the parameters take in which run
     targets       where the value of a parameter goes: model, start, contact, controller, solver
     cases         what runs of one structure share: a model or a scenario with some values filled in
-    starts        start states of many runs that close their loops
-    run_blocks    a stretch of runs, computed: rows, time series, events
+    run_blocks    a stretch of runs, computed: starts that close their loops, rows, time series, events
     store         the folder: a manifest, and parts that are written whole or not at all
     engines, worker   who computes: this process, processes of this machine, dask
-    campaign      ``wt.sweep``: plan, run what is missing, verify
+    campaign      ``wt.sweep``: plan, run what is missing, tell how far it has come, verify
     opening       ``wt.open_sweep``: the folder as a labelled data set
     sweep_file    a sweep as a TOML file
-    progress_of_sweep, sweep_report   what a person sees: progress, and a page of results
+    sweep_report  what a person sees of the results: a page
 
 The chapter stands on ``scenario`` and ``simulation``; only the command line knows it.
 """

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,9 +18,8 @@ from whippletree.campaigns.cases import Case, ModelSubject, ScenarioSubject, Sub
 from whippletree.campaigns.design import design_of
 from whippletree.campaigns.engines import Dask, Engine, Here, Job, Processes
 from whippletree.campaigns.opening import open_sweep
-from whippletree.campaigns.progress_of_sweep import progress_of
 from whippletree.campaigns.run_blocks import KEEPS, Metric, Work, compute_block, rerun
-from whippletree.campaigns.store import SWEEP_VERSION, Store, block_digest, parquet
+from whippletree.campaigns.store import SWEEP_VERSION, Receipt, Store, block_digest, parquet
 from whippletree.campaigns.sweep_report import sweep_report
 from whippletree.campaigns.targets import targets_of
 from whippletree.errors import NameLookupError, UnsupportedError
@@ -28,6 +30,7 @@ from whippletree.simulation.run_identity import Content
 
 if TYPE_CHECKING:
     import xarray
+
 
 RUNS_TOGETHER = 4096
 """Runs of a task where a method takes many at once: the batch is long enough to be fast, its output small."""
@@ -267,3 +270,33 @@ def _words_of(distribution: Any) -> Any:
             {k: float(x) for k, x in distribution.kwds.items()},
         ]
     return repr(distribution)
+
+
+# --- how far a sweep has come, on a terminal --------------------------------------------------------------------------
+
+
+@contextmanager
+def progress_of(asked: bool | None, runs: int, done: int) -> Iterator[Callable[[Receipt], None]]:
+    """A function that is told of receipts, and shows them if asked or, if nothing is said, where somebody watches."""
+    if not (sys.stderr.isatty() if asked is None else asked):
+        yield lambda receipt: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = [
+        TextColumn("sweep"), BarColumn(), TextColumn("{task.completed:,.0f} of {task.total:,.0f} runs"),
+        TextColumn("{task.fields[rate]}"), TextColumn("{task.fields[failed]}"), TimeRemainingColumn(),
+    ]  # fmt: skip
+    begun, computed, failed = time.monotonic(), 0, 0
+    with Progress(*columns, console=Console(stderr=True)) as shown:
+        task = shown.add_task("sweep", total=runs, completed=min(done, runs), rate="", failed="")
+
+        def tell(receipt: Receipt) -> None:
+            nonlocal computed, failed
+            computed, failed = computed + receipt.runs, failed + receipt.failures
+            rate = computed / max(time.monotonic() - begun, 1e-9)
+            told = f"{failed:,} failed" if failed else ""
+            shown.update(task, advance=receipt.runs, rate=f"{rate:,.3g} runs/s", failed=told)
+
+        yield tell

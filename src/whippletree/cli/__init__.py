@@ -27,11 +27,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; ``argv`` defaults to the arguments of this process."""
     import tyro
 
+    from whippletree.cli.commands import Bench, Cache, Condition, Convert, Info, Plot, Run, Sweep, View
     from whippletree.cli.demonstration import Demo
-    from whippletree.cli.models import Condition, Convert, Info
-    from whippletree.cli.runs import Plot, Run, View
-    from whippletree.cli.sweep_commands import Sweep
-    from whippletree.cli.tools import Bench, Cache
 
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments == ["--version"]:

@@ -11,22 +11,19 @@ import numpy as np
 
 from whippletree.compiler.compiled_table import CompiledTable
 from whippletree.compiler.cpu.cpu_function import compile_function, real_type
+from whippletree.compiler.frontend.code_forms import UNROLL_MATRICES_UP_TO, UNROLL_UP_TO, Request, catalogue_program
 from whippletree.compiler.frontend.fingerprint import fingerprint
 from whippletree.compiler.llvm.ir import Real
 from whippletree.compiler.llvm.kernel import Recipe, digest
 from whippletree.compiler.named_function import NamedFunction, Wording
 from whippletree.compiler.program import Program
-from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.dynamics import (
     COMPILED_ROUTES,
     answers_singular_states,
-    loops_over_clusters,
-    loops_over_fronts,
     require_route,
 )
 from whippletree.constraints.failures import failure
 from whippletree.constraints.massless import with_massless
-from whippletree.constraints.node_rows import is_long
 from whippletree.errors import NameLookupError, ShapeError, UnsupportedError
 from whippletree.functions import CATALOGUE, Function, find
 from whippletree.functions.differentiate import derived_function
@@ -38,7 +35,8 @@ from whippletree.model.parameters import find_parameter
 from whippletree.tree.skeleton import Skeleton, skeleton
 
 if TYPE_CHECKING:
-    from whippletree.compiler.rollout.collocation_kernel import CollocationKernel, IterationLimits, RateBlocks, Scheme
+    from whippletree.compiler.rollout.collocation_kernel import CollocationKernel, IterationLimits, Scheme
+    from whippletree.compiler.rollout.collocation_rates import RateBlocks
     from whippletree.compiler.rollout.contact_rollout import ContactRollout
     from whippletree.compiler.rollout.rollout import Plan, Rollout
     from whippletree.compiler.rollout.single_step import SingleStep, StepDerivatives, StepResult
@@ -47,24 +45,6 @@ if TYPE_CHECKING:
 
 STEP_TOLERANCES = {"float64": 1e-7, "float32": 1e-4}
 """m/s: residual to which a single step solves its contact problem, if it can, by type of numbers."""
-
-UNROLL_UP_TO = 48
-"""Moving bodies up to which code is unrolled; beyond, it loops over bodies. Measured: see docs/performance.md."""
-
-UNROLL_MATRICES_UP_TO = 150
-"""Number for functions that cannot loop; beyond, they are refused rather than compiled for minutes."""
-
-PLACE_ABOVE = 12
-"""Moving bodies above which matrices and derivatives of a scene are those of its mechanisms, each kind compiled once:
-the derivatives of three four-bars as a whole take 0.6 s to compile and those of six 2.4 s, instead of 0.2 s, and run
-up to a third faster."""
-
-UNROLL_LINES_UP_TO = 500
-"""Number for those of them whose code grows with the number of bodies only, such as the pose of a frame: 4 s."""
-
-UNROLL_FLEXIBLE_UP_TO = 600
-"""Moving parts up to which functions without a matrix are unrolled for models with flexible bodies, of which each has
-three or more: 150 links of two modes take 43 000 operations."""
 
 
 def compile(  # the public name; Python's own compile is not used here
@@ -564,67 +544,9 @@ class Compiled(CompiledTable):
         return watch
 
     def _program(self, function: Function, names: tuple[Any, ...], *, exported: bool = False) -> Program:
-        """Unrolled where that is small enough, else as loops over bodies; what is exported has no loops."""
-        # imported here: where the cache knows a function, nothing of this is needed
-        from whippletree.compiler.frontend.loops import cluster_loop_program, loop_program
-        from whippletree.compiler.frontend.placed_mechanisms import placed_program
-        from whippletree.compiler.frontend.unrolled import Folds, unrolled_program
-
-        count = len(self._tree.nodes)
-        if not self.parameters and not function.derived and loops_over_fronts(self.model, self.route):
-            from whippletree.compiler.frontend.loops.elimination_program import can_eliminate, elimination_program
-
-            if can_eliminate(function, constraint_set(self.model)):
-                return elimination_program(function, self._tree)
-        by_clusters = self._loops_over_clusters(function)
-        by_bodies = function.loops or (self.route == "recursion" and is_long(self.model))
-        can_loop = (by_bodies or by_clusters) and not self.parameters
-        linear = function.linear and not function.derived
-        most = UNROLL_UP_TO if can_loop else self._unrolled_up_to(function, linear)
-        # on a GPU loops cost more than code, as long as that is short
-        place_above = PLACE_ABOVE if self._target == "cpu" else most
-        if count > place_above and not (can_loop or self.parameters or exported):
-            placed = placed_program(self.model, function, route=self.route, largest=most)
-            if placed is not None:
-                return placed
-        if count <= most:
-            # loops are for CPUs: on a GPU what goes through memory costs more than code
-            fold: Folds = "loops" if self._target == "cpu" and not exported else "copies"
-            return unrolled_program(self.model, function, names, self.parameters, route=self.route, fold=fold)
-        if can_loop and by_clusters:
-            return cluster_loop_program(function, self._tree)
-        if can_loop:
-            return loop_program(function, self._tree)
-        if self.model.is_flexible:
-            raise UnsupportedError(
-                f"{function.name}: model {self.model.name!r} has flexible bodies and {count} moving parts (a flexible "
-                f"body has three or more), and is only unrolled, up to {most} of them here. "
-                f"wt.reference takes any number, and so does wt.flexible.lumped_chain"
-            )
-        grows = "is written out body by body" if linear else "grows faster than their number"
-        reason = "leaves parameters open" if function.loops else grows
-        raise UnsupportedError(
-            f"{function.name}: model {self.model.name!r} has {count} moving bodies, and a function that {reason} is "
-            f"only unrolled, up to {most} bodies. Use wt.reference, or compile without open "
-            f"parameters and use one that forms no matrix (forward_dynamics, inverse_dynamics, mass_matrix_solve)."
+        return catalogue_program(
+            Request(self.model, function, names, self.parameters, self.route, self._target == "cpu", exported)
         )
-
-    def _unrolled_up_to(self, function: Function, linear: bool) -> int:
-        """Moving parts up to which a function that cannot loop is written out."""
-        entry = CATALOGUE.get(function.name)
-        grows = function.derived or entry is None or not entry.loops or bool(self.model.constraints)
-        if self.model.is_flexible and not grows:
-            return UNROLL_FLEXIBLE_UP_TO
-        return UNROLL_LINES_UP_TO if linear else UNROLL_MATRICES_UP_TO
-
-    def _loops_over_clusters(self, function: Function) -> bool:
-        """Whether a function honours constraints by passes over clusters."""
-        entry = CATALOGUE.get(function.name)
-        if function.derived or entry is None or not entry.loops or entry.constraints == "tree":
-            return False
-        if not self.model.constraints:
-            return False
-        return loops_over_clusters(self.model, self.route)
 
     def _compiled(
         self,

@@ -4,14 +4,12 @@ From what a constraint demands to what it carries:
 
     kinds                    each kind of constraint as a residual with named rows
     rows                     residual, Jacobian A and bias γ of all rows at a state
-    row_derivatives          how A and γ answer to small displacements
     constraint_set           the rows of a model with their names (``wt.constraint_set``)
     kkt                      the block matrix [M Aᵀ; A 0], its dagger terms, every route to them
     redundancy               which rows repeat others, found at generic configurations
     light_loops              whether a loop is so light that the route through M⁻¹ would lose digits
     loop_closure             the iteration that closes loops
-    loop_repair              loops of rounded drawings: closing frames moved onto each other
-    assembly                 ``wt.assemble`` and the home state
+    assembly                 ``wt.assemble``, the home state, and loops of rounded drawings repaired
     exploration              generic configurations, and the branches that leave a singular one
     tangent_cone             accelerations at rest on a dead point: the branch of least constraint
     dead_points, motions     branches of the motion where A loses rank; motions that the rows allow
@@ -32,7 +30,7 @@ From what a constraint demands to what it carries:
     minimal_coordinates      ``wt.embed``
     dynamics                 accelerations and forces under constraints, the route chosen
     node_rows, long_solves, recursive_dynamics   the same for long trees, by recursion
-    constrained_derivatives  of accelerations and constraint forces
+    constrained_derivatives  of rows, accelerations and constraint forces
     reactions                forces and moments in every joint and closure
     midpoint_step            a step that keeps loops closed
     projectors               the projectors of document 001

@@ -1,8 +1,21 @@
-"""Questions of a user to a model's constraints: close its loops, check a state, leave rows out."""
+"""Questions of a user to a model's constraints: close its loops, check a state, leave rows out, repair what stays open.
+
+A drawing is rounded, to 1e-5 m or so. Then a loop stays open by as much wherever its joints are, and rows that the
+undistorted mechanism has twice contradict each other by as much. Newton's method does not help there: a row that is
+all but a combination of others would have joints travel far to close a gap of nothing. So in a repair
+
+1. directions that rows feel less than ``LEAST_INFLUENCE`` of what they feel most are left alone: what is left of the
+   residual is least in the sense of squares, and the joints stay where they are;
+2. the second frame of every constraint that stays open is moved in its body, by the least that closes it;
+3. rows that are combinations of others but for as little are left out, since no motion could keep them.
+
+From then on the model is exact: its loops close to rounding, and stay closed in every motion.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any, overload
 
 import numpy as np
@@ -12,12 +25,14 @@ from whippletree.constraints.body_system import Unknowns
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.exploration import STRUCTURE_TOLERANCE
 from whippletree.constraints.long_structure import LongClosure, LongRowSystem, LongValues, least_motion, long_values
-from whippletree.constraints.loop_closure import CLOSED_LOOP, Closure, attainable, close_loops
-from whippletree.constraints.loop_repair import Repair, repair_frames
+from whippletree.constraints.loop_closure import CLOSED_LOOP, Closure, attainable, close_loops, open_loops, with_held
 from whippletree.constraints.redundancy import is_long
-from whippletree.errors import AssemblyError, UnsupportedError
-from whippletree.model import Model, State, require_model
+from whippletree.constraints.rows import prepare, without_rows
+from whippletree.errors import AssemblyError, UnsupportedError, listed
+from whippletree.model import Constraint, Frame, Model, State, require_model
+from whippletree.model.frozen import frozen_array
 from whippletree.model.input_checks import coordinates
+from whippletree.spatial import rotation_about
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import skeleton
 
@@ -62,7 +77,7 @@ def assemble(
 
     Loops of a drawing that rounding keeps open are closed by ``repair="frames"``: the closing frames are moved by the
     little that is missing in the nearest configuration, and rows that only rounding told from others are left out
-    (:mod:`whippletree.constraints.loop_repair`). The answer then is a ``Repair`` with ``model``, ``q``, ``moved`` (by
+    (:mod:`whippletree.constraints.assembly`). The answer then is a ``Repair`` with ``model``, ``q``, ``moved`` (by
     constraint, m and rad), ``left_out`` (rows) and ``report`` (words, also in ``model.source``).
 
     Args:
@@ -197,3 +212,165 @@ def _missing_velocity(model: Model, q: Array, v: Array) -> Array:
 
 def _mechanism(model: Model) -> Mechanism:
     return Mechanism(skeleton(model))
+
+
+# --- loops that nearly close, repaired --------------------------------------------------------------------------------
+
+
+LEAST_INFLUENCE = 1e-3
+"""Singular values of the rows' Jacobian, over the largest, below which a direction is one of rounding."""
+
+LARGEST_REPAIR = 1e-3
+"""m or rad: how far a closing frame is moved at most; more is no rounding, but another mechanism."""
+
+EXACT = 1e-12
+"""Sine of a row to those before it up to which it is redundant anyway."""
+
+CONFIGURATIONS, SPREAD = 3, 0.3
+"""How many configurations around the nearest one are looked at for rows of rounding, and how far away, m or rad."""
+
+ITERATIONS = 50
+REPAIR_DIFFERENCE = 1e-6
+"""m or rad of the differences by which a frame's influence on its own rows is found."""
+
+
+@dataclass(frozen=True)
+class Repair:
+    """A model whose loops close, and what was changed for it."""
+
+    model: Model
+    """With its closing frames moved, and this configuration as its start."""
+    q: Array
+    """The configuration in which its loops are closed, (nq,)."""
+    moved: dict[str, tuple[float, float]]
+    """By constraint, how far its second frame was moved: m and rad."""
+    left_out: tuple[str, ...]
+    """Rows that only rounding had made independent of the others."""
+
+    @property
+    def report(self) -> str:
+        """The changes, in words."""
+        ways = listed(f"{name!r} by {way:.3g} m and {turn:.3g} rad" for name, (way, turn) in self.moved.items())
+        told = [f"moved the closing frames of {ways}"] if self.moved else []
+        if self.left_out:
+            told.append(f"left out rows that only rounding had told from others: {listed(map(repr, self.left_out))}")
+        return "; ".join(told) or "nothing: all loops close"
+
+
+def repair_frames(
+    model: Model,
+    guess: Array,
+    *,
+    hold: Mapping[str, Any],
+    tolerance: float,
+    t: float = 0.0,
+    most: float = LARGEST_REPAIR,
+) -> Repair:
+    """A model whose loops close near a guess, by the least move of its closing frames.
+
+    Raises:
+        AssemblyError: a loop stays open by more than ``most`` m or rad in the nearest configuration, or one of joints.
+    """
+    closure = Closure(Mechanism(skeleton(model)), prepare(model), t)
+    q, held = with_held(model, np.array(guess, dtype=float), hold)
+    q = _nearest(closure, closure.normalised(q), held)
+    g = closure.residual(q)
+    if not np.abs(g).max(initial=0.0) <= most:
+        gaps = {name: float(x) for name, x in zip(closure.names, g, strict=True) if abs(x) > tolerance}
+        raise AssemblyError(open_loops(model, closure, g, hold, tolerance), q, gaps)
+    repaired, moved = model, {}
+    start = 0
+    for c in closure.demands:
+        own = g[start : start + len(c.demand.rows)]
+        start += len(own)
+        if c.demand.on == "frames" and np.abs(own).max(initial=0.0) > tolerance:
+            repaired, way = _moved_frame(repaired, c.constraint, q, t)
+            moved[c.constraint.name] = way
+    frozen = frozen_array(q, (model.nq,))
+    repaired = replace(repaired, start=State(frozen, np.zeros(model.nv)))
+    rows = _rows_of_rounding(Closure(Mechanism(skeleton(repaired)), prepare(repaired), t), q)
+    found = Repair(without_rows(repaired, *rows) if rows else repaired, frozen, moved, rows)
+    return replace(found, model=replace(found.model, source=f"{model.source}\n- repaired: {found.report}".strip()))
+
+
+def _rows_of_rounding(closure: Closure, q: Array) -> tuple[str, ...]:
+    """Rows that are combinations of those before them but for rounding, here and in configurations around."""
+    random, nv = np.random.default_rng(0), closure.mechanism.tree.model.nv
+    places = [q]
+    for _ in range(CONFIGURATIONS):
+        away = closure.moved(q, random.uniform(-SPREAD, SPREAD, nv))
+        places.append(_nearest(closure, away, np.zeros(nv, dtype=bool)))
+    bases: list[list[Array]] = [[] for _ in places]
+    jacobians = [closure.jacobian(place) for place in places]
+    # angles per rad of a joint are of the size of 1, ways of the size of the largest lever; a row that is small beside
+    # these feels nothing but rounding, whatever its own size is
+    lengths = [i for i, unit in enumerate(closure.units) if unit != "rad"]
+    levers = [float(np.linalg.norm(A[lengths], axis=1).max(initial=0.0)) or 1.0 for A in jacobians]
+    found = []
+    for i, name in enumerate(closure.names):
+        left = []
+        for A, basis, lever in zip(jacobians, bases, levers, strict=True):
+            rest = A[i] / (lever if i in lengths else 1.0)
+            for _ in range(2):  # twice is enough
+                for direction in basis:
+                    rest = rest - (rest @ direction) * direction
+            left.append(rest)
+        sines = [float(np.linalg.norm(rest)) for rest in left]
+        if EXACT < max(sines) < LEAST_INFLUENCE:
+            found.append(name)
+        elif max(sines) >= LEAST_INFLUENCE:
+            for rest, sine, basis in zip(left, sines, bases, strict=True):
+                basis.append(rest / sine if sine else rest)
+    return tuple(found)
+
+
+def _nearest(closure: Closure, q: Array, held: Array) -> Array:
+    """Coordinates near q with the least |g|², directions of rounding left alone."""
+    best, g = q, closure.residual(q)
+    for _ in range(ITERATIONS):
+        A = closure.jacobian(best)[:, ~held]
+        U, s, Vt = np.linalg.svd(A, full_matrices=False)
+        kept = s > LEAST_INFLUENCE * s[0] if s.size else np.zeros(0, dtype=bool)
+        d = np.zeros(len(held))
+        d[~held] = -Vt[kept].T @ ((U.T @ g)[kept] / s[kept])
+        d /= max(1.0, np.abs(d).max(initial=0.0))
+        trial = closure.moved(best, d)
+        after = closure.residual(trial)
+        if not np.linalg.norm(after) < np.linalg.norm(g):
+            break
+        best, g = trial, after
+    return best
+
+
+def _moved_frame(model: Model, constraint: Constraint, q: Array, t: float) -> tuple[Model, tuple[float, float]]:
+    """The model with the second frame of a constraint moved by the least that meets it at q, and how far, m and rad."""
+    old = model.frame(constraint.on[1])
+    name = f"{constraint.name}/repaired"
+
+    def placed(d: Array) -> Model:
+        turn, pose = float(np.linalg.norm(d[:3])), np.array(old.pose, dtype=float)
+        if turn:
+            turned = rotation_about(d[:3] / turn, np.sin(turn), np.cos(turn))
+            pose[:3, :3] = pose[:3, :3] @ np.array(turned, dtype=float)
+        pose[:3, 3] = pose[:3, 3] + old.pose[:3, :3].astype(float) @ d[3:]
+        frames = [frame for frame in model.frames if frame.name != name]
+        return replace(model, frames=(*frames, Frame(name, old.body, frozen_array(pose, (4, 4)))))
+
+    moved = replace(constraint, on=(constraint.on[0], name, *constraint.on[2:]))
+
+    def residual(d: Array) -> Array:
+        alone = replace(placed(d), constraints=(moved,))
+        return Closure(Mechanism(skeleton(alone)), prepare(alone), t).residual(q)
+
+    d = np.zeros(6)
+    for _ in range(4):
+        ends = [
+            (residual(d + REPAIR_DIFFERENCE * e) - residual(d - REPAIR_DIFFERENCE * e)) / (2 * REPAIR_DIFFERENCE)
+            for e in np.eye(6)
+        ]
+        change = np.linalg.lstsq(np.stack(ends, axis=1), -residual(d), rcond=LEAST_INFLUENCE)[0]
+        d = d + change
+        if np.abs(change).max() < 1e-16:
+            break
+    others = tuple(moved if c.name == constraint.name else c for c in model.constraints)
+    return replace(placed(d), constraints=others), (float(np.linalg.norm(d[3:])), float(np.linalg.norm(d[:3])))

@@ -531,13 +531,19 @@ def cluster_routes(system: ConstraintSet) -> dict[str, str]:
         links = still_links(at, q)
         matrices = _shared_matrices(at, links, q)
 
+        # many mechanisms of one kind in a scene have the same numbers
+        light: dict[tuple[str, bytes, bytes], bool] = {}
+
         def choose(kind: ClusterKind, D: Array, A: Array) -> str:
-            if not has_inertia(D.astype(float)):
-                massless.add(kind.word)
-            if len(A) and is_light(D.astype(float), A.astype(float)):
+            inertia, own = D.astype(float), A.astype(float)
+            key = (kind.word, inertia.tobytes(), own.tobytes())
+            if key not in light:
+                if not has_inertia(inertia):
+                    massless.add(kind.word)
+                light[key] = bool(len(own)) and is_light(inertia, own)
+            if light[key]:
                 routes[kind.word] = "augmented"
-                return "augmented"
-            return "schur"
+            return "augmented" if light[key] else "schur"
 
         with np.errstate(divide="ignore", invalid="ignore"):  # a joint without inertia is a doubt of the state
             factorise(at, links, matrices, choose=choose)

@@ -3,9 +3,8 @@
     operational_tasks   tasks: rows of frames, centre of mass, momentum and posture, on any scalar
     tiled_algebra       products, a factor and a solution inside a kernel, four numbers at a time
     cone_program        a quadratic program with limits and friction cones, as statements of a kernel
-    whole_body_layout   which row and which unknown of a whole-body program is where
+    whole_body_layout   which row and which unknown of a whole-body program is where, and which fall short, by name
     whole_body_program  inverse dynamics as such a program: tasks, cones, limits, one compiled function
-    shortfalls          what a controller could not do, and which limit or cone is at fault, by name
     projected_dynamics  projected inverse dynamics in closed form, hybrid control of motion and force
     regulator           a linear-quadratic regulator on the constraint manifold
     casadi_external     compiled functions as external functions of CasADi, with derivatives and sparsity

@@ -52,9 +52,8 @@ from whippletree.control.operational_tasks import (
     rows_of,
     target_shape,
 )
-from whippletree.control.shortfalls import Shortfall, shortfalls
 from whippletree.control.tiled_algebra import TILE, filled_tiles, groups
-from whippletree.control.whole_body_layout import Layout, Settings, chosen_motors
+from whippletree.control.whole_body_layout import Layout, Settings, Shortfall, chosen_motors, shortfalls
 from whippletree.errors import NameLookupError
 from whippletree.model import Model, require_model
 from whippletree.tree import inertia, inverse, kinematics

@@ -22,7 +22,7 @@ from numpy.polynomial import Legendre
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.errors import ModelError, NameLookupError, WhippletreeError
-from whippletree.flexible.integrals import Samples, integrate_samples
+from whippletree.flexible.nodal_modes import Samples, integrate_samples, modal_damping
 from whippletree.model.builder import Builder
 from whippletree.model.flexible_body import FlexibleBody, FlexibleFrame, frozen_integrals
 from whippletree.model.frozen import frozen_array, pose_matrix
@@ -377,18 +377,6 @@ def _modal_stiffness(modes: list[tuple[str, BeamMode]], stiffness: _Stiffness, x
             elif i == j:
                 K[i, i] = first.omega**2
     return K
-
-
-def modal_damping(M: Array, K: Array, ratio: float) -> Array:
-    """D (n, n) that damps every mode of M and K with the same ratio; 1 is critical."""
-    if not ratio:
-        return np.zeros_like(K)
-    if np.array_equal(M, np.eye(len(M))) and np.array_equal(K, np.diag(np.diag(K))):
-        return np.diag(2 * ratio * np.sqrt(np.diag(K)))
-    L = np.linalg.cholesky(M)
-    inverse = np.linalg.inv(L)
-    squares, U = np.linalg.eigh(inverse @ K @ inverse.T)
-    return np.asarray(2 * ratio * L @ (U * np.sqrt(np.maximum(squares, 0.0))) @ U.T @ L.T)
 
 
 def _interpolated(function: Callable[[Array], Array], length: float) -> Legendre:

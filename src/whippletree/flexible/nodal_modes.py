@@ -1,18 +1,25 @@
-"""Flexible bodies from modes at points: what a modal test or another program's eigenvalue analysis gives."""
+"""Flexible bodies from modes at points: what a modal test or another program's eigenvalue analysis gives.
+
+The integrals over a body's mass are sums over its samples:
+
+    ∫ f dm = Σ wₖ f(sₖ)        w the masses of the samples
+
+The samples of a beam are Gauss points (exact for its polynomial modes), those of a lumped model its nodes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.errors import ModelError
-from whippletree.flexible.beams import modal_damping
-from whippletree.flexible.integrals import Samples, integrate_samples
 from whippletree.model.flexible_body import FlexibleBody, FlexibleFrame, default_names, frozen_integrals
 from whippletree.model.frozen import frozen_array, pose_matrix
+from whippletree.spatial.modal import ModalIntegrals
 
 NORMAL_TOLERANCE = 1e-3
 """How far ∫ φᵢᵀ φⱼ of modes with frequencies may be from 1 on, and 0 off, its diagonal: modes come with four digits."""
@@ -129,3 +136,62 @@ def _faults(
 
 def _array(values: Any) -> Array:
     return np.asarray(values)
+
+
+def modal_damping(M: Array, K: Array, ratio: float) -> Array:
+    """D (n, n) that damps every mode of M and K with the same ratio; 1 is critical."""
+    if not ratio:
+        return np.zeros_like(K)
+    if np.array_equal(M, np.eye(len(M))) and np.array_equal(K, np.diag(np.diag(K))):
+        return np.diag(2 * ratio * np.sqrt(np.diag(K)))
+    L = np.linalg.cholesky(M)
+    inverse = np.linalg.inv(L)
+    squares, U = np.linalg.eigh(inverse @ K @ inverse.T)
+    return np.asarray(2 * ratio * L @ (U * np.sqrt(np.maximum(squares, 0.0))) @ U.T @ L.T)
+
+
+# --- from sampled modes to the integrals over a body's mass -----------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """A body with n modes at p points."""
+
+    positions: Array
+    """s, m, (p, 3)."""
+    masses: Array
+    """kg, (p,)."""
+    shapes: Array
+    """φ, (n, p, 3)."""
+    slopes: Array
+    """ψ, rad/m, (n, p, 3)."""
+    inertias: Array
+    """dI of each sample about itself, kg m², (p, 3, 3)."""
+    shortening: Array | None = None
+    """g, 1/m, (n, n, p, 3)."""
+
+
+def integrate_samples(samples: Samples) -> ModalIntegrals:
+    """The integrals of a sampled body; numbers of any scalar type."""
+    s, m, phi, psi, I = samples.positions, samples.masses, samples.shapes, samples.slopes, samples.inertias
+    weighted = s * m[:, None]
+    turned = _sum("pab,npb->npa", I, psi)
+    g = samples.shortening
+    return ModalIntegrals(
+        mass=m.sum(),
+        first=weighted.sum(axis=0),
+        second=_sum("pa,pb->ab", weighted, s),
+        shapes=_sum("p,npa->na", m, phi),
+        position_shapes=_sum("pa,npb->nab", weighted, phi),
+        shape_products=_sum("ipa,jpb->ijab", phi * m[None, :, None], phi),
+        rotary=I.sum(axis=0),
+        rotary_shapes=turned.sum(axis=1),
+        rotary_products=_sum("ipa,jpa->ij", psi, turned),
+        shortening=None if g is None else _sum("p,ijpa->ija", m, g),
+        position_shortening=None if g is None else _sum("pa,ijpb->ijab", weighted, g),
+    )
+
+
+def _sum(spelling: str, *arrays: Any) -> Array:
+    """A sum of products, also of exact numbers."""
+    return np.asarray(np.einsum(spelling, *arrays, optimize=False))

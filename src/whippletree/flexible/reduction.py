@@ -31,8 +31,8 @@ import scipy.sparse.linalg
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.errors import ModelError
-from whippletree.flexible.beams import modal_damping
 from whippletree.flexible.finite_elements import NodalModel
+from whippletree.flexible.nodal_modes import modal_damping
 from whippletree.model.flexible_body import FlexibleBody, FlexibleFrame, default_names, frozen_integrals
 from whippletree.model.frozen import frozen_array, pose_matrix
 from whippletree.spatial.modal import ModalIntegrals

@@ -1,7 +1,8 @@
 """Functions of the contact candidates: where they are, how they move, and what they carry in a motion.
 
-Candidates are in the order of ``wt.contact_set(model).candidates``, three rows each: along the normal, tangent 1 and
-tangent 2. They say where bodies could touch, not what happens: that is for simulations with contact.
+Candidates are in the order of ``wt.contact_set(model).candidates``, three rows each: along the
+normal, tangent 1 and tangent 2. They say where bodies could touch, not what happens: that is for simulations with
+contact.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 A status of 0 says that there is an answer, not how many of its digits are right. They are looked at in two stages:
 
 1. The answer is compared with that of the same function in the reference on long doubles
-   (:mod:`whippletree.arithmetic.extended`), which have eleven bits more, where every number of the state and of the
-   model has another last digit. Other bits and other last digits: answers that agree in twelve digits have not lost any
-   that matter. This takes one evaluation in Python.
+   (:mod:`whippletree.arithmetic.rounding_tape`), which have eleven bits more, where every number of the state and of
+   the model has another last digit. Other bits and other last digits: answers that agree in twelve digits have not
+   lost any that matter. This takes one evaluation in Python.
 2. Where they do not agree, or the machine has no long doubles, the operations are recorded
    (:mod:`whippletree.arithmetic.rounding_tape`): Δ bounds what rounding does to the answer, to first order, and ε what
    one unit in the last place of the inputs does. Digits are lost where Δ is more than ``LOSSY`` of the answer and more
@@ -21,10 +21,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whippletree import functions
-from whippletree.arithmetic import extended
+from whippletree.arithmetic import rounding_tape
 from whippletree.arithmetic.arrays import Array, spread_signs
-from whippletree.arithmetic.extended import extended_numbers
-from whippletree.arithmetic.rounding_tape import HALF_UNIT, RoundingTape
+from whippletree.arithmetic.rounding_tape import HALF_UNIT, RoundingTape, extended_numbers
 from whippletree.errors import ConditioningWarning, WhippletreeError
 from whippletree.model import Model
 from whippletree.model.input_checks import warn_user
@@ -113,7 +112,7 @@ def digits_lost(function: ReferenceFunction, state: Mapping[str, Array], answer:
     if model.nv > RECORDED_VELOCITIES or not all(np.isfinite(sizes)):
         return 0
     try:
-        if extended.AVAILABLE and _agrees_with_more_digits(function, state, answer, sizes):
+        if rounding_tape.HAS_LONG_DOUBLES and _agrees_with_more_digits(function, state, answer, sizes):
             return 0
         bounds = recorded_bounds(function, state)
     except (WhippletreeError, ArithmeticError):

@@ -1,7 +1,7 @@
 """``wt.reference(model)``: every function of the catalogue in plain NumPy, on any scalar. No compiler, no surprises.
 
-The slow, readable oracle. A state of floats gives float64 results; Fractions, mpmath, complex numbers or symbols give
-arrays of those. Leading dimensions broadcast as in the compiled functions, one state at a time.
+The slow, readable oracle. A state of floats gives float64 results; Fractions, mpmath, complex numbers or symbols
+give arrays of those. Leading dimensions broadcast as in the compiled functions, one state at a time.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def load(
             takes no base.
         loops: A ``.toml`` or ``.json`` file with joints, frames and constraints to add
             (:mod:`whippletree.io.loops_file`): the loops that a URDF cannot say; or the ``.yaml`` of a collection of
-            closed-loop robots (:mod:`whippletree.io.loops_yaml`). Nothing is looked for by itself; a file
+            closed-loop robots. Nothing is looked for by itself; a file
             ``robot.loops.toml`` beside ``robot.urdf`` that was not asked for is mentioned in ``model.source``.
         root: The folder that all other files of the model (meshes, included files) must be in. Default: the folder of
             its package (ROS: the one with ``package.xml``; Python: the outermost with ``__init__.py``), else that of
@@ -87,7 +87,7 @@ def load(
     model = _with_choices(model, contacts, limits, actuators)
     if loops is not None:
         if Path(loops).suffix.lower() in (".yaml", ".yml"):
-            from whippletree.io.loops_yaml import with_yaml_loops
+            from whippletree.io.loops_file import with_yaml_loops
 
             return with_yaml_loops(model, Path(loops))
         from whippletree.io.loops_file import with_loops

@@ -30,11 +30,24 @@ or, where the loop is a constraint,
     crank = 0.4
 
 Spelling is checked when the file is read: kinds, parameters, bodies, frames, joints.
+
+Collections of closed-loop robots have such files in YAML, beside a URDF of the open tree:
+
+    closed_loop:                      # pairs of frames (links, or joints for the links that they carry)
+      - [left_rod_end, left_foot_ball]
+      - [right_rod_end, right_foot_ball]
+    type: [6d, 3d]                    # 6d ties all of two frames, 3d their points; 6d where it is not said
+    joint_name: [ball_left]           # joints of the URDF that are of another type than it can say
+    joint_type: [SPHERICAL]           # SPHERICAL, CARDAN (or UNIVERSAL), FIXED
+    name_mot: mot                     # joints whose names contain this have motors
+
+Only as much of YAML is read as such files have: keys, texts, and lists of these, indented or in brackets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -42,11 +55,12 @@ from typing import Any
 
 import numpy as np
 
-from whippletree.errors import FileError, listed
-from whippletree.io.draft import Draft
+from whippletree.errors import FileError, did_you_mean, listed
+from whippletree.files.bounded_files import limit_text, limits
+from whippletree.io.draft import Draft, fresh
 from whippletree.io.native import native_reader, native_tables
 from whippletree.io.paths import read_bytes
-from whippletree.model import WORLD, Constraint, Frame, Model, State, constraint_syntax
+from whippletree.model import WORLD, Actuator, Constraint, Frame, Model, State, constraint_syntax
 from whippletree.model.faults import pose_faults
 from whippletree.model.frozen import frozen_array, pose_matrix
 
@@ -183,3 +197,184 @@ def _require_new(draft: Draft, word: str, parts: list[Any], taken: list[str]) ->
 def _unknown(draft: Draft, where: str, word: str, name: str, known: Any) -> str:
     shown = listed(map(repr, known))
     return f"{where}: there is no {word} {name!r}; known: {shown}{draft.hint(name, known)}"
+
+
+# --- loops in the YAML files of collections of closed-loop robots, beside a URDF of the open tree ---------------------
+
+
+JOINT_TYPES = {"SPHERICAL": "spherical", "CARDAN": "universal", "UNIVERSAL": "universal", "FIXED": "weld"}
+CLOSURES = {"6d": "weld", "3d": "point"}
+KNOWN = ("closed_loop", "type", "joint_name", "joint_type", "name_mot")
+
+_TOKEN = re.compile(r"""\s*(\[|\]|,|"[^"]*"|'[^']*'|[^\[\],]+)""")
+
+
+def with_yaml_loops(model: Model, path: Path) -> Model:
+    """The model with the loops, joint types and motors of a YAML file.
+
+    Raises:
+        FileError: listing every fault of the file.
+    """
+    try:
+        told = parse_yaml(path, read_bytes(path).decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise FileError(str(path), [f"the file is not UTF-8 text (byte {error.start})"]) from None
+    if not isinstance(told, dict) or "closed_loop" not in told:
+        raise FileError(str(path), ["the file has no 'closed_loop': a list of pairs of frames"])
+    faults: list[str] = []
+    notes = [f"not used: {word!r} of {str(path)!r}" for word in told if word not in KNOWN]
+    model = _with_joint_types(model, told, faults)
+    pairs = told["closed_loop"] or []
+    if pairs and all(isinstance(name, str) for name in pairs):
+        pairs = [pairs]  # a single pair, without a list around it
+    kinds = told.get("type") or []
+    kinds = [kinds] * len(pairs) if isinstance(kinds, str) else kinds
+    taken = {constraint.name for constraint in model.constraints}
+    added = []
+    for number, pair in enumerate(pairs):
+        kind = str(kinds[number]).lower() if number < len(kinds) else "6d"
+        if kind not in CLOSURES or not isinstance(pair, list) or len(pair) != 2:
+            faults.append(f"closed_loop {number + 1}: {pair!r} of type {kind!r}, expected two frames and 6d or 3d")
+            continue
+        on = tuple(_yaml_frame(model, str(name), faults) for name in pair)
+        name = fresh(f"{pair[0]} to {pair[1]}", taken)
+        taken.add(name)
+        added.append(Constraint(name, CLOSURES[kind], on))
+    model = _with_motors(model, str(told.get("name_mot") or ""))
+    if faults:
+        raise FileError(str(path), faults)
+    notes.insert(0, f"{len(added)} loops from {str(path)!r}")
+    source = "\n".join([model.source, *(f"- {note}" for note in notes)]).strip()
+    return replace(model, constraints=(*model.constraints, *added), source=source)
+
+
+def _yaml_frame(model: Model, name: str, faults: list[str]) -> str:
+    """A frame or body of that name, or the body that the joint of that name carries."""
+    known = {frame.name for frame in model.frames} | {body.name for body in model.bodies} | {"world"}
+    carried = {joint.name: joint.child for joint in model.joints}
+    if name not in known and name not in carried:
+        faults.append(f"closed_loop: there is no frame {name!r}{did_you_mean(name, [*known, *carried])}")
+    return name if name in known else carried.get(name, name)
+
+
+def _with_joint_types(model: Model, told: Mapping[str, Any], faults: list[str]) -> Model:
+    names, types = (list(told.get(word) or []) for word in ("joint_name", "joint_type"))
+    if len(names) != len(types):
+        faults.append(f"joint_name has {len(names)} entries, joint_type {len(types)}")
+        return model
+    others = dict(zip(map(str, names), (str(kind).upper() for kind in types), strict=True))
+    known = [joint.name for joint in model.joints]
+    for name, kind in others.items():
+        if name not in known:
+            faults.append(f"joint_name: there is no joint {name!r}{did_you_mean(name, known)}")
+        if kind not in JOINT_TYPES:
+            faults.append(f"joint_type {kind!r} of {name!r}; known: {', '.join(JOINT_TYPES)}")
+    if faults or not others:
+        return model
+    joints = []
+    for joint in model.joints:
+        if joint.name in others:
+            kind = JOINT_TYPES[others[joint.name]]
+            axes = {"axis": frozen_array([1, 0, 0], (3,)), "second_axis": frozen_array([0, 1, 0], (3,))}
+            ends = {"lower": -np.inf, "upper": np.inf}
+            joint = replace(joint, kind=kind, stiffness=0, **ends, **(axes if kind == "universal" else {}))  # type: ignore[arg-type]
+        joints.append(joint)
+    changed = replace(model, joints=tuple(joints), start=None)
+    start = changed.neutral.q
+    if model.start is not None:  # other joints stay where they are
+        for joint in model.joints:
+            if joint.name not in others:
+                start[changed.q_slice(joint.name)] = model.start.q[model.q_slice(joint.name)]
+    kept = tuple(a for a in changed.actuators if not set(a.joints) & set(others))
+    return replace(changed, start=State(frozen_array(start, (changed.nq,)), np.zeros(changed.nv)), actuators=kept)
+
+
+def _with_motors(model: Model, word: str) -> Model:
+    driven = {joint for actuator in model.actuators for joint in actuator.joints}
+    motors = [
+        Actuator(f"{joint.name} motor", (joint.name,))
+        for joint in model.joints
+        if word and word in joint.name and joint.type.nv == 1 and joint.name not in driven
+    ]
+    return replace(model, actuators=(*model.actuators, *motors))
+
+
+# --- as much of YAML as is needed ---
+
+
+def parse_yaml(path: Path, text: str) -> Any:
+    """Keys, texts and lists of a YAML file; numbers stay texts.
+
+    Raises:
+        FileError: something else than these.
+    """
+    lines = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        content = line if "'" in line or '"' in line else re.sub(r"(^|\s)#.*", "", line)
+        if content.strip() and not content.startswith(("---", "...", "%")) and not content.lstrip().startswith("#"):
+            if "\t" in content:
+                raise FileError(str(path), [f"line {number}: a tab, which YAML does not allow"])
+            lines.append((len(content) - len(content.lstrip()), content.strip(), number))
+    if not lines:
+        return None
+    value, end = _node(path, lines, 0, lines[0][0], 0)
+    if end < len(lines):
+        raise FileError(str(path), [f"line {lines[end][2]}: {lines[end][1]!r} is indented in another way"])
+    return value
+
+
+_Line = tuple[int, str, int]
+
+
+def _node(path: Path, lines: list[_Line], k: int, indent: int, depth: int) -> tuple[Any, int]:
+    """The value that begins at line k, and the line behind it."""
+    if depth > limits.depth:
+        raise FileError(str(path), [limit_text("depth", f"line {lines[k][2]}: lists of depth {depth}")])
+    if lines[k][1].startswith("-"):
+        items = []
+        while k < len(lines) and lines[k][0] == indent and re.match(r"-(\s|$)", lines[k][1]):
+            rest = lines[k][1][1:].strip()
+            inner = indent + len(lines[k][1]) - len(lines[k][1][1:].lstrip())
+            if rest:
+                lines[k] = (inner, rest, lines[k][2])
+            else:
+                k += 1
+                inner = lines[k][0] if k < len(lines) else inner
+            value, k = _node(path, lines, k, inner, depth + 1) if k < len(lines) else (None, k)
+            items.append(value)
+        return items, k
+    if not re.match(r"[\w.-]+\s*:(\s|$)", lines[k][1]):
+        return _flow(path, lines, k)
+    table: dict[str, Any] = {}
+    while k < len(lines) and lines[k][0] == indent and (found := re.match(r"([\w.-]+)\s*:(?:\s+|$)(.*)", lines[k][1])):
+        if found[2]:
+            lines[k] = (indent, found[2], lines[k][2])
+            table[found[1]], k = _flow(path, lines, k)
+            continue
+        k += 1
+        below = k < len(lines) and (lines[k][0] > indent or (lines[k][0] == indent and lines[k][1].startswith("-")))
+        table[found[1]], k = _node(path, lines, k, lines[k][0], depth + 1) if below else (None, k)
+    return table, k
+
+
+def _flow(path: Path, lines: list[_Line], k: int) -> tuple[Any, int]:
+    """A text, or a list in brackets, which may go on in the lines below."""
+    text, first = lines[k][1], lines[k][2]
+    if not text.startswith("["):
+        return text.strip("\"'"), k + 1
+    while text.count("[") > text.count("]") and k + 1 < len(lines):
+        k += 1
+        text += " " + lines[k][1]
+    stack: list[list[Any]] = [[]]
+    for token in _TOKEN.findall(text):
+        word = token.strip()
+        if word == "[":
+            stack.append([])
+        elif word == "]" and len(stack) > 1:
+            done = stack.pop()
+            stack[-1].append(done)
+        elif word and word != ",":
+            stack[-1].append(word.strip("\"'"))
+    if len(stack) != 1 or len(stack[0]) != 1 or text.count("[") > limits.depth * 1000:
+        raise FileError(str(path), [f"line {first}: brackets that do not match"])
+    return stack[0][0], k + 1

@@ -39,7 +39,7 @@ from whippletree.model.faults import (
     unreached_faults,
 )
 from whippletree.model.flexible_body import MODES, FlexibleBody, flexible_faults
-from whippletree.model.force_elements import Element, FluidBox, Lift, Tendon, element_faults
+from whippletree.model.force_elements import Element, FluidBox, Lift, Tendon, Wrap, element_faults
 from whippletree.model.frozen import counted, frozen_array, inertia_matrix, pose_matrix, vector_of
 from whippletree.model.model import (
     EARTH_GRAVITY,
@@ -297,6 +297,7 @@ class Builder:
         stiffness: Any = 0,
         rest: Any = 0,
         damping: Any = 0,
+        around: Any = (),
     ) -> Builder:
         """Add a tendon with a spring and a damper along it: see :class:`~whippletree.model.force_elements.Tendon`.
 
@@ -310,6 +311,8 @@ class Builder:
             stiffness: N/m.
             rest: length of no force, m, or two between which the spring is slack.
             damping: N s/m.
+            around: obstacles that it goes round, :class:`~whippletree.model.force_elements.Wrap`, or their fields:
+                ``around=[{"frame": "drum", "kind": "cylinder", "radius": 0.02, "side": "groove"}]``.
         """
         name = self._named("tendon", name)
         route = (tuple(frames),) if frames else tuple(tuple(branch) for branch in branches)
@@ -320,7 +323,8 @@ class Builder:
                 frozen_array(list(divisors) or [1] * len(route), (len(divisors) or len(route),)),
             )
             ends = (rest, rest) if np.ndim(rest) == 0 else tuple(rest)
-            tendon = Tendon(name, tuple(joints or ()), numbers[0], route, numbers[1], stiffness, ends, damping)
+            wraps = tuple(wrap if isinstance(wrap, Wrap) else Wrap(**wrap) for wrap in around)
+            tendon = Tendon(name, tuple(joints or ()), numbers[0], route, numbers[1], stiffness, ends, damping, wraps)
             self._elements.append(tendon)
         except (ValueError, TypeError) as error:
             self._faults.append(f"tendon {name!r}: {error}")

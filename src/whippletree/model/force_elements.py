@@ -21,12 +21,35 @@ if TYPE_CHECKING:
     from whippletree.model.model import Body, Frame, Joint
 
 
+OBSTACLES = ("sphere", "cylinder")
+"""Shapes that a tendon may wrap around. A cylinder is about the z axis of its frame, and has no ends."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Wrap(Part):
+    """An obstacle between two frames of a tendon's route, which goes round it: :mod:`whippletree.tree.wrapping`."""
+
+    frame: str
+    """Body or frame whose origin is the middle of the obstacle."""
+    kind: str
+    """``sphere`` or ``cylinder``."""
+    radius: Any
+    """m"""
+    side: str = ""
+    """Frame on whose side of the obstacle the tendon passes; where it is inside the obstacle, the tendon passes through
+    that. Empty: the shorter way."""
+    after: int = 0
+    """Number of the frame of the branch after which the obstacle comes."""
+    branch: int = 0
+    """Number of the branch."""
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Tendon(Part):
     """A length of the model, with a spring and a damper along it; actuators may pull it.
 
-    Either a weighted sum of joint coordinates, l = Σ weight · q, or the length of straight pieces from frame to frame:
-    a spring between two points of moving bodies is a tendon with two frames.
+    Either a weighted sum of joint coordinates, l = Σ weight · q, or the length of pieces from frame to frame, straight
+    or round obstacles: a spring between two points of moving bodies is a tendon with two frames.
 
         tension = stiffness · (l − rest) + damping · l̇
     """
@@ -46,6 +69,8 @@ class Tendon(Part):
     """Lengths between which the spring is slack, m."""
     damping: Any = 0
     """N s/m."""
+    around: tuple[Wrap, ...] = ()
+    """Obstacles that it goes round, at most one between two frames."""
 
     @property
     def acts(self) -> bool:
@@ -102,6 +127,7 @@ def element_faults(elements: Sequence[Element], joints: Sequence[Joint], places:
         if isinstance(element, Tendon):
             faults += _tendon_faults(where, element, freedoms)
             used: Sequence[str] = [frame for branch in element.route for frame in branch]
+            used = [*used, *(name for wrap in element.around for name in (wrap.frame, wrap.side) if name)]
             numbers: dict[str, Any] = {"stiffness": element.stiffness, "damping": element.damping}
             numbers |= {"rest": list(element.rest), "weights": element.weights, "divisors": element.divisors}
         elif isinstance(element, FluidBox):
@@ -130,4 +156,20 @@ def _tendon_faults(where: str, tendon: Tendon, freedoms: dict[str, int]) -> list
             faults.append(f"{where}: {joint!r} is no joint of one freedom{hint}")
     if any(len(branch) < 2 for branch in tendon.route):
         faults.append(f"{where} has a branch with fewer than two frames")
+    return faults + _wrap_faults(where, tendon)
+
+
+def _wrap_faults(where: str, tendon: Tendon) -> list[str]:
+    faults = []
+    places = [(wrap.branch, wrap.after) for wrap in tendon.around]
+    for wrap, (branch, after) in zip(tendon.around, places, strict=True):
+        own = f"{where}: the obstacle {wrap.frame!r}"
+        if wrap.kind not in OBSTACLES:
+            faults.append(f"{own} is a {wrap.kind!r}, expected one of {', '.join(OBSTACLES)}")
+        if not (isinstance(wrap.radius, (int, float)) and 0 < wrap.radius < np.inf):
+            faults.append(f"{own} has the radius {wrap.radius!r}, expected a positive number")
+        if not (0 <= branch < len(tendon.route) and 0 <= after < len(tendon.route[branch]) - 1):
+            faults.append(f"{own} comes after frame {after} of branch {branch}, where no piece begins")
+        if places.count((branch, after)) > 1:
+            faults.append(f"{own} is not alone between its two frames: put a frame between obstacles")
     return faults

@@ -1,7 +1,11 @@
-"""From a scenario file to a :class:`Scenario`: every key checked, every name resolved, before anything is computed."""
+"""From a scenario file to a :class:`Scenario`: every key checked, every name resolved, before anything is computed.
+
+A run of it knows its model (:func:`with_model`), so that it can be drawn years later.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,18 +23,18 @@ from whippletree.errors import FileError, NameLookupError, ShapeError, Unsupport
 from whippletree.io import load
 from whippletree.io.draft import Draft
 from whippletree.io.loops_file import with_parts
-from whippletree.io.native import native_reader
+from whippletree.io.native import native_reader, native_writer
 from whippletree.io.native.native_tables import fields
 from whippletree.io.paths import read_bytes
 from whippletree.model import Model
 from whippletree.model.contact_pairs import on_ground
 from whippletree.scenario import scenario_tables
 from whippletree.scenario.factories import call_with, commands_of, controller_of, with_contact_tables
-from whippletree.scenario.model_in_run import with_model
 from whippletree.simulation.run import simulate
 
 if TYPE_CHECKING:
     import xarray
+
 
 Table = TypeVar("Table", bound=msgspec.Struct)
 
@@ -145,8 +149,16 @@ class _Reader:
         if bool(given.file) == bool(given.mechanism):
             raise FileError(str(self.path), ["model: give either file or mechanism"])
         if given.file:
-            loops = self.path.parent / given.loops if given.loops else None
-            model = load(self.path.parent / given.file, base=given.base, loops=loops)
+            loops, root = (self.path.parent / name if name else None for name in (given.loops, given.root))
+            model = load(
+                self.path.parent / given.file,
+                base=given.base,
+                loops=loops,
+                root=root,
+                contacts=given.contacts,
+                limits=given.limits,
+                actuators=given.actuators,
+            )
         else:
             known = [name for name in mechanisms.__all__ if name != "rod_inertia"]  # which makes no model
             if given.mechanism not in known:
@@ -232,3 +244,27 @@ def _start(model: Model, given: scenario_tables.StartChoice) -> tuple[Array, Arr
     if model.constraints and given.joints:
         q = assemble(model, q, hold=given.joints)
     return q, v
+
+
+# --- a run that knows its model: the model's own file as an attribute -------------------------------------------------
+
+
+DOCUMENT = "model_document"
+
+
+def with_model(run: xarray.Dataset, model: Model) -> xarray.Dataset:
+    """The run with its model as text; without, if the model holds what no file can (a user's function)."""
+    try:
+        text = native_writer.to_json(native_writer.document(model))
+    except UnsupportedError:
+        return run
+    return run.assign_attrs({DOCUMENT: text})
+
+
+def model_of(run: xarray.Dataset) -> Model | None:
+    """The model of a run, if it knows it."""
+    text = run.attrs.get(DOCUMENT)
+    if text is None:
+        return None
+    name = json.loads(text).get("name", "model")
+    return native_reader.read(Path(f"{name}.json"), text.encode(), base="fixed")

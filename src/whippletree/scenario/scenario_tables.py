@@ -5,6 +5,7 @@
     [model]
     file = "gripper.urdf"                  # URDF, SDF, MJCF or native; beside the scenario unless the path is absolute
     loops = "gripper.loops.toml"           # what a URDF cannot say
+    root = ".."                            # where meshes and included files may be; contacts, limits, actuators: false
     # or: mechanism = "crank_slider" and parameters = { rod_mass = 0.0 }
 
     [[constraints]]                        # further ones, as in a native model file; [[contacts]] likewise
@@ -54,11 +55,15 @@ SCENARIO_VERSION = 1
 
 
 class ModelChoice(Struct, forbid_unknown_fields=True):
-    """``[model]``: a file, or a ready-made mechanism with its parameters."""
+    """``[model]``: a file with the arguments of ``wt.load``, or a ready-made mechanism with its parameters."""
 
     file: str = ""
     base: str = "fixed"
     loops: str = ""
+    root: str = ""
+    contacts: bool | None = None
+    limits: bool = True
+    actuators: bool = True
     mechanism: str = ""
     parameters: dict[str, Any] = {}
 

@@ -7,12 +7,15 @@ integrator that is asked for less than that halves its steps chasing noise.
 A prediction takes longer than many a run. So the compiled accelerations are first asked how they answer to changes of
 the last digit of the state: only where that comes near to the tolerance is the error predicted. Elsewhere all that is
 said of it is that it is below ``CLEAR`` times the tolerance.
+
+On the way the tolerance follows that answer: every so many steps, and where a step fails, it is asked for again. What
+the prediction at the start says beyond it, as a factor, holds for the whole run.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property, reduce
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -65,16 +68,42 @@ class Watch:
         if np.isfinite(rtol):
             self.predicted = self._predicted_at_start()
         self.rtol = rtol if np.isnan(self.predicted) else max(rtol, self.predicted)
+        self.largest_rtol = self.rtol
 
     def _predicted_at_start(self) -> float:
         """Rounding error of the accelerations at the start, or what it is surely below."""
 
         def predict() -> float:
-            calm = self._noise(self._q, self._v) < CLEAR * CLEAR * self.asked
+            calm = self._noise_at_start < CLEAR * CLEAR * self.asked
             return CLEAR * self.asked if calm else self._prediction(self._q, self._v)
 
         dyn = self.motion.of_run(0).dyn
         return self._known("error", (self._v.tobytes(), self.asked, dyn.route, str(dyn.dtype)), predict)
+
+    def follow(self, motion: Motion, y: Array) -> float:
+        """The relative tolerance that a state y (nq + nv,) on the way allows, of this run or another of its batch.
+
+        It depends on the state and on the start alone, so that it does not matter where a run was taken up.
+        """
+        noise = self._noise(motion, *motion.split(y))
+        if noise < CLEAR * CLEAR * self.asked:
+            return self.asked
+        error = noise * self._beyond_noise
+        return max(self.asked, error) if error < SINGULAR_START else self.asked
+
+    @cached_property
+    def _beyond_noise(self) -> float:
+        """How many times larger the predicted error of the start is than its noise; 1 if it is not known."""
+        predicted = self._prediction(self._q, self._v)
+        return 1.0 if np.isnan(predicted) else max(1.0, predicted / self._noise_at_start)
+
+    @cached_property
+    def _noise_at_start(self) -> float:
+        return self._noise(self.motion, self._q, self._v)
+
+    def hear(self, account: Mapping[str, Any]) -> None:
+        """Take over which tolerances a run was held to."""
+        self.largest_rtol = max(self.rtol, float(account.get("largest_rtol", 0.0)))
 
     def _known(self, what: str, more: tuple[Any, ...], find: Callable[[], float]) -> float:
         """A number of the start; from the last run of the model, if that began at the same q and with the same more."""
@@ -95,24 +124,26 @@ class Watch:
             scale = float(found.kappa / found.diagonal_ratio)
         return scale if np.isfinite(scale) else np.nan
 
-    def _noise(self, q: Array, v: Array) -> float:
+    def _noise(self, motion: Motion, q: Array, v: Array) -> float:
         """How much accelerations change, relative to themselves, with the last digits of the state: about their error
         from rounding. Those below 1 rad/s² count as this large."""
-        n = self.model.nq + self.model.nv
         if not self.model.nv:
             return ULP
         y = np.concatenate([q, v])
-        # every component up and down in another pattern, so that no two changes undo each other in all of them
-        signs = spread_signs(np.arange(1, CHANGES + 1)[:, None] * np.arange(1, n + 1))
-        states = np.concatenate([y[None], y + ULP * np.maximum(np.abs(y), 1.0) * signs])
-        at, speed = self.motion.split(states)
+        states = np.concatenate([y[None], y + ULP * np.maximum(np.abs(y), 1.0) * self._signs])
+        at, speed = motion.split(states)
         try:
             inputs = {"q": at, "v": speed, "t": np.zeros(len(states)), "tau": np.zeros(speed.shape)}
-            apart = Motion(self.motion.of_run(0).dyn)  # branches that it meets near the start are not those of the run
+            apart = Motion(motion.of_run(0).dyn)  # branches that it meets near the start are not those of the run
             a = apart.evaluate("forward_dynamics", **inputs)
         except WhippletreeError:
             return np.inf  # the run itself will tell what is wrong
         return max(ULP, float(np.linalg.norm(a[1:] - a[0], axis=1).max() / max(np.linalg.norm(a[0]), 1.0)))
+
+    @cached_property
+    def _signs(self) -> Array:
+        """Every component up and down in another pattern, so that no two changes undo each other in all of them."""
+        return spread_signs(np.arange(1, CHANGES + 1)[:, None] * np.arange(1, self.model.nq + self.model.nv + 1))
 
     def _prediction(self, q: Array, v: Array) -> float:
         """Of the default route at the start; accelerations below 1 rad/s² count as this large. NaN if not known."""
@@ -144,6 +175,11 @@ class Watch:
         return {"conditioning": text}
 
     def _raised(self) -> list[str]:
+        if self.largest_rtol > self.rtol:
+            return [
+                f"rtol = {self.asked:.1e} asks for digits that the accelerations lose on the way: rtol = "
+                f"{self.largest_rtol:.1e} was used there"
+            ]
         if self.rtol <= self.asked:
             return []
         return [

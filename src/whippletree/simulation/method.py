@@ -8,8 +8,9 @@ stopped give the same bits.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, is_dataclass
+from functools import partial
 from importlib import import_module
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, TypeAlias
@@ -47,6 +48,13 @@ class Task:
     rtol: float
     atol: float
     events: tuple[Event, ...] = ()
+    tolerance: Callable[[Motion, Array], float] | None = None
+    """The relative tolerance that a state on the way allows, (nq + nv,); None where it is ``rtol`` everywhere."""
+
+    @property
+    def follow_tolerance(self) -> Callable[[Array], float] | None:
+        """That of this task's motion."""
+        return None if self.tolerance is None else partial(self.tolerance, self.motion)
 
     def samples(self) -> list[tuple[float, Array, Array]]:
         """States (t, q, v) at which a traced controller is compared with itself in Python."""

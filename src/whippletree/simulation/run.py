@@ -101,7 +101,7 @@ def simulate(
             one that suits the model: with contacts, joint limits or dry friction, one that sees them, and time stepping
             with the model's own ``time_step`` where it has one.
         rtol, atol: tolerances of the local error per step, relative and absolute; rtol is raised, with a warning, to
-            the predicted rounding error of the accelerations where it asks for less.
+            the predicted rounding error of the accelerations where it asks for less, at the start and on the way.
         output_dt: spacing of the output, s; default about 200 points.
         events: what to look for on the way; a terminal one ends the run.
         points: frames or bodies whose positions are wanted.
@@ -172,7 +172,7 @@ def simulate(
     found_by = tuple(_on_state(event, model.nq, model.nv) for event in events)
     memory = [_rows_of(driven.act0, q)] if driven is not None and motion.remembers else []
     start = motion.project(0.0, np.concatenate([q, v, *memory], axis=-1))
-    task = Task(motion, start, times, watch.rtol, atol, found_by)
+    task = Task(motion, start, times, watch.rtol, atol, found_by, watch.follow if way.tolerances else None)
     one_by_one = start.ndim == 2 and not (way.batches and (way.opens or parameters is None))
     stepper = InTurn(task, way, options) if one_by_one else way(task, **options)
     if variables is not None:

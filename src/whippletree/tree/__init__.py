@@ -12,6 +12,7 @@ The theory first, then the recursions in the order in which they build on each o
     inertia          mass matrix and its diagonal, M⁻¹ b, M⁻¹, operational-space inertia
     forward          accelerations under forces: the articulated recursion; with some joints prescribed (hybrid)
     element_forces   joint forces of tendons, fluids and held-up weight
+    wrapping         tendons around spheres and cylinders: where the shortest path touches them
     actuation        actuators and muscles: activations that follow commands, and joint forces
     momentum         energies, momentum, centre of mass, regressor
     moments          mass, its first and second moments, and how fast they change

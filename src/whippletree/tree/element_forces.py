@@ -3,7 +3,8 @@
     tau = Σ Hᵀ φ f        f the wrench of all elements on a node
 
 A tendon's tension pulls its frames together along the pieces between them, so that tau = −(∂l/∂q)ᵀ tension; its rate
-is l̇ = (∂l/∂q) v. Nodes are indexed, and these functions are always unrolled.
+is l̇ = (∂l/∂q) v. Where it goes round an obstacle (:mod:`whippletree.tree.wrapping`), two pieces end on that. Nodes are
+indexed, and these functions are always unrolled.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array, zeros
-from whippletree.arithmetic.scalars import less, select, sqrt
-from whippletree.model.force_elements import FluidBox, Lift, Tendon
+from whippletree.arithmetic.scalars import less, negated, select, sqrt
+from whippletree.model.force_elements import FluidBox, Lift, Tendon, Wrap
 from whippletree.spatial import Pose, cross, join
+from whippletree.tree import wrapping
 from whippletree.tree.links import world_poses
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import Place
@@ -29,6 +31,22 @@ class Stretch(NamedTuple):
 
     length: Any
     velocity: Any
+
+
+class TendonPiece(NamedTuple):
+    """A part of a tendon between two places: straight, or on the surface of an obstacle."""
+
+    first: Place
+    second: Place
+    length: Any
+    direction: Array
+    """From the first to the second, (3,), in the world; zeros where the piece has no length, or there is none."""
+    divisor: Any
+
+    @property
+    def moves(self) -> bool:
+        """Whether its ends can come nearer to each other. Forces on both ends of one rigid part leave nothing."""
+        return self.first.node != self.second.node
 
 
 class Elements:
@@ -45,6 +63,7 @@ class Elements:
         self.poses: Field = world_poses(m.sweep, self.links)
         self.tau = zeros(m.tree.model.nv)
         self._wrenches: dict[int, Array] = {}
+        self._known: dict[str, list[TendonPiece]] = {}
 
     def add_all(self) -> Elements:
         """Forces that all elements apply by themselves."""
@@ -75,27 +94,22 @@ class Elements:
         velocity: Any = 0
         for at, along, weight in self._sum(tendon):
             length, velocity = length + weight * self.q[at], velocity + weight * self.v[along]
-        for branch, divisor in zip(tendon.route, tendon.divisors.tolist(), strict=True):
-            places = [self.m.place(frame) for frame in branch]
-            for first, second in pairwise(places):
-                distance, u = self._piece(first, second)
-                length = length + distance / divisor
-                if first.node != second.node:
-                    velocity = velocity + (u @ (self._velocity(second) - self._velocity(first))) / divisor
+        for piece in self._pieces(tendon):
+            length = length + piece.length / piece.divisor
+            if piece.moves:
+                along = piece.direction @ (self._velocity(piece.second) - self._velocity(piece.first))
+                velocity = velocity + along / piece.divisor
         return Stretch(length, velocity)
 
     def pull(self, tendon: Tendon, force: Any) -> None:
         """Let a force act along a tendon, positive where it makes the tendon longer."""
         for _, along, weight in self._sum(tendon):
             self.tau[along] = self.tau[along] + weight * force
-        for branch, divisor in zip(tendon.route, tendon.divisors.tolist(), strict=True):
-            places = [self.m.place(frame) for frame in branch]
-            for first, second in pairwise(places):
-                if first.node == second.node:
-                    continue  # the two ends of the piece push one rigid part: nothing is left of it
-                push = self._piece(first, second)[1] * (force / divisor)
-                self._push_at(first, -push)
-                self._push_at(second, push)
+        for piece in self._pieces(tendon):
+            if piece.moves:
+                push = piece.direction * (force / piece.divisor)
+                self._push_at(piece.first, -push)
+                self._push_at(piece.second, push)
 
     def _sum(self, tendon: Tendon) -> list[tuple[int, int, Any]]:
         model = self.m.tree.model
@@ -104,7 +118,43 @@ class Elements:
             for joint, weight in zip(tendon.joints, tendon.weights.tolist(), strict=True)
         ]
 
-    def _piece(self, first: Place, second: Place) -> tuple[Any, Array]:
+    def _pieces(self, tendon: Tendon) -> list[TendonPiece]:
+        """All pieces of a tendon, branch by branch."""
+        if tendon.name not in self._known:
+            wraps = {(wrap.branch, wrap.after): wrap for wrap in tendon.around}
+            found: list[TendonPiece] = []
+            for k, (branch, divisor) in enumerate(zip(tendon.route, tendon.divisors.tolist(), strict=True)):
+                places = [self.m.place(frame) for frame in branch]
+                for i, (first, second) in enumerate(pairwise(places)):
+                    wrap = wraps.get((k, i))
+                    if wrap is None:
+                        found.append(TendonPiece(first, second, *self._straight(first, second), divisor))
+                    else:
+                        found += self._around(wrap, first, second, divisor)
+            self._known[tendon.name] = found
+        return self._known[tendon.name]
+
+    def _around(self, wrap: Wrap, first: Place, second: Place, divisor: Any) -> list[TendonPiece]:
+        """A straight piece if the path misses an obstacle, two of them and one on its surface if not."""
+        middle = self.m.place(wrap.frame)
+        at = self._pose(middle)
+        ends = [at.R.T @ (self._pose(place).p - at.p) for place in (first, second)]
+        side = self._seen_from(middle, self.m.place(wrap.side)) if wrap.side else None
+        path = wrapping.around_obstacle(wrap.kind, ends[0], ends[1], wrap.radius, side)
+        on, off = (Place(middle.node, middle.pose @ Pose(_eye(), point)) for point in (path.first, path.second))
+        found = [TendonPiece(first, second, *_where(negated(path.touches), *self._straight(first, second)), divisor)]
+        for one, other in ((first, on), (off, second)):
+            found.append(TendonPiece(one, other, *_where(path.touches, *self._straight(one, other)), divisor))
+        return [*found, TendonPiece(on, off, *_where(path.touches, path.length, zeros(3)), divisor)]
+
+    def _seen_from(self, middle: Place, place: Place) -> Array:
+        """Origin of a place in the frame of another one, (3,); the same in all states where both are on one body."""
+        if middle.node == place.node:
+            return np.asarray(middle.pose.R.T @ (place.pose.p - middle.pose.p))
+        at = self._pose(middle)
+        return np.asarray(at.R.T @ (self._pose(place).p - at.p))
+
+    def _straight(self, first: Place, second: Place) -> tuple[Any, Array]:
         """Length of a straight piece, and its direction (3,) in the world; none where it has no length."""
         d = self._pose(second).p - self._pose(first).p
         square = d @ d
@@ -196,6 +246,11 @@ def _beyond(tendon: Tendon, length: Any) -> Any:
     if low == high:
         return length - low
     return select(less(high, length), length - high, select(less(length, low), length - low, 0))
+
+
+def _where(condition: Any, length: Any, direction: Array) -> tuple[Any, Array]:
+    """A piece that is there under a condition."""
+    return select(condition, length, 0), np.array([select(condition, x, 0) for x in direction], dtype=object)
 
 
 def _magnitude(x: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from whippletree.accuracy.series import Series, series
+from whippletree.accuracy.report import Series, series
 from whippletree.compiler.compiled import Compiled
 from whippletree.compiler.compiled import compile as compile_model
 from whippletree.errors import MissingExtraError

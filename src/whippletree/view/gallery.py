@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from whippletree.errors import MissingExtraError
 from whippletree.model import Model
-from whippletree.scenario.model_in_run import with_model
+from whippletree.scenario.scenario_reader import with_model
 from whippletree.simulation.output.run_files import save_run
 from whippletree.view.plots import plot, save_figure
 from whippletree.view.replay import export_html

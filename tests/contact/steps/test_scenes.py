@@ -282,6 +282,7 @@ def test_a_scene_at_rest_needs_hardly_a_sweep():
     assert run.sweeps.values[1] > 0
     assert run.sweeps.values[-8:].mean() <= 6 * 10, "of ten steps"
     assert run.residual_velocity.values[-8:].max() <= 1e-6
+    assert run.residual_velocity.values[-1] <= 1e-7, "what is at rest becomes calmer"
 
 
 def test_a_tower_begins_where_it_stands():
@@ -306,6 +307,43 @@ def test_balls_that_fall_together_need_few_lists():
     # one for a look at the start, two for the step that is tried and the first one, and one every forty steps or so
     assert run.attrs["contact_lists_made"] <= 8
     assert np.allclose(run.q.values[-1].reshape(-1, 7)[:, 2], high[:, 2] - 9.81 * 0.005**2 * 60 * 61 / 2, atol=1e-9)
+
+
+def test_the_skin_of_the_world_holds_every_way_that_counts_as_within():
+    """Of ways d with √(|d|² − (grain · d)²) up to the budget, none goes farther along a normal than the skin there."""
+    model = balls(8)
+    layout = scene_layout(model)
+    scene = SteppedScene(layout, 1e-5, 1e-9, 100)
+    random = np.random.default_rng(8)
+    velocities = np.array([0.3, -0.1, -2.0]) + random.normal(scale=0.05, size=(8, 3))
+    skins = scene.rule.skins(velocities, np.zeros((8, 3)), 5e-3, falls=True, stopped=False)
+    floor = layout.names.index("floor")
+    # √(1 − grain grainᵀ) turns such ways into a ball, its inverse a ball into them
+    squares = np.eye(3) - np.outer(skins.grain, skins.grain)
+    values, axes = np.linalg.eigh(squares)
+    ways = random.normal(size=(2000, 3))
+    ways *= (skins.budget[-1] / np.linalg.norm(ways, axis=1))[:, None]
+    ways = ways @ axes @ np.diag(values**-0.5) @ axes.T
+    poses = scene.poses(np.concatenate([model.home.q.reshape(-1, 7), [[0.0, 0, 0, 1, 0, 0, 0]]]))
+    for tilt in (0.0, 0.4, 1.5, 3.0):
+        normal = np.array([np.sin(tilt), 0.0, np.cos(tilt)])
+        poses[floor, :, 2] = normal
+        skin = skins.of_geometries(layout, poses, np.zeros(8, dtype=bool))[floor]
+        assert 0.8 * skin < np.abs(ways @ normal).max() <= skin * (1 + 1e-12)
+
+
+def test_balls_that_fall_between_walls_are_not_near_them():
+    model = wt.mechanisms.spheres_in_box(27, width=0.6)
+    layout = scene_layout(model)
+    scene = SteppedScene(layout, 1e-6, 1e-9, 100)
+    high = np.array(model.home.q, dtype=float)
+    high.reshape(-1, 7)[:, 2] += 2.0
+    told = scene.advance(high, np.zeros(model.nv), COLD, np.zeros(model.nv), np.full(100, 5e-3))
+    assert told.account[:, ROWS["contacts"]].max() == 0
+    assert scene.rebuilds <= 2
+    unbounded = {k for k, radius in enumerate(layout.radii) if not np.isfinite(radius)}
+    near_walls = [key for key in told.keys // MOST_SLOTS if int(key) % len(layout.names) in unbounded]
+    assert len(near_walls) <= 27, "one with the floor for each"
 
 
 def test_islands_fall_asleep_and_wake_when_something_comes_near():

@@ -9,8 +9,7 @@ import pytest
 
 import whippletree as wt
 from whippletree.arithmetic.trace import Trace, linear_parts
-from whippletree.compiler.frontend.controller import own_gains
-from whippletree.compiler.frontend.untouched import untouched
+from whippletree.compiler.frontend.controller import own_gains, untouched
 from whippletree.simulation.time_stepping import stepping_method
 
 GOAL = np.array([0.4, -0.6, 0.02])

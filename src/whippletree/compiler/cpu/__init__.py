@@ -7,7 +7,6 @@ result_arrays    results that leave in tiles
 copies           transposition between rows and lanes
 pieces, threads  large batches cut into pieces, which threads share
 ufunc            a kernel as a NumPy generalised ufunc
-python_objects   the parts of Python's and NumPy's C interface that a call needs
 fast_call        one state from Python with as little overhead as possible
 cpu_function     a compiled function: variants, shapes, status
 export           functions as C source and object files

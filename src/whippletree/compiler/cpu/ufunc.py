@@ -29,8 +29,7 @@ import numpy as np
 from whippletree.compiler.cpu.fast_call import SingleCall
 from whippletree.compiler.llvm import jit
 from whippletree.compiler.llvm.cache import CodeCache
-from whippletree.compiler.llvm.kernel import FIRST_TABLE, STOP, Kernel
-from whippletree.compiler.llvm.native_functions import address_of
+from whippletree.compiler.llvm.kernel import FIRST_TABLE, STOP, Kernel, address_of
 from whippletree.compiler.program import Buffer
 
 _ONE, _MANY = range(2)

@@ -1,10 +1,9 @@
 """Kernels on NVIDIA GPUs: one thread per state, the CPU's bits.
 
 driver            the CUDA driver through ctypes
-cuda_arrays       arrays on the card;  dlpack: exchange with other libraries
+cuda_arrays       arrays on the card, and those of other libraries
 cuda_function     a function of the table on the card;  cuda_kernel: loading and launching
 ptx_target        a program as PTX;  ptx_memory: its buffers
-staging, staging_code   arrays in shared memory on their way in and out
+staging           arrays in shared memory on their way in and out
 split, tuning     very long kernels in parts; the form that suits a card
-divisions         divisions of large kernels as calls
 """

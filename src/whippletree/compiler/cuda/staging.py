@@ -8,17 +8,20 @@ instructions most of its time. So what is the same for many numbers is written o
     angles     sines and cosines of neighbouring coordinates
     writing    results wait in shared memory too and are written together
 
-What is decided here, :mod:`~whippletree.compiler.cuda.staging_code` emits.
+Arrays that hold state after state, ``(batch, n)``, are copied by the 32 threads of a warp together: neighbouring
+threads read neighbouring numbers. In any other layout each thread copies its own state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, groupby
+from itertools import accumulate, groupby, pairwise
 
 from whippletree.arithmetic.trace import Node, Straight
-from whippletree.compiler.cuda.ptx_memory import RESULTS, WAITING
+from whippletree.compiler.cuda.ptx_memory import RESULTS, WAITING, WARP, Aside
+from whippletree.compiler.llvm.ir import Operand, Writer
+from whippletree.compiler.llvm.sine import sines_and_cosines
 from whippletree.compiler.program import Address, Block, Buffer, Index, Program
 
 SHORTEST_RUN = 4
@@ -161,3 +164,257 @@ class _Division:
 def _is_vector(buffer: Buffer) -> bool:
     (*outer, size) = buffer.shape or (0,)
     return not outer and isinstance(size, int) and size >= SHORTEST_RUN and not buffer.integer
+
+
+# --- the code that copies, and sines in loops -------------------------------------------------------------------------
+
+
+GROUP = 3
+"""Numbers of each array that one pass of a loop copies: so many are under way at once."""
+
+ANGLES = 2
+"""Angles that one pass of a loop treats."""
+
+Handed = list[Operand]
+"""Values that a loop hands from pass to pass."""
+
+Copy = Callable[[Sequence[Operand], Sequence[Operand]], None]
+"""Emits the copying of some numbers: their slots, and their addresses in an array."""
+
+
+@dataclass(frozen=True)
+class ArrayPlace:
+    """Where an array is: operands of its address, of the step from state to state and of the stride, in bytes."""
+
+    pointer: Operand
+    step: Operand
+    stride: Operand
+
+
+@dataclass(frozen=True)
+class _Array:
+    """An array and its first slot."""
+
+    first: int
+    size: int
+    place: ArrayPlace
+
+
+@dataclass(frozen=True)
+class _Walk:
+    """So many numbers to treat: where it starts (types and values), and the code that takes some more steps."""
+
+    count: int
+    start: list[tuple[str, Operand]]
+    step: Callable[[Handed, int], Handed]
+
+
+class Stager:
+    """Emits the copying. ``state`` is the number of this thread's state (i64), ``lane`` its place in the warp (i32)."""
+
+    def __init__(self, writer: Writer, aside: Aside, state: Operand, lane: Operand, copies: bool) -> None:
+        self.writer = writer
+        self.aside = aside
+        self.state = state
+        self.lane = lane
+        self.copies = copies  # the hardware copies by itself, without waiting: capability 8.0 and newer
+        self.real = writer.lanes.real
+        self.bytes = writer.lanes.bytes
+
+    def read(self, staging: Staging, places: dict[str, ArrayPlace]) -> None:
+        """Inputs to their slots, then sines and cosines to theirs."""
+        arrays = [_Array(first, b.size, places[b.name]) for first, b in staging.inputs]
+
+        def rows() -> None:
+            self._side_by_side([self._row(array, self._copies_in) for array in arrays])
+            self._wait_for_copies()
+            self._wait_for_warp()
+
+        def columns() -> None:
+            self._side_by_side([self._column(array, self._copies_in) for array in arrays])
+            self._wait_for_copies()
+
+        self._either(arrays, rows, columns)
+        for run in staging.angles:
+            self._angles(run)
+
+    def write(self, staging: Staging, places: dict[str, ArrayPlace]) -> None:
+        """Results from their slots to the outputs."""
+        starts = accumulate((b.size for b in staging.results), initial=0)
+        arrays = [_Array(first, b.size, places[b.name]) for first, b in zip(starts, staging.results, strict=False)]
+
+        def rows() -> None:
+            self._wait_for_warp()
+            self._side_by_side([self._row(array, self._copies_out) for array in arrays])
+
+        def columns() -> None:
+            self._side_by_side([self._column(array, self._copies_out) for array in arrays])
+
+        if arrays:
+            self._either(arrays, rows, columns)
+
+    # ---- copying -------------------------------------------------------------------------------------------------
+
+    def _either(self, arrays: Sequence[_Array], rows: Callable[[], None], columns: Callable[[], None]) -> None:
+        """By rows if every array lies state after state without gaps and all threads of the warp have one."""
+        w = self.writer
+        last = w.value(f"add i64 {self._first_state()}, {WARP}")
+        dense = w.value(f"icmp sle i64 {last}, %states")
+        for array in arrays:
+            for operand, bytes_ in ((array.place.step, array.size * self.bytes), (array.place.stride, self.bytes)):
+                dense = w.value(f"and i1 {dense}, {w.value(f'icmp eq i64 {operand}, {bytes_}')}")
+        together, alone, join = w.label("rows"), w.label("columns"), w.label("join")
+        w.emit(f"br i1 {dense}, label %{together}, label %{alone}")
+        for label, emit in ((together, rows), (alone, columns)):
+            w.start(label)
+            emit()
+            w.emit(f"br label %{join}")
+        w.start(join)
+
+    def _column(self, array: _Array, copy: Copy) -> _Walk:
+        """Every thread walks over the numbers of its own state."""
+        place = array.place
+        start = self._moved(place.pointer, self.writer.value(f"mul i64 {self.state}, {place.step}"))
+
+        def step(at: Handed, count: int) -> Handed:
+            slots = [self.aside.beyond(at[1], i) for i in range(count + 1)]
+            numbers = [at[0]]
+            for _ in range(count):
+                numbers.append(self._moved(numbers[-1], place.stride))
+            copy(slots[:count], numbers[:count])
+            return [numbers[-1], slots[-1]]
+
+        return _Walk(
+            array.size, [("ptr addrspace(1)", start), ("ptr addrspace(3)", self.aside.slot(array.first))], step
+        )
+
+    def _row(self, array: _Array, copy: Copy) -> _Walk:
+        """The warp walks over the numbers of its states together, 32 at a time."""
+        w, size, pitch = self.writer, array.size, self.aside.pitch
+        member, position = (w.value(f"{o} i32 {self.lane}, {size}") for o in ("udiv", "urem"))
+        slot = self._element(self._of_warp(array.first), w.value(f"mul i32 {position}, {pitch}"))
+        whole, rest = divmod(WARP, size)
+        within, across = rest * pitch + whole, (rest - size) * pitch + whole + 1
+
+        def step(at: Handed, count: int) -> Handed:
+            number, slot, position = at
+            slots = []
+            for _ in range(count):
+                slots.append(slot)
+                further = w.value(f"add i32 {position}, {rest}")
+                wraps = w.value(f"icmp uge i32 {further}, {size}")
+                position = w.value(f"select i1 {wraps}, i32 {w.value(f'sub i32 {further}, {size}')}, i32 {further}")
+                slot = self._element(slot, w.value(f"select i1 {wraps}, i32 {across}, i32 {within}"))
+            numbers = [self._moved(number, str(i * WARP * self.bytes)) for i in range(count + 1)]
+            copy(slots, numbers[:count])
+            return [numbers[-1], slot, position]
+
+        start = [("ptr addrspace(1)", self._own_element(array)), ("ptr addrspace(3)", self._element(slot, member))]
+        return _Walk(size, [*start, ("i32", position)], step)
+
+    def _copies_in(self, slots: Sequence[Operand], numbers: Sequence[Operand]) -> None:
+        w = self.writer
+        for slot, number in zip(slots, numbers, strict=True):
+            if self.copies:
+                pointers = f"ptr addrspace(3) {slot}, ptr addrspace(1) {number}"
+                w.emit(f"call void @llvm.nvvm.cp.async.ca.shared.global.{self.bytes}({pointers})")
+            else:
+                value = w.value(f"load {self.real}, ptr addrspace(1) {number}")
+                w.emit(f"store {self.real} {value}, ptr addrspace(3) {slot}")
+
+    def _copies_out(self, slots: Sequence[Operand], numbers: Sequence[Operand]) -> None:
+        w = self.writer
+        values = [w.value(f"load {self.real}, ptr addrspace(3) {slot}") for slot in slots]
+        for value, number in zip(values, numbers, strict=True):
+            w.emit(f"store {self.real} {w.canonical(value)}, ptr addrspace(1) {number}")
+
+    def _wait_for_copies(self) -> None:
+        if self.copies:
+            self.writer.emit("call void @llvm.nvvm.cp.async.wait.all()")
+
+    def _wait_for_warp(self) -> None:
+        self.writer.emit("call void @llvm.nvvm.bar.warp.sync(i32 -1)")
+
+    # ---- angles --------------------------------------------------------------------------------------------------
+
+    def _angles(self, run: Angles) -> None:
+        """Sines and cosines of the numbers in neighbouring slots."""
+        aside = self.aside
+
+        def step(at: Handed, count: int) -> Handed:
+            places = [aside.beyond(at[0], i) for i in range(count)]
+            values = [self.writer.value(f"load {self.real}, ptr addrspace(3) {place}") for place in places]
+            for place, (sine, cosine) in zip(places, sines_and_cosines(self.writer, values), strict=True):
+                for slot, value in ((run.sine, sine), (run.cosine, cosine)):
+                    target = aside.beyond(place, slot - run.angle)
+                    self.writer.emit(f"store {self.real} {value}, ptr addrspace(3) {target}")
+            return [aside.beyond(at[0], count)]
+
+        self._rolled(_Walk(run.count, [("ptr addrspace(3)", aside.slot(run.angle))], step), ANGLES)
+
+    # ---- loops ---------------------------------------------------------------------------------------------------
+
+    def _side_by_side(self, walks: Sequence[_Walk]) -> None:
+        """Several walks in one loop, for as long as all have something to do, then each for itself."""
+        common = min(walk.count for walk in walks)
+        cuts = list(accumulate((len(walk.start) for walk in walks), initial=0))
+
+        def step(at: Handed, count: int) -> Handed:
+            parts = [at[a:b] for a, b in pairwise(cuts)]
+            return [x for walk, part in zip(walks, parts, strict=True) for x in walk.step(part, count)]
+
+        start = [x for walk in walks for x in walk.start]
+        reached = self._rolled(_Walk(common, start, step), GROUP)
+        for walk, (a, b) in zip(walks, pairwise(cuts), strict=True):
+            kinds = [kind for kind, _ in walk.start]
+            self._rolled(_Walk(walk.count - common, list(zip(kinds, reached[a:b], strict=True)), walk.step), GROUP)
+
+    def _rolled(self, walk: _Walk, group: int) -> Handed:
+        """A loop that takes some numbers at a time, then those that are left; where the walk arrives."""
+        passes, rest = divmod(walk.count, group)
+        at = [value for _, value in walk.start]
+        if passes:
+            at = self._loop(walk, passes, group)
+        return walk.step(at, rest) if rest else at
+
+    def _loop(self, walk: _Walk, passes: int, group: int) -> Handed:
+        w = self.writer
+        before, head, end = w.block, w.label("loop"), w.label("end")
+        w.emit(f"br label %{head}")
+        w.start(head)
+        place = len(w.lines)
+        done, following = w.fresh(), w.fresh()
+        names = [w.fresh() for _ in walk.start]
+        after = walk.step(names, group)
+        w.emit(f"{following} = add i32 {done}, 1")
+        more = w.value(f"icmp ult i32 {following}, {passes}")
+        phis = [f"  {done} = phi i32 [ 0, %{before} ], [ {following}, %{w.block} ]"]
+        for (kind, start), name, value in zip(walk.start, names, after, strict=True):
+            phis.append(f"  {name} = phi {kind} [ {start}, %{before} ], [ {value}, %{w.block} ]")
+        w.lines[place:place] = phis
+        w.emit(f"br i1 {more}, label %{head}, label %{end}, !llvm.loop !2")  # which forbids to unroll it
+        w.start(end)
+        return after
+
+    # ---- addresses -----------------------------------------------------------------------------------------------
+
+    def _first_state(self) -> Operand:
+        """The number of the state of the warp's first thread."""
+        return self.writer.value(f"sub i64 {self.state}, {self.writer.value(f'zext i32 {self.lane} to i64')}")
+
+    def _own_element(self, array: _Array) -> Operand:
+        """Among the numbers of all states of the warp, the one with this thread's number."""
+        w = self.writer
+        before = w.value(f"mul i64 {self._first_state()}, {array.size}")
+        number = w.value(f"add i64 {before}, {w.value(f'zext i32 {self.lane} to i64')}")
+        return w.value(f"getelementptr {self.real}, ptr addrspace(1) {array.place.pointer}, i64 {number}")
+
+    def _of_warp(self, slot: int) -> Operand:
+        """The slot of the warp's first thread."""
+        return self._element(self.aside.slot(slot), self.writer.value(f"sub i32 0, {self.lane}"))
+
+    def _element(self, pointer: Operand, number: Operand) -> Operand:
+        return self.writer.value(f"getelementptr {self.real}, ptr addrspace(3) {pointer}, i32 {number}")
+
+    def _moved(self, pointer: Operand, bytes_: Operand) -> Operand:
+        return self.writer.value(f"getelementptr i8, ptr addrspace(1) {pointer}, i64 {bytes_}")

@@ -1,11 +1,11 @@
 """Functions of the table as kernel programs.
 
+code_forms    which of these forms a function takes for a model
 unrolled      one straight-line block: for robots of ordinary size
 loops         loops over bodies, whose code does not grow with the system
 limbs         parts of a tree that are alike, and how functions follow when they take each other's places
 placed_mechanisms   scenes of separate mechanisms: every kind written once
 flatten       values taken apart into numbers and put together again
 controller    a user's controller traced into a program
-untouched     trying a user's function out without changing what it remembers
 fingerprint   a short name for the content of a model, by which the cache knows it again
 """

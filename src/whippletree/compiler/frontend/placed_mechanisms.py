@@ -64,12 +64,12 @@ def placed_program(
     if not mechanisms or (largest is not None and max(len(one.nodes) for one in mechanisms) > largest):
         return None
     try:
-        return _Scene(model, function, route).program(by_kind(mechanisms))
+        return _PlacedScene(model, function, route).program(by_kind(mechanisms))
     except UnsupportedError:  # about constraints, of which some mechanism has none
         return None
 
 
-class _Scene:
+class _PlacedScene:
     """Collects the buffers and statements of a scene's program."""
 
     def __init__(self, model: Model, function: Function, route: str | None) -> None:

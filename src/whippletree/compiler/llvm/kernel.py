@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
@@ -276,3 +276,23 @@ def source_digest() -> bytes:
         hasher.update(f"{path.relative_to(package).as_posix()} {len(content)} ".encode())
         hasher.update(content)
     return hasher.digest()
+
+
+# --- small native functions that all compiled functions share: compiled once, loaded once per process -----------------
+
+
+_loaded: dict[str, jit.Loaded] = {}
+
+
+def address_of(symbol: str, text: str, kept: CodeCache, imports: Mapping[str, int] | None = None) -> int:
+    """The address of a function of a module of LLVM IR, which may call the ``imports``."""
+    with jit.compiling():
+        if symbol not in _loaded:
+            machine = jit.host()
+            key = combined_key(text.encode(), repr(machine).encode(), jit.llvm_version().encode())
+            code = kept.load(key)
+            if code is None:
+                code = jit.object_code(text, machine)
+                kept.store(key, code)
+            _loaded[symbol] = jit.Loaded(code, [symbol], imports)
+        return _loaded[symbol][symbol]

@@ -73,7 +73,7 @@ def find_packs(code: Straight, read: Mapping[int, Place], written: Sequence[Plac
     seeds = _rows({place: inputs[number] for number, place in read.items() if number in inputs})
     if not seeds:
         return None
-    search = _Search(code, seeds)
+    search = _PackSearch(code, seeds)
     search.spread()
     return _worthwhile(code, search.packs, _rows_written(code, written, search.packed))
 
@@ -88,7 +88,7 @@ def _rows(nodes: Mapping[Place, int]) -> list[tuple[int, ...]]:
     return found
 
 
-class _Search:
+class _PackSearch:
     """Packs that follow from others."""
 
     def __init__(self, code: Straight, seeds: Iterable[tuple[int, ...]]) -> None:

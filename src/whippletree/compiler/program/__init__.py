@@ -3,9 +3,7 @@
 program         statements and buffers; the table of buffer roles
 shared_outputs  programs of one block, with loops for numbers that an output holds in many places
 folding         limbs that are alike written once, as loops over the parts of a symmetry
-folding_plan    which values make rows, when each is computed, and with which sign
-folded_code     the blocks and loops of a folding
-parity          unknown signs that must agree
+folding_plan    which values make rows, when each is computed, and with which sign (equations over two elements)
 work_space      named buffers of a program that is being written
 traced_blocks   straight-line blocks from generic functions
 looped_blocks   blocks and loops from generic functions that iterate

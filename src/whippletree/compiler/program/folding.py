@@ -19,15 +19,28 @@ result has the bits of the straight-line code, but for the sign of a zero that i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from whippletree.arithmetic.trace import Straight
-from whippletree.arithmetic.trace.signed import signed
+from whippletree.arithmetic.trace.passes import live
+from whippletree.arithmetic.trace.signed import Emitter, Term, signed
 from whippletree.arithmetic.trace.symmetry import find_images
-from whippletree.compiler.program.folded_code import Writing, unrolled_code
-from whippletree.compiler.program.folding_plan import FoldingPlan
-from whippletree.compiler.program.program import Buffer, Program
+from whippletree.arithmetic.trace.traced import CONDITIONS
+from whippletree.compiler.program.folding_plan import FoldedColumn, FoldingPlan, GatheredLimbs, Operand, Row, Single
+from whippletree.compiler.program.program import (
+    Address,
+    Block,
+    Buffer,
+    Index,
+    Lookup,
+    Loop,
+    Program,
+    Statement,
+    every_address,
+)
 from whippletree.compiler.program.shared_outputs import straight_program
 
 WORTH_FOLDING = 1500
@@ -89,3 +102,322 @@ def folded(code: Straight, inputs: Sequence[Buffer], outputs: Sequence[Buffer], 
     if plan.operations_left > MOST_LEFT * code.operations or plan.stages > MOST_STAGES:
         return None
     return Folding(plan, inputs, outputs)
+
+
+# --- the code of folded values: blocks, loops over parts, and where numbers wait between them -------------------------
+
+
+PART = "part"
+"""Counter of the loops over parts."""
+
+NUMBERS, SHIFTS, ROWS, GATHERED, SINGLES = "part_numbers", "part_shifts", "part_rows", "part_gathered", "part_singles"
+"""Buffers: the constants of the parts, the numbers of parts shifted; values in rows, put side by side, and alone, of a
+stage each."""
+
+
+class Writing:
+    """Writes the blocks of all stages."""
+
+    def __init__(self, name: str, plan: FoldingPlan, inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> None:
+        self.name = name
+        self.plan = plan
+        self.signs = plan.signs
+        self.inputs, self.outputs = inputs, outputs
+        self.input_places = [address for buffer in inputs for address in every_address(buffer)]
+        self.table: list[list[float]] = []
+        self.table_columns: dict[tuple[float, ...], int] = {}
+        self.singles: dict[int, int] = {}
+        """Places of values alone, among those of their stage."""
+        self.single_counts = [0] * (plan.stages + 1)
+        self.gathered: list[int] = []
+        """Places of values put side by side, likewise."""
+        self.gathered_counts = [0] * (plan.stages + 1)
+        for stage in plan.gather_stage:
+            self.gathered.append(self.gathered_counts[stage])
+            self.gathered_counts[stage] += 1
+        self.kept: dict[int, tuple[int, int]] = {}
+        """Stage and column of rows that are kept."""
+        self.widths = [0] * (plan.stages + 1)
+        self.by_stage: list[tuple[list[int], list[int]]] = [([], []) for _ in range(plan.stages + 1)]
+        size = len(plan.values)
+        for unit in plan.order:
+            if unit < size:
+                self.by_stage[min(plan.stage[unit], plan.stages)][0].append(unit)
+            else:
+                self.by_stage[plan.rows[unit - size].stage][1].append(unit - size)
+        self._find_kept()
+
+    def program(self) -> Program:
+        body: list[Statement] = []
+        for stage in range(self.plan.stages):
+            body.append(_Alone(self, stage).block())
+            body.append(_Together(self, stage).loop())
+        body.append(_Alone(self, self.plan.stages).block())
+        body = [s for s in body if not (isinstance(s, Block) and not s.stores)]
+        return Program(self.name, (*self.inputs, *self.outputs, *self._buffers()), tuple(body))
+
+    # ---- what waits in work space --------------------------------------------------------------------------------
+
+    def _find_kept(self) -> None:
+        plan, size = self.plan, len(self.plan.values)
+        for unit in plan.order:
+            if unit < size:
+                for j in plan.values[unit].operands:
+                    self._keep(j, plan.stage[unit])
+                continue
+            row = plan.rows[unit - size]
+            for operand in row.operands:
+                match operand:
+                    case Row(number, shift) if shift or plan.rows[number].stage < row.stage:
+                        self._keep_row(number)
+                    case Single(value):
+                        self._keep(value, None)
+        for values, number in plan.gathered.items():
+            for value in values:
+                self._keep(value, plan.gather_stage[number])
+        for term in plan.code.outputs:
+            if isinstance(term, Term):
+                self._keep(term.value, plan.stages)
+
+    def _keep(self, value: int, stage: int | None) -> None:
+        """Remember that a value is used outside of loops in a stage, or in a loop."""
+        plan = self.plan
+        if value in plan.place:
+            self._keep_row(plan.place[value][0])
+        elif plan.values[value].operation in CONDITIONS:
+            for j in plan.values[value].operands:  # computed again where it is needed
+                self._keep(j, stage)
+        elif plan.values[value].operation != "const" and plan.stage[value] != stage and value not in self.singles:
+            self.singles[value] = self.single_counts[plan.stage[value]]
+            self.single_counts[plan.stage[value]] += 1
+
+    def _keep_row(self, number: int) -> None:
+        stage = self.plan.rows[number].stage
+        if number not in self.kept:
+            self.kept[number] = stage, self.widths[stage]
+            self.widths[stage] += 1
+
+    def row_address(self, number: int, part: Index) -> Address:
+        """Where a value of a row waits."""
+        stage, column = self.kept[number]
+        return Address(f"{ROWS}_{stage}", (part, Index(None, column)))
+
+    def single_address(self, value: int) -> Address:
+        """Where a value alone waits."""
+        stage = self.plan.stage[value]
+        return Address(f"{SINGLES}_{stage}", (Index(None, self.singles[value]),))
+
+    def gathered_address(self, number: int, part: Index) -> Address:
+        """Where values that were put side by side wait."""
+        return Address(f"{GATHERED}_{self.plan.gather_stage[number]}", (part, Index(None, self.gathered[number])))
+
+    def column(self, numbers: tuple[float, ...]) -> int:
+        """The column of the table with these numbers."""
+        return self.table_columns.setdefault(numbers, len(self.table_columns))
+
+    def _buffers(self) -> Iterator[Buffer]:
+        parts = self.plan.parts
+        for stage in range(self.plan.stages + 1):
+            if self.widths[stage]:
+                yield Buffer(f"{ROWS}_{stage}", "work", (parts, self.widths[stage]))
+            if self.single_counts[stage]:
+                yield Buffer(f"{SINGLES}_{stage}", "work", (self.single_counts[stage],))
+            if self.gathered_counts[stage]:
+                yield Buffer(f"{GATHERED}_{stage}", "work", (parts, self.gathered_counts[stage]))
+        if self.table_columns:
+            data = np.array(list(self.table_columns), dtype=float).T
+            yield Buffer(NUMBERS, "table", data.shape, np.ascontiguousarray(data))
+        shifts = np.array([[(part + s) % parts for s in range(parts)] for part in range(parts)])
+        yield Buffer(SHIFTS, "index", shifts.shape, shifts, integer=True)
+
+
+class _Code:
+    """A block on its way: code, loads and stores."""
+
+    def __init__(self, writing: Writing) -> None:
+        self.writing = writing
+        self.plan = writing.plan
+        self.signs = writing.signs
+        self.emitter = Emitter()
+        self.loads: dict[Address, int] = {}
+        self.stores: list[tuple[Address, int | float]] = []
+
+    def load(self, address: Address) -> int:
+        """The node that reads a number."""
+        return self.emitter.node("input", self.loads.setdefault(address, len(self.loads)))
+
+    def sign(self, form: int) -> int:
+        return self.signs.parities.sign(form)
+
+    def finished(self) -> Block:
+        # what is not needed here is not written: find out by going back from what is stored
+        code = live(Straight(self.emitter.nodes, [value for _, value in self.stores]))
+        return Block(code, tuple(self.loads), tuple(address for address, _ in self.stores))
+
+
+class _Alone(_Code):
+    """The code of one stage outside of its loop."""
+
+    def __init__(self, writing: Writing, stage: int) -> None:
+        super().__init__(writing)
+        self.stage = stage
+        self.known: dict[int, int] = {}
+
+    def block(self) -> Block:
+        writing, plan = self.writing, self.plan
+        for value in writing.by_stage[self.stage][0]:
+            if plan.values[value].operation not in ("const", *CONDITIONS):
+                self.node(value)
+            if value in writing.singles:
+                self.stores.append((writing.single_address(value), self.node(value)))
+        for values, number in plan.gathered.items():
+            if plan.gather_stage[number] == self.stage:
+                for part, value in enumerate(values):
+                    node, sign = self.term(value)
+                    turned = self.emitter.with_sign(node, sign * self.sign(self.signs.of_gathered[number][part]))
+                    self.stores.append((writing.gathered_address(number, Index(None, part)), turned))
+        if self.stage == plan.stages:
+            self.write_outputs()
+        return self.finished()
+
+    def write_outputs(self) -> None:
+        places = (address for buffer in self.writing.outputs for address in every_address(buffer))
+        for address, term in zip(places, self.plan.code.outputs, strict=True):
+            if isinstance(term, Term):
+                node, sign = self.term(term.value)
+                self.stores.append((address, self.emitter.with_sign(node, sign * term.sign)))
+            else:
+                self.stores.append((address, term))
+
+    def term(self, value: int) -> tuple[int, int]:
+        """A value as a node and a sign."""
+        if value in self.plan.place:
+            row, part = self.plan.place[value]
+            return self.load(self.writing.row_address(row, Index(None, part))), self.sign(self.signs.of_value(value))
+        return self.node(value), 1
+
+    def node(self, value: int) -> int:
+        """The node of a value alone: read, or computed here."""
+        if value not in self.known:
+            made = self.plan.values[value]
+            if made.operation == "const":
+                node = self.emitter.constant(made.content)
+            elif self.plan.stage[value] != self.stage and made.operation not in CONDITIONS:
+                node = self.load(self.writing.single_address(value))
+            elif made.operation == "input":
+                node = self.load(self.writing.input_places[made.content])
+            else:
+                node = self.emitter.operation(made, [self.term(j) for j in made.operands])
+            self.known[value] = node
+        return self.known[value]
+
+
+class _Together(_Code):
+    """The code of one stage's loop over the parts."""
+
+    def __init__(self, writing: Writing, stage: int) -> None:
+        super().__init__(writing)
+        self.stage = stage
+        self.known: dict[int, int] = {}
+        self.shifts: set[int] = set()
+
+    def loop(self) -> Loop:
+        for number in self.writing.by_stage[self.stage][1]:
+            row = self.plan.rows[number]
+            given = [self.operand(operand, turn) for operand, turn in zip(row.operands, row.turns, strict=True)]
+            self.known[number] = self.emitter.operation(self.plan.values[row.members[0]], given)
+            if number in self.writing.kept:
+                self.stores.append((self.writing.row_address(number, Index(PART)), self.known[number]))
+        lookups = [Lookup(_shifted(s), Address(SHIFTS, (Index(PART), Index(None, s)))) for s in sorted(self.shifts)]
+        return Loop(PART, self.plan.parts, (*lookups, self.finished()))
+
+    def operand(self, operand: Operand, turn: int | None) -> tuple[int, int]:
+        """An operand as a node and a sign, those of part 0."""
+        node, sign = self.source(operand), self.sign(self.signs.of_operand(operand, 0))
+        if turn is not None:
+            node = self.emitter.node("mul", node, self.numbers(tuple(map(float, self.signs.turns[turn]))))
+        return node, sign
+
+    def source(self, operand: Operand) -> int:
+        writing, plan = self.writing, self.plan
+        match operand:
+            case FoldedColumn(number):
+                signs = [self.sign(form) for form in self.signs.of_columns[number]]
+                values = [plan.values[v].content for v in plan.columns[number]]
+                return self.numbers(tuple(float(x) * s for x, s in zip(values, signs, strict=True)))
+            case GatheredLimbs(number):
+                return self.load(writing.gathered_address(number, Index(PART)))
+            case Row(number, shift):
+                if shift:
+                    self.shifts.add(shift)
+                elif plan.rows[number].stage == self.stage:
+                    return self.known[number]
+                return self.load(writing.row_address(number, Index(_shifted(shift) if shift else PART)))
+            case Single(value):
+                if value in plan.place:
+                    row, part = plan.place[value]
+                    return self.load(writing.row_address(row, Index(None, part)))
+                return self.load(writing.single_address(value))
+
+    def numbers(self, column: tuple[float, ...]) -> int:
+        """A constant of the parts: from the table, unless it is the same for all."""
+        if len(set(column)) == 1:
+            return self.emitter.constant(column[0])
+        return self.load(Address(NUMBERS, (Index(PART), Index(None, self.writing.column(column)))))
+
+
+def _shifted(shift: int) -> str:
+    return f"{PART}_{shift}"
+
+
+def unrolled_code(plan: FoldingPlan) -> Straight:
+    """The operations of a plan one after the other, those of rows for every part."""
+    return _Unrolled(plan).code()
+
+
+class _Unrolled:
+    def __init__(self, plan: FoldingPlan) -> None:
+        self.plan = plan
+        self.signs = plan.signs
+        self.emitter = Emitter()
+        self.known: dict[int, int] = {}
+
+    def code(self) -> Straight:
+        plan, size = self.plan, len(self.plan.values)
+        for unit in plan.order:
+            if unit < size:
+                self.alone(unit)
+            else:
+                self.together(unit - size)
+        outputs = [self.signed(term.value, term.sign) if isinstance(term, Term) else term for term in plan.code.outputs]
+        return live(Straight(self.emitter.nodes, outputs))
+
+    def alone(self, value: int) -> None:
+        made = self.plan.values[value]
+        if made.operation in ("input", "const"):
+            self.known[value] = self.emitter.node(made.operation, made.content)
+        else:
+            given = [(self.known[j], self.sign(self.signs.of_value(j))) for j in made.operands]
+            self.known[value] = self.emitter.operation(made, given)
+
+    def together(self, number: int) -> None:
+        row = self.plan.rows[number]
+        for part, member in enumerate(row.members):
+            given = []
+            for j, (operand, turn) in enumerate(zip(row.operands, row.turns, strict=True)):
+                value = self.plan.values[member].operands[row.orders[part][j]]
+                node = self.known[value]
+                if isinstance(operand, FoldedColumn | GatheredLimbs):
+                    node = self.emitter.with_sign(
+                        node, self.sign(self.signs.of_operand(operand, part)) * self.sign(self.signs.of_value(value))
+                    )
+                if turn is not None:
+                    node = self.emitter.with_sign(node, self.signs.turns[turn][part])
+                given.append((node, self.sign(self.signs.of_operand(operand, 0))))
+            self.known[member] = self.emitter.operation(self.plan.values[row.members[0]], given)
+
+    def signed(self, value: int, sign: int) -> int:
+        return self.emitter.with_sign(self.known[value], sign * self.sign(self.signs.of_value(value)))
+
+    def sign(self, form: int) -> int:
+        return self.signs.parities.sign(form)

@@ -1,6 +1,9 @@
 """Which values of straight-line code make rows, when each is computed, and with which sign it is kept.
 
-The first half of :mod:`~whippletree.compiler.program.folding`; nothing here writes code.
+The plan of :mod:`~whippletree.compiler.program.folding`; nothing here writes code.
+
+Signs are unknowns over two elements. A sum of them is an integer: bit 0 is the constant, bit k the unknown number k.
+Equations are solved as they come: each makes its highest unknown a sum of lower ones, or contradicts those before it.
 """
 
 from __future__ import annotations
@@ -13,7 +16,6 @@ from typing import NamedTuple, TypeAlias
 from whippletree.arithmetic.trace.signed import LEAVES, Signed, SignedCode
 from whippletree.arithmetic.trace.symmetry import COMMUTATIVE
 from whippletree.arithmetic.trace.traced import CONDITIONS
-from whippletree.compiler.program.parity import MINUS, PLUS, Parities
 
 NOT_FOLDED = CONDITIONS | {"select", *LEAVES}
 """Operations that stay alone: truth values do not go through memory."""
@@ -328,3 +330,51 @@ def _terms(value: Signed) -> list[tuple[int, ...]]:
         case "mul" | "div":
             return [(0, 1)]
     return [(j,) for j in range(len(value.operands))]
+
+
+# --- unknown signs that must agree ------------------------------------------------------------------------------------
+
+
+PLUS, MINUS = 0, 1
+"""Sums without unknowns: a value as it is, and its negative."""
+
+
+class Parities:
+    """Unknown signs, and what is known of them."""
+
+    def __init__(self) -> None:
+        self._unknowns = 0
+        self._solved: dict[int, int] = {}
+        """Highest unknown of an equation to all of the equation."""
+        self._values: dict[int, int] = {}
+
+    def unknown(self) -> int:
+        """A new unknown, as a sum."""
+        self._unknowns += 1
+        return 1 << self._unknowns
+
+    def reduced(self, form: int) -> int:
+        """This sum without the unknowns that are known from others."""
+        left, kept = form, 0
+        while left > 1:
+            top = left.bit_length() - 1
+            equation = self._solved.get(top)
+            if equation is None:
+                kept |= 1 << top
+                left ^= 1 << top
+            else:
+                left ^= equation
+        return kept | left
+
+    def equate(self, first: int, second: int) -> bool:
+        """Demand that two sums are equal; False, and nothing demanded, if that contradicts what is known."""
+        form = self.reduced(first ^ second)
+        if form == MINUS:
+            return False
+        if form:
+            self._solved[form.bit_length() - 1] = form
+        return True
+
+    def sign(self, form: int) -> int:
+        """+1 or −1: the value of a sum, with every unknown that is left taken as 0."""
+        return -1 if self.reduced(form) & 1 else 1

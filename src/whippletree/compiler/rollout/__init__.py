@@ -5,6 +5,7 @@ rollout_steps     one step of each integrator
 rollout_blocks    the blocks that roll-outs share
 long_trees        roll-outs of long trees, as loops over bodies
 collocation_kernel   many steps of collocation with error control, each iterated until it has converged
+collocation_rates   its equations of motion at one point: the model's, or others
 collocation_newton   its stiff steps: Newton's method, with matrices built and inverted in loops
 step_watch        guards that end a call of it with the step in which one may vanish
 step_control      how long the next step is, for numbers and for kernels

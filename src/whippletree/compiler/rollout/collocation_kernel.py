@@ -21,15 +21,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from whippletree import functions
-from whippletree.arithmetic.arrays import Array, vector, zeros
+from whippletree.arithmetic.arrays import Array, vector
 from whippletree.arithmetic.numpy_protocol import scalar_array
 from whippletree.arithmetic.scalars import less, maximum, minimum, select, sqrt
-from whippletree.compiler.frontend.unrolled import traced_status
 from whippletree.compiler.program import (
     Address,
     Block,
@@ -47,15 +45,14 @@ from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.compiler.rollout import step_control
 from whippletree.compiler.rollout.collocation_newton import NewtonIteration
-from whippletree.compiler.rollout.rollout_blocks import has_passive_forces
+from whippletree.compiler.rollout.collocation_rates import HUGE, POINT, ModelRates, RateBlocks
 from whippletree.compiler.rollout.step_watch import WATCHED, GuardBlocks, StepWatch
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.contact.problem.cones import largest
 from whippletree.model import Model
-from whippletree.tree.mechanism import Mechanism
 
-POINT, ROUND, CLOSING, KEPT = "point", "round", "closing", "kept"
-"""Counters of the loops over states, rounds and corrections of positions, and the number of a step that is kept."""
+ROUND, KEPT = "round", "kept"
+"""The counter of the rounds, and the number of a step that is kept."""
 
 STEPS = 16
 """Most steps of a call."""
@@ -64,9 +61,6 @@ CONVERGED, GIVEN_UP, IN_DOUBT, OFF, SLOW_ITERATION, EASED_ITERATION = 1, 2, 3, 4
 """Why a call ended: nothing is wrong; a step was not solved; a block matrix had pivots that only the reference can
 judge; the end of a step was too far off the constraints; Picard iteration limits the steps; Newton's method is no
 longer needed."""
-
-HUGE = 1e300
-"""More than any change."""
 
 
 class IterationLimits(NamedTuple):
@@ -151,74 +145,6 @@ class Verdict(NamedTuple):
     """Positive where a guard may have vanished in the last step that was kept."""
 
 
-class _RatesPoint:
-    """The rates at a point, as blocks over the buffers q, v and K of the step."""
-
-    def __init__(self, model: Model, route: str | None) -> None:
-        self.model, self.route = model, route
-        self.passive = has_passive_forces(model)
-
-    def call(self, m: Mechanism, name: str, **state: Any) -> Any:
-        """A function of the catalogue with the inputs that the model needs."""
-        function = functions.find(name, self.model)
-        return function.implementation(m, *[state[word] for word in function.inputs])
-
-    def mechanism(self) -> Mechanism:
-        return Mechanism(Mechanism.of(self.model).tree, route=self.route)
-
-    def normalised(self, q: Array) -> Array:
-        """Quaternions at unit length."""
-        found = np.array(q, dtype=object)
-        for part, kind in zip(self.model.q_slices, self.model.joint_types, strict=True):
-            if kind.nq > kind.nv:
-                own = slice(part.stop - 4, part.stop)
-                found[own] = found[own] / sqrt(found[own] @ found[own])
-        return found
-
-    def gap(self, m: Mechanism, q: Array, t: Any, active: Any) -> Any:
-        """The largest residual of a rigid position row."""
-        rows = self.call(m, "constraint_residual", q=q, t=t, active=active)
-        return largest([0, *[abs(rows[k]) for k in self.rigid_positions]])
-
-    @property
-    def rigid_positions(self) -> list[int]:
-        """Position rows that are closed; a model that only rolls has none."""
-        if not self.model.constraints:
-            return []
-        system = constraint_set(self.model)
-        return [k for k, i in enumerate(system.position_rows) if not system.compliance[i]]
-
-    def velocity(self, m: Mechanism, t: Any, q: Array, v: Array, active: Any) -> Array:
-        """The nearest velocity that meets the constraints."""
-        if not self.model.constraints:
-            return v
-        return np.asarray(self.call(m, "project_velocity", q=q, v=v, t=t, active=active))
-
-    def rates(self, m: Mechanism, t: Any, q: Array, v: Array, tau: Array, active: Any) -> list[Array]:
-        """q̇ and v̇, of a velocity that meets the constraints."""
-        if self.passive:
-            tau = tau + self.call(m, "passive_forces", q=q, v=v)
-        a = self.call(m, "forward_dynamics", q=q, v=v, tau=tau, t=t, active=active)
-        return [self.call(m, "rate", q=q, v=v), a]
-
-
-class RateBlocks(Protocol):
-    """Rates of other equations of motion than those of the model alone."""
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        """Key that, with the model, says all about them."""
-
-    @property
-    def inputs(self) -> dict[str, tuple[int, ...]]:
-        """Further arguments of the call, after the gains of an affine controller."""
-
-    def statements(self, space: WorkSpace, controlled: bool, watched: bool) -> tuple[list[Statement], list[Statement]]:
-        """Statements before a controller and after it: from the state X at a point and its time T to its rates F, and
-        where ``ending`` is positive to the state Y on the constraints; ``doubt`` is raised where the reference has to
-        decide. A controller reads q and v and writes tau; ``watched``: whether guards need more of each point."""
-
-
 class CollocationKernel:
     """The program of steps; its blocks are traced once, and only a controller's anew for each controller.
 
@@ -248,14 +174,13 @@ class CollocationKernel:
         equations of motion, where they are not the model's; ``guards``: what ends a call where it may vanish."""
         controlled = self.controlled = control != "none"
         self.model, self.patience = model, patience
-        self.point = _RatesPoint(model, route)
         self.s, self.n = len(scheme.nodes), model.nq + model.nv
-        self.switches = len(constraint_set(model).switches) if model.constraints else 0
         self.order = self.s + 1
         space = self.space = WorkSpace()
         s, n = self.s, self.n
         given: dict[str, tuple[int, ...]] = {"clock": (5,), "bounds": (6,)}
-        given |= {"start": (n,), "guess": (s, n)} | ({"active": (self.switches,)} if self.switches else {})
+        switches = len(constraint_set(model).switches) if model.constraints else 0
+        given |= {"start": (n,), "guess": (s, n)} | ({"active": (switches,)} if switches else {})
         given |= {"gains": (model.nv, 2 + n)} if control == "affine" else {}
         given |= {} if blocks is None else blocks.inputs
         given |= {} if guards is None else StepWatch.inputs(guards)
@@ -282,12 +207,8 @@ class CollocationKernel:
         stiff = scheme.values is not None
         self.newton = NewtonIteration(space, model, scheme, patience.difference) if stiff else None
         with np.errstate(all="ignore"):  # constants of a singular model divide by zero; the outcome tells
-            if blocks is not None:
-                self._before, self._after = blocks.statements(space, controlled, guards is not None)
-            elif model.constraints or controlled:
-                self._before, self._after = self._rates()
-            else:
-                self._before, self._after = [self._free_rates()], []
+            equations = blocks or ModelRates(model, route, patience.closing, patience.closed)
+            self._before, self._after = equations.statements(space, controlled, guards is not None)
 
     def program(self, control: Block | None = None) -> Program:
         """All of it, under the controller of such a block."""
@@ -436,79 +357,6 @@ class CollocationKernel:
             *self.newton.matrices(),
             *self._points(),
             traced_block(lambda: [[1], [-1]], [], [at("iterating"), at("looking")]),
-        ]
-
-    # ---- rates ---------------------------------------------------------------------------------------------------
-
-    def _free_rates(self) -> Statement:
-        """Without constraints and controller: everything in one block."""
-        at = self.space.at
-
-        def rates(X: Array, t: Any, doubt: Array) -> list[Any]:
-            m = self.point.mechanism()
-            q, v = np.split(X, [self.model.nq])
-            found = self.point.rates(m, t, q, v, zeros(self.model.nv), None)
-            return [*found, self.point.normalised(q), v, _doubts(m, doubt)]
-
-        reads = [at("X", POINT), at("T", POINT), at("doubt")]
-        return traced_block(rates, reads, [at("F", POINT), at("Y", POINT), at("doubt")])
-
-    def _rates(self) -> tuple[list[Statement], list[Statement]]:
-        """Statements before a controller, and those after it: quaternions to unit length, positions onto the
-        constraints by least-energy corrections, velocities too; then the rates."""
-        at, point = self.space.at, self.point
-        around = [at("T", POINT), at("doubt"), *([at("active")] if self.switches else [])]
-
-        def place(X: Array) -> list[Array]:
-            q, v = np.split(X, [self.model.nq])
-            return [point.normalised(q) if self.model.constraints else q, v]
-
-        def project(q: Array, v: Array, t: Any, doubt: Array, *on: Array) -> list[Any]:
-            m = point.mechanism()
-            return [point.velocity(m, t, q, v, (*on, None)[0]), _doubts(m, doubt)]
-
-        def rates(q: Array, v: Array, tau: Array, t: Any, doubt: Array, *on: Array) -> list[Any]:
-            m, active = point.mechanism(), (*on, None)[0]
-            if not self.controlled:
-                v, tau = point.velocity(m, t, q, v, active), zeros(self.model.nv)
-            return [*point.rates(m, t, q, v, tau, active), point.normalised(q), v, _doubts(m, doubt)]
-
-        before: list[Statement] = [traced_block(place, [at("X", POINT)], [at("q"), at("v")])]
-        if point.rigid_positions:
-            before += self._closing(around)
-        if self.model.constraints and self.controlled:
-            before.append(traced_block(project, [at("q"), at("v"), *around], [at("v"), at("doubt")]))
-        reads = [at("q"), at("v"), at("tau"), *around]
-        return before, [traced_block(rates, reads, [at("F", POINT), at("Y", POINT), at("doubt")])]
-
-    def _closing(self, around: list[Piece]) -> list[Statement]:
-        """Positions onto the constraints, by corrections as long as they help."""
-        at, put, point, patience = self.space.at, self.space.put, self.point, self.patience
-
-        def look(q: Array, earlier: Array, gap: Array, *rest: Any) -> list[Any]:
-            t, _, *on = rest
-            left = point.gap(point.mechanism(), q, t, (*on, None)[0])
-            better = less(left, gap[0])
-            # where a correction does not help, rounding has the last word
-            kept = vector(*[select(better, a, b) for a, b in zip(q, earlier, strict=True)])
-            shut = select(better & less(patience.closed, left), -1, 1)
-            return [kept, kept, [left], [shut], [-shut]]
-
-        def close(q: Array, t: Any, doubt: Array, *on: Array) -> list[Any]:
-            m = point.mechanism()
-            step = point.call(m, "closing_step", q=q, t=t, active=(*on, None)[0])
-            return [m.manifold().integrate(q, step), _doubts(m, doubt)]
-
-        places = ["q", "earlier", "gap", "shut", "open"]
-        closing = (
-            traced_block(look, [*self.space.each(["q", "earlier", "gap"]), *around], self.space.each(places)),
-            If(self.space.address("open"), (traced_block(close, [at("q"), *around], [at("q"), at("doubt")]),)),
-        )
-        return [
-            traced_block(lambda q: [q], [at("q")], [at("earlier")]),
-            put(HUGE, at("gap")),
-            put(-1, at("shut")),
-            Until(CLOSING, patience.closing, self.space.address("shut"), closing),
         ]
 
     # ---- one iteration -------------------------------------------------------------------------------------------
@@ -726,13 +574,6 @@ def _legendre(x: Any, count: int) -> list[Any]:
     for k in range(1, count - 1):
         P.append(((2 * k + 1) * x * P[k] - k * P[k - 1]) / (k + 1))
     return P
-
-
-def _doubts(m: Mechanism, doubt: Array) -> list[Any]:
-    """Positive where a pivot was, or is now, not."""
-    if not m.margins:
-        return [doubt[0]]
-    return [maximum(doubt[0], traced_status(m.margins))]
 
 
 def _address(buffer: str, *indices: Index) -> Address:

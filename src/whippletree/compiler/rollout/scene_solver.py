@@ -35,36 +35,35 @@ from whippletree.contact.problem.contact_problem import BlockScaling, block_meas
 MOST_SWEEPS = 1_000_000
 """Sweeps of a solution at most; a call says how many it allows."""
 
-FINE, CLOSE, INVESTED = 1e-2, 20.0, 300
-"""Where the impulses of the step before leave so small a share of the tolerance there is nothing to do. Where they
-leave no more than so many times the tolerance, so many sweeps may go on to that share, or to a smaller one,
-:func:`next_calm`: what is at rest then needs hardly any."""
+CLOSE, INVESTED = 20.0, 300
+"""Where the impulses of the step before leave no more than so many times the tolerance, so many sweeps may go on to the
+residual at which a step is *calm*, :func:`next_calm`: what is at rest then needs hardly any."""
 
 CALM_WAY, CHEAP, DEAR = 0.05, 30, 100
-"""What is at rest becomes calmer as long as a step takes few sweeps for it, no more than the first number, and less
-calm beyond the second; until its residual moves contacts by so small a share of the overlap tolerance in a step that no
-overlap has to be moved apart. A hundred balls at rest took 5 sweeps a step at a residual of 1e-6 m/s, of which each
-step left overlaps, 2 at 1e-8 m/s, and 4 at 1e-9."""
+"""A scene becomes calmer, from the tolerance downwards, as long as a step takes few sweeps for it, no more than the
+first number, and less calm beyond the second: sweeps for the sake of the next step do not pay while balls land. It ends
+where the residual moves contacts by so small a share of the overlap tolerance in a step that nothing has to be moved
+apart. A hundred balls at rest took 5 sweeps a step at a residual of 1e-6 m/s, of which each step left overlaps, 2 at
+1e-8 m/s, and 4 at 1e-9; while they settled, sweeps down to a hundredth of the tolerance were three of four."""
 
 EAGER, PAUSE = 4.0, 3
 """Changes of a sweep, as a multiple of the tolerance, below which the residual is looked at, and pairs of sweeps after
 a look until the next one: a look costs as much as two sweeps."""
 
 
-def next_calm(calm: Any, close: Any, sweeps: Any, tolerance: Any, smallest: Any) -> Any:
+def next_calm(calm: Any, sweeps: Any, corrections: Any, tolerance: Any, smallest: Any) -> Any:
     """The residual, m/s, at which the next step has nothing to do.
 
     Args:
         calm: that of this step.
-        close: positive where this step began with a small residual.
         sweeps: that this step took.
+        corrections: sweeps that moved apart what this step left overlapping; a smaller residual leaves less of it.
         smallest: residual below which contacts do not move, m/s.
     """
-    most = FINE * tolerance
-    lower = largest([calm * 0.7, select(less(smallest, most), smallest, most)])
-    higher = select(less(2 * calm, most), 2 * calm, most)
-    found = select(less(CHEAP, sweeps), select(less(DEAR, sweeps), higher, calm), lower)
-    return select(less(0, close), found, most)
+    lower = largest([calm * 0.7, select(less(smallest, tolerance), smallest, tolerance)])
+    higher = select(less(2 * calm, tolerance), 2 * calm, tolerance)
+    cheap, dear = largest([CHEAP, corrections]), largest([DEAR, 2 * corrections])
+    return select(less(cheap, sweeps), select(less(dear, sweeps), higher, calm), lower)
 
 
 class SceneSolver:
@@ -87,7 +86,6 @@ class SceneSolver:
             invested=(1,),  # sweeps that go on to a share of the tolerance
             wait=(1,),  # pairs of sweeps until the residual is looked at again
             reached=(1,),  # whether the tolerance is
-            close=(1,),  # whether the residual was small from the start
             calm=(1,),  # residual at which there is nothing to do
             residual=(3,),
             works=(2,),
@@ -98,7 +96,7 @@ class SceneSolver:
         """The residual at which the first step has nothing to do, from that of the last one."""
 
         def clip(calm: Any, tolerance: Any) -> list[Any]:
-            return [[select(less(calm, FINE * tolerance), calm, FINE * tolerance)]]
+            return [[select(less(calm, tolerance), calm, tolerance)]]
 
         return traced_block(clip, [before, self.space.at("tolerance")], [self.space.at("calm")])
 
@@ -106,10 +104,10 @@ class SceneSolver:
         """The residual at which the next step has nothing to do."""
         each = self.space.each
 
-        def change(calm: Array, close: Array, made: Array, tolerance: Any, overlap: Any, h: Any) -> list[Any]:
-            return [[next_calm(calm[0], close[0], made[0], tolerance, CALM_WAY * overlap / h)]]
+        def change(calm: Array, made: Array, corrections: Array, tolerance: Any, overlap: Any, h: Any) -> list[Any]:
+            return [[next_calm(calm[0], made[0], corrections[0], tolerance, CALM_WAY * overlap / h)]]
 
-        reads = each(("calm", "close", "made", "tolerance", "overlap tolerance", "now dt"))
+        reads = each(("calm", "made", "corrections", "tolerance", "overlap tolerance", "now dt"))
         return traced_block(change, reads, each(("calm",)))
 
     def solve(self) -> list[Statement]:
@@ -121,13 +119,12 @@ class SceneSolver:
             close = less(residual[1], CLOSE * tolerance)
             more = select(close, select(less(remaining, INVESTED), remaining, INVESTED), 0)
             rests = select(less(calm[0], residual[1]), -1, 1)
-            flags = [[rests], [1], [-rests], [select(close, 1, -1)]]
-            return [*flags, [made + more], [left + more], [remaining - more]]
+            return [[rests], [1], [-rests], [made + more], [left + more], [remaining - more]]
 
         fine = traced_block(
             look_first,
             each(("residual", "calm", "tolerance", "made", "left sweeps", "remaining")),
-            each(("done", "reached", "going on", "close", "invested", "left sweeps", "remaining")),
+            each(("done", "reached", "going on", "invested", "left sweeps", "remaining")),
         )
         look = (*self.measure(), self._end())
         once = (
@@ -155,7 +152,7 @@ class SceneSolver:
 
         def judge(change: Array, invested: Array, wait: Array, left: Array, made: Array, *wanted: Any) -> list[Any]:
             (calm,), tolerance = wanted
-            enough = select(less(made[0], invested[0]), calm, EAGER * tolerance)
+            enough = EAGER * select(less(made[0], invested[0]), calm, tolerance)
             busy = less(enough * enough, change[0])
             looks = select(busy, -1, select(less(0, wait[0]), -1, 1))
             settled = select(less(left[0], 4), 1, looks)

@@ -26,7 +26,7 @@ from whippletree.contact.problem.cones import both, brought_inside, largest
 MOST_CONJUGATE = 100
 """Steps of conjugate gradients at most."""
 
-EXACT = 1e-6
+ALL_STUCK = 1e-6
 """Share of the residual at which there is nothing to do, at which they end: what stands still then stays within that
 residual for hundreds of steps, by the same impulses."""
 
@@ -163,7 +163,7 @@ class Sticking:
             return [p + stride[0] * along, r, z, [slope[0], slope[1] + r @ z], [largest([farthest[0], r @ r])]]
 
         def follow(slope: Array, stride: Array, farthest: Array, calm: Array, made: Array, left: Array) -> list[Any]:
-            far = both(less(0, stride[0]), less(EXACT * EXACT * calm[0] * calm[0], farthest[0]))
+            far = both(less(0, stride[0]), less(ALL_STUCK * ALL_STUCK * calm[0] * calm[0], farthest[0]))
             share = slope[1] / select(less(0, slope[0]), slope[0], 1)
             return [[slope[1], 0], [stride[0], share], [select(far, -1, 1)], made + 2, left - 2]
 

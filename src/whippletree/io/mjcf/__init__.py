@@ -1,13 +1,8 @@
 """MJCF, through MuJoCo's own parser (extra ``mjcf``).
 
 included_files  every file that a model names, checked before MuJoCo reads any
-spec            MuJoCo's specification read as data
-bodies          bodies, joints and shapes
+spec            MuJoCo's specification read as data, height fields too
 collisions      which geoms may touch, and how
-actuators       actuators and key frames
-elements        tendons, fluids and gravity compensation
-equalities      equality constraints and tendons
-mjcf_sensors    sensors
-height_fields   height fields
-mjcf_reader     file to model
+mjcf_elements   actuators, key frames, sensors, tendons, fluids and gravity compensation
+mjcf_reader     file to model: bodies, joints, shapes, equality constraints
 """

@@ -307,7 +307,8 @@ def _build(draft: Draft, tables: dict[str, list[dict[str, Any]]]) -> None:
     for table in tables["tendons"]:
         told = {key: value for key, value in _without_line(table).items() if key not in ("name", "joints", "weights")}
         joints = dict(zip(table.get("joints", ()), table.get("weights", ()), strict=False))
-        draft.builder.tendon(table["name"], joints=joints, **told)
+        around = [msgspec.to_builtins(wrap) for wrap in told.pop("around", ())]
+        draft.builder.tendon(table["name"], joints=joints, around=around, **told)
     for table in tables["fluid_boxes"]:
         if {"body", "size"} <= set(table):
             draft.builder.fluid_box(**_without_line(table))

@@ -146,6 +146,17 @@ class ActuatorTable(Struct, forbid_unknown_fields=True):
     muscle: dict[str, float | list[float]] = {}
 
 
+class WrapTable(Struct, forbid_unknown_fields=True):
+    """An obstacle of a tendon, ``around = [{…}]``."""
+
+    frame: str
+    kind: str
+    radius: Number
+    side: str = ""
+    after: int = 0
+    branch: int = 0
+
+
 class TendonTable(Struct, forbid_unknown_fields=True):
     """A table of ``[[tendons]]``."""
 
@@ -157,6 +168,7 @@ class TendonTable(Struct, forbid_unknown_fields=True):
     stiffness: Number = 0
     rest: Ends = []
     damping: Number = 0
+    around: list[WrapTable] = []
 
 
 class FluidBoxTable(Struct, forbid_unknown_fields=True):

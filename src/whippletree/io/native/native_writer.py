@@ -221,6 +221,10 @@ def _tendon(tendon: Tendon) -> dict[str, Any]:
     for word in ("stiffness", "rest", "damping"):
         if not _same(getattr(tendon, word), getattr(usual, word), where):
             table[word] = number(getattr(tendon, word), f"{where}: {word}")
+    if tendon.around:
+        table["around"] = [
+            {key: value for key, value in vars(wrap).items() if value not in ("", 0)} for wrap in tendon.around
+        ]
     return table
 
 

@@ -8,11 +8,17 @@ a coupling of the two joints that it gears, and so does a mimic. Links that no j
 weld, or float with ``base="free"``. At q = 0 every link is where the file puts it.
 
 SDF's own rule for a link without ``<inertial>`` is 1 kg and 1 kg m²; it is followed, and the report says so.
+
+A pose is given in the frame that ``relative_to`` names; without it, a link's in the model, a joint's in its child, a
+frame's in what it is attached to. Everything is worked out in the model's frame.
+
+A file with several models (a world of Gazebo) becomes one model, in which a link is called ``MODEL::LINK``, as SDF
+itself calls it from outside. A link called ``world`` gets another name: ``world`` is what never moves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,16 +26,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
+from whippletree.errors import route
 from whippletree.io import rotations
 from whippletree.io.draft import Draft, fresh
-from whippletree.io.sdf.sdf_frames import Frames
-from whippletree.io.sdf.sdf_models import prepare_models
 from whippletree.io.sdf.sdf_values import KEPT, Values, read_inertia, read_shapes
 from whippletree.io.xml import line_of, tag_of
 from whippletree.model import EARTH_GRAVITY, WORLD, Model
 
 if TYPE_CHECKING:
     from lxml.etree import _Element as Element
+
 
 CARRIED = {
     "revolute": "revolute",
@@ -312,3 +318,146 @@ def _add_mimics(draft: Draft, joints: list[_SdfJoint], carried: dict[str, _SdfJo
         draft.builder.constraint(
             f"mimic {joint.name}", "coupling", joint.name, leader, coefficients=tuple(coefficients)
         )
+
+
+# --- frames by name: links, joints and ``<frame>``s, each where another one says --------------------------------------
+
+
+MODEL = "__model__"
+
+
+class Frames:
+    """Poses in the model's frame, and the links that frames are fixed to."""
+
+    def __init__(self, values: Values, model: Element) -> None:
+        self._values = values
+        self._links = {str(link.get("name")): None for link in model.findall("link") if link.get("name")}
+        self._elements = {
+            str(part.get("name")): part
+            for tag in ("frame", "joint", "link")
+            for part in model.findall(tag)
+            if part.get("name")
+        }
+        self._canonical = str(model.get("canonical_link") or next(iter(self._links), WORLD))
+        self._poses: dict[str, Array] = {MODEL: np.eye(4), "": np.eye(4)}
+        self._holders: dict[str, str] = {}
+        """The link that each frame or joint is fixed to, as far as it was asked for."""
+
+    def pose(self, name: str) -> Array:
+        """The pose (4, 4) of a link, joint or frame in the model's frame."""
+        # from the frame to one that is known, and back: chains may be longer than Python's stack
+        chain: dict[str, None] = {}
+        at = name
+        while at not in self._poses and at in self._elements and at not in chain:
+            chain[at] = None
+            at = self.base(self._elements[at])
+        if at not in self._poses:
+            self._poses[at] = self._misplaced(list(chain), at)
+            chain.pop(at, None)
+        for part in reversed(chain):
+            element = self._elements[part]
+            base = self.base(element)
+            own = self._values.pose(element)
+            self._poses[part] = own if base in ("", MODEL) else self._poses[base] @ own
+        return self._poses[name]
+
+    def _misplaced(self, chain: list[str], base: str) -> Array:
+        """Note that a chain of frames leads to nothing, or back into itself; the pose to go on with."""
+        element = self._elements[chain[-1]]
+        if base in chain:
+            circle = route([*chain[chain.index(base) :], base], "relative to")
+            self._values.fault(element, f"is placed in a circle: {circle}")
+        else:
+            known = self._values.draft.hint(base, self._elements)
+            self._values.fault(element, f"is placed relative to {base!r}, which the model does not have{known}")
+        return np.eye(4)
+
+    def base(self, element: Element) -> str:
+        """The name of the frame that an element's pose is given in."""
+        given = element.find("pose")
+        named = "" if given is None else str(given.get("relative_to") or "")
+        if named or element.tag == "link":
+            return named
+        return str(element.get("attached_to") or "") if element.tag == "frame" else _child(element)
+
+    def turn_to(self, element: Element, frame: str) -> Array:
+        """The rotation (3, 3) of a frame that an axis is expressed in."""
+        if frame not in self._elements:
+            known = self._values.draft.hint(frame, self._elements)
+            self._values.fault(element, f"is expressed in {frame!r}, which the model does not have{known}")
+            return np.eye(3)
+        return self.pose(frame)[:3, :3]
+
+    def link_of(self, name: str) -> str:
+        """The link that a frame or joint is fixed to; the name itself if it is none, or leads nowhere."""
+        seen: set[str] = set()
+        at = name
+        while at in self._elements and at not in self._links and at not in seen and at not in self._holders:
+            seen.add(at)
+            element = self._elements[at]
+            at = _child(element) if element.tag == "joint" else str(element.get("attached_to") or MODEL)
+        holder = self._canonical if at == MODEL else self._holders.get(at, at)
+        if holder in self._links:
+            self._holders |= dict.fromkeys(seen, holder)
+        elif at != MODEL:  # thousands of frames in a circle are followed once
+            self._holders |= {lost: lost for lost in seen}
+        return holder if at == MODEL or holder in self._links else name
+
+
+def _child(joint: Element) -> str:
+    return (joint.findtext("child") or "").strip()
+
+
+# --- several models made ready to be read as one: every name its own --------------------------------------------------
+
+
+_NAMED = ("link", "joint", "frame")
+_NAMING_TEXTS = ("parent", "child", "gearbox_reference_body")
+_NAMING_ATTRIBUTES = ("relative_to", "attached_to", "expressed_in", "canonical_link")
+
+
+def prepare_models(draft: Draft, root: Element) -> list[Element]:
+    """The ``<model>`` elements of a file, their links and joints renamed where they would not be told apart."""
+    models = [*root.findall("model"), *root.findall("world/model")]
+    if not models:
+        draft.fault("the file holds no model", line_of(root))
+    for part in [*root.iterfind("include"), *root.iterfind("world/include")]:
+        draft.leave_out("included models, which are not opened", (part.findtext("uri") or "without uri").strip())
+    for part in root.iterfind(".//model/*"):
+        if part.tag in ("include", "model"):
+            text = f"<{tag_of(part)}> inside a model is not read: write one model with all its links"
+            draft.fault(text, line_of(part))
+    for model in models:
+        _free_the_world(draft, model)
+    if len(models) > 1:
+        taken: set[str] = set()
+        for model in models:
+            name = fresh(str(model.get("name") or "model"), taken)
+            taken.add(name)
+            model.set("name", name)
+            _rename(model, lambda part, prefix=name: f"{prefix}::{part}")  # type: ignore[misc]
+        draft.notes.append(f"the file holds {len(models)} models: links and joints are called MODEL::NAME")
+    return models
+
+
+def _free_the_world(draft: Draft, model: Element) -> None:
+    links = [str(link.get("name")) for link in model.findall("link")]
+    if WORLD in links:
+        other = fresh("world_link", links)
+        _rename(model, lambda part: other if part == WORLD else part)
+        draft.notes.append(f"the link {WORLD!r} is the body {other!r}: {WORLD!r} names what never moves")
+
+
+def _rename(model: Element, renamed: Callable[[str], str]) -> None:
+    """Give the named parts of a model other names, wherever they are spoken of."""
+    known = {str(part.get("name")) for tag in _NAMED for part in model.findall(tag) if part.get("name")}
+    for part in model.iter():
+        if (part.getparent() is model and part.tag in _NAMED and part.get("name")) or part.tag == "mimic":
+            word = "name" if part.tag in _NAMED else "joint"
+            if part.get(word) in known:
+                part.set(word, renamed(str(part.get(word))))
+        for word in _NAMING_ATTRIBUTES:
+            if part.get(word) in known:
+                part.set(word, renamed(str(part.get(word))))
+        if part.tag in _NAMING_TEXTS and (part.text or "").strip() in known:
+            part.text = renamed((part.text or "").strip())

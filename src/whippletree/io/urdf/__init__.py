@@ -1,6 +1,5 @@
 """URDF.
 
-urdf_shapes   poses and shapes of elements
 urdf_loops    elements that close loops
-urdf_reader   file to model
+urdf_reader   file to model: links, joints, shapes
 """

@@ -61,6 +61,7 @@ class Adaptive(Method):
             give_up=self._give_up_in_time,
             solver=solver,
             compiled=CompiledSteps(task),
+            tolerance=task.follow_tolerance,
         )
 
     def chunks(self, memo: Memo | None = None) -> Iterator[Chunk]:
@@ -137,6 +138,7 @@ def memo_of(progress: Progress) -> Memo:
         "stiff": np.array(int(progress.stiff)),
         "last_error": np.array(progress.error),
         "failed": np.array(int(progress.failed)),
+        "rtol": np.array(progress.rtol),
     }
 
 
@@ -149,4 +151,4 @@ def progress_of(memo: Memo) -> Progress:
         float(memo["guess_start"]), float(memo["guess_length"]), memo["guess_origin"], memo["guess_coefficients"]
     )
     length, error = float(memo["next_length"]), float(memo["last_error"])
-    return Progress(time, state, length, last, bool(memo["stiff"]), error, bool(memo["failed"]))
+    return Progress(time, state, length, last, bool(memo["stiff"]), error, bool(memo["failed"]), float(memo["rtol"]))

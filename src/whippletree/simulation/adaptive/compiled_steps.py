@@ -21,10 +21,10 @@ from whippletree.compiler.rollout.collocation_kernel import (
     STEPS,
     IterationLimits,
     Notes,
-    RateBlocks,
     Scheme,
     Verdict,
 )
+from whippletree.compiler.rollout.collocation_rates import RateBlocks
 from whippletree.compiler.rollout.step_control import COLLOCATION_ITERATIONS, mean_contraction
 from whippletree.compiler.rollout.step_watch import GuardBlocks
 from whippletree.errors import UnsupportedError
@@ -38,13 +38,10 @@ from whippletree.simulation.adaptive.integrator import (
     SHORTEST_AT_KINKS,
     SLOW,
     STALLED_CHANGE,
-    AcceptedStep,
-    Departure,
-    Stride,
-    TriedStep,
     worthwhile,
 )
 from whippletree.simulation.adaptive.newton import DIFFERENCE, radau_modes
+from whippletree.simulation.adaptive.strides import AcceptedStep, Departure, Stride, TriedStep
 from whippletree.simulation.method import Task
 from whippletree.simulation.motion import OPEN, POSITION_CORRECTIONS
 

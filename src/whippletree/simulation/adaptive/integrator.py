@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from whippletree.compiler.rollout.step_control import COLLOCATION_ITERATIONS, LE
 from whippletree.errors import SingularSystemError, WhippletreeError
 from whippletree.simulation.adaptive.collocation import Polynomial, Rule, gauss_rule, radau_rule
 from whippletree.simulation.adaptive.newton import Stiffness, radau_modes
+from whippletree.simulation.adaptive.strides import AcceptedStep, Departure, StepSolver, Stride, TriedStep
 
 CONVERGED_POINTS = 1e-3
 """How small, in units of the tolerance, the last change of the collocation points must be."""
@@ -45,6 +46,10 @@ by the cube of the size, up to ``LEAP``: its matrices take longer than Picard it
 LOOK_AGAIN = 50
 """Steps after which Picard iteration is looked at whose error is small only in a stiff direction, such as rounding
 magnified by a spring: that keeps steps short as well, and does not show in its contraction."""
+
+LOOK_AT_ROUNDING, LOOK_SOON = 2 * LOOK_AGAIN, LOOK_AGAIN // 5
+"""Steps after which it is asked which relative tolerance rounding allows, which takes as long as four of a double
+pendulum; and after which it is asked again where it was raised."""
 
 LONG_RUN = 100
 """Steps of a run from which the number of points is chosen anew, whenever Picard iteration is looked at. (Code for the
@@ -130,6 +135,8 @@ class Statistics:
     """Accepted steps that were solved by Newton's method."""
     jacobians: int = 0
     """How often ∂ẏ/∂y was worked out."""
+    largest_rtol: float = 0.0
+    """Loosest relative tolerance that steps were held to."""
 
 
 @dataclass(frozen=True)
@@ -148,6 +155,8 @@ class Progress:
     """Of the last step, in units of the tolerance."""
     failed: bool = False
     """Whether machine code has tried the next step in vain."""
+    rtol: float | None = None
+    """Of the next step; that of the run if None."""
 
 
 @dataclass(frozen=True)
@@ -170,111 +179,6 @@ class MotionPiece:
     def state(self) -> Array:
         """The projected state at the end."""
         return self.progress.state
-
-
-class TriedStep(NamedTuple):
-    """A step that was tried: its polynomial, and its error in units of the tolerance, infinite without convergence."""
-
-    polynomial: Polynomial
-    error: float
-    iterations: int
-    contraction: float = 0.0
-    """By how much each iteration was nearer than the one before, on average; grows with the length of a stiff step."""
-    stiff: bool = False
-    """Whether it was solved by Newton's method."""
-    before: float = 0.0
-    """Error of the step before, had it been as long as this one."""
-
-    @property
-    def order(self) -> int:
-        """The power of its length with which the error of a step grows."""
-        return len(self.polynomial.coefficients) + 1
-
-    @property
-    def growth_by_error(self) -> float:
-        """How much longer the next step may be for its error.
-
-        In an oscillation errors of neighbouring steps differ by orders of magnitude: the larger one counts.
-        """
-        return float(step_control.growth_by_error(max(self.error, self.before), self.order))
-
-    @property
-    def growth_by_contraction(self) -> float:
-        """How much longer the next step may be for its iteration."""
-        return float(step_control.growth_by_contraction(self.contraction))
-
-
-@dataclass(frozen=True)
-class Departure:
-    """Where steps by machine code begin, and how far they may go."""
-
-    time: float
-    state: Array
-    length: float
-    """Of the first step, s."""
-    guess: Polynomial
-    """The last step's polynomial."""
-    error: float
-    """Of the last step, in units of the tolerance."""
-    end: float
-    most: int
-    """Steps."""
-    rtol: float
-    atol: float
-    stiff: bool
-    solver: str = "auto"
-
-
-class AcceptedStep(NamedTuple):
-    """An accepted step."""
-
-    solution: TriedStep
-    end: float
-    state: Array
-    """Projected."""
-    next_length: float
-    """Of the step after it, s."""
-    correction: float
-    """The furthest way of a component to the projected state."""
-    rejections: int = 0
-    """Longer steps that machine code tried before."""
-
-
-class Stride(NamedTuple):
-    """Steps that were taken one after the other by machine code, and why they ended."""
-
-    kept: list[AcceptedStep]
-    slow: bool = False
-    """Picard iteration seems to limit the steps."""
-    eased: bool = False
-    """Newton's method is no longer needed."""
-    failed: bool = False
-    """The next step was tried, and is not good enough."""
-    watched: bool = False
-    """Guards were looked at on the way."""
-    crossing: bool = False
-    """One of them may have vanished in the last of these steps, and in no other."""
-
-    @property
-    def unsolved(self) -> bool:
-        """Whether not even the first step could be solved."""
-        return self.failed and not self.kept
-
-
-class StepSolver(Protocol):
-    """Steps by machine code, where there are any."""
-
-    def prepare(self, tried: int) -> bool:
-        """Whether it can, after so many steps that the run has tried."""
-
-    def solve(
-        self, t: float, y: Array, length: float, guess: Polynomial, rtol: float, atol: float, stiff: bool
-    ) -> TriedStep | None:
-        """A step from (t, y), iterated from a guess, by Newton's method where it is stiff; None where it could not be
-        solved this way."""
-
-    def stride(self, departure: Departure) -> Stride:
-        """As many steps as can be taken without asking anybody."""
 
 
 def worthwhile(size: int) -> float:
@@ -312,6 +216,11 @@ class Integrator:
     """``"picard"`` or ``"newton"`` where the iteration is not left to the contraction that is observed."""
     stride: Stride = field(default_factory=lambda: Stride([]))
     """The steps that were taken in one call, which :meth:`pieces` hands out one by one."""
+    tolerance: Callable[[Array], float] | None = None
+    """The relative tolerance that a state allows, asked now and then; None where it is the same everywhere."""
+
+    def __post_init__(self) -> None:
+        self._first_rtol = self.rtol
 
     def pieces(self, start: Progress, end: float) -> Iterator[MotionPiece]:
         """Accepted steps from a start to a time, or to a terminal event.
@@ -320,6 +229,7 @@ class Integrator:
             IntegrationError: if a step cannot meet the tolerances or the state stops being finite.
         """
         t, length, guess, error = start.time, start.length, start.guess, start.error
+        self._hold_to(self._first_rtol if start.rtol is None else start.rtol)
         # a state that an earlier step has left is on the manifold: projecting it again would change its last bits
         y = self.problem.project(t, np.asarray(start.state, dtype=float)) if guess is None else start.state
         before = {event.name: event.function(t, y) for event in self.events}
@@ -329,6 +239,8 @@ class Integrator:
             length = self._first_length(y, slope, end - t)
         stiff, failed = start.stiff or self.solver == "newton", start.failed
         while t < end:
+            if self.tolerance is not None and (failed or self._looks_at_rounding()):
+                self._hold_to(self.tolerance(y))
             length = min(length, self.largest_step, end - t)
             basis = guess or _constant(t, length, y, slope, self.rule)
             stride = Stride([]) if failed else self._stride(t, y, length, basis, error, end, stiff)
@@ -353,10 +265,27 @@ class Integrator:
                     found = [f for f in found if f[1] <= stop]
                     t, y = stop, self._projected(stop, guess(stop))
                 interpolant, guess = guess, following
-                reached = Progress(t, y, length, guess, stiff, error, failed and step is kept[-1])
+                reached = Progress(t, y, length, guess, stiff, error, failed and step is kept[-1], self.rtol)
                 yield MotionPiece(begin, reached, interpolant, tuple(found))
                 if stop is not None:
                     return
+
+    def _hold_to(self, rtol: float) -> None:
+        self.rtol = rtol
+        self.statistics.largest_rtol = max(self.statistics.largest_rtol, rtol)
+
+    def _looks_at_rounding(self) -> bool:
+        steps, between = self.statistics.steps, LOOK_SOON if self._is_loosened else LOOK_AT_ROUNDING
+        return steps > 0 and steps % between == 0
+
+    @property
+    def _is_loosened(self) -> bool:
+        return self.rtol > self._first_rtol
+
+    def _steps_to_look(self) -> int:
+        """Steps that may be taken at once: counted over the run, so that it does not matter where it was taken up."""
+        between = LOOK_SOON if self._is_loosened else LOOK_AGAIN
+        return between - self.statistics.steps % between
 
     def _stride(
         self, t: float, y: Array, length: float, guess: Polynomial, error: float, end: float, stiff: bool
@@ -365,7 +294,7 @@ class Integrator:
         tried = self.statistics.steps + self.statistics.rejections
         if self.compiled is None or self.largest_step < np.inf or not self.compiled.prepare(tried):
             return Stride([])
-        most = min(self.ahead, LOOK_AGAIN - self.statistics.steps % LOOK_AGAIN)
+        most = min(self.ahead, self._steps_to_look())
         return self.compiled.stride(
             Departure(t, y, length, guess, error, end, most, self.rtol, self.atol, stiff, self.solver)
         )

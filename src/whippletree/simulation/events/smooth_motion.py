@@ -23,8 +23,8 @@ from whippletree.simulation.adaptive.integrator import (
     Progress,
     Statistics,
     StepError,
-    StepSolver,
 )
+from whippletree.simulation.adaptive.strides import StepSolver
 from whippletree.simulation.events.compiled_guards import CompiledGuards
 from whippletree.simulation.events.equations import EventEquations
 from whippletree.simulation.events.guards import JAM, Admits, Guard, Guards, Span
@@ -127,6 +127,7 @@ class SmoothMotion:
             statistics=statistics,
             compiled=compiled.of(self.guards),
             ahead=STEPS_PER_CALL,
+            tolerance=task.follow_tolerance,
         )
         if phase.turning:
             corrector = partial(SlipCorrection, phase)

@@ -170,9 +170,11 @@ class PythonSteps:
             if np.linalg.norm(h * (now.v - before.v).astype(float)) <= limit:
                 break
         else:
+            dead = ", or at a dead point of its loops, which this method does not pass ('adaptive' and 'rk4' do)"
+            dead = dead if self.motion.model.constraints else ""
             raise IntegrationError(
                 f"the integration stopped at t = {t:.9g} s: the iteration of implicit_midpoint did not converge in "
-                f"{MIDPOINT_ITERATIONS} rounds: the step of {h:g} s is too long",
+                f"{MIDPOINT_ITERATIONS} rounds: the step of {h:g} s is too long{dead}",
                 t,
             )
         q_end, v_end = midpoint_step.end(m, forces, start, now, t, h, active)

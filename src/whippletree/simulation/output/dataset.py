@@ -58,6 +58,7 @@ def dataset(
         variables["points"] = output.points(points)
     if reactions:
         variables |= output.reactions()
+    watch.hear(record.account)
     attributes = {
         "model": motion.model.name,
         "failure": record.failure or _summary(record.failures, grid.runs),

@@ -338,7 +338,8 @@ class ImpulseStep:
 
     def immovable(self, q: Array) -> set[int]:
         """Numbers of the contacts that overlap at q (nq,) and whose gaps no velocity of the model changes."""
-        near = self._within(q, 0.0)
+        # asked once, of a start that overlaps: in Python, rather than compile every row of J for it
+        near = self.neighbourhood.within(q, 0.0) if self.contacts else self._nothing_near
         rows = near.jacobian if isinstance(near.jacobian, np.ndarray) else near.jacobian.toarray()
         return {int(number) for number, row in zip(near.numbers, rows[::3], strict=True) if not row.any()}
 

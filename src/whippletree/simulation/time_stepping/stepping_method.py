@@ -102,7 +102,7 @@ class TimeStepping(Method):
         self.gained = 0.0
         """Work of contacts where it was positive, of all runs, J."""
         self._missed = False
-        self._start_energy = self._energy(task.start)
+        self._start_energy = self._energy(task.start) if task.start.ndim > 1 else self._energy(_twice(task.start))[0]
         if task.start.ndim == 1 and not np.isfinite(self._start_energy):
             raise ValueError("simulate: the energy of the start state is not finite: its velocities are too large")
         self._warn_of_overlap()
@@ -140,7 +140,8 @@ class TimeStepping(Method):
 
     def _warn_of_overlap(self) -> None:
         """Tell of overlaps at the start, the deepest first: what moves them apart is no motion of the scene."""
-        q = np.atleast_2d(self.task.motion.split(self.task.start)[0])
+        q = self.task.motion.split(self.task.start)[0]
+        q = q if q.ndim > 1 else _twice(q)
         gaps, limits, _ = self.stepper.gaps(q)
         every = np.concatenate([gaps, limits], axis=-1)
         deepest = every.min(axis=0, initial=0.0)
@@ -277,7 +278,7 @@ class TimeStepping(Method):
         trial = Advance.none(self.stepper, y, impulses, np.zeros((*y.shape[:-1], self.stepper.model.nv)))
         with suppress(IntegrationError):  # it will be met again, and told, in the first step
             trial = self._advance(0, y, impulses, h, 1)
-        gaps = tuple(part[None] for part in self.stepper.gaps(self.task.motion.split(y)[0]))
+        gaps = self.stepper.gaps(self.task.motion.split(y)[0][None])
         none = Advance.none(self.stepper, y, trial.impulses, trial.a).as_rows()
         (chunk,) = self._rows(0, none, gaps, np.array([h]), {word: done[None] for word, done in work.items()})
         return replace(chunk, memo=chunk.memo | {"impulses": impulses})
@@ -400,6 +401,12 @@ class TimeStepping(Method):
             "path": self.stepper.path,
             "contact_energy_gained": self.gained,
         }
+
+
+def _twice(state: Array) -> Array:
+    """A state as a batch of two (2, n): rows of output need code for batches in any case, and with that for single
+    states a first run would wait for code that is called once."""
+    return np.stack([state, state])
 
 
 def overlapping_start(movable: list[str], immovable: Sequence[str] = (), pairs: bool = True) -> str:

@@ -5,15 +5,13 @@ The path from an algorithm to a program:
     body_types           bodies sorted into types that share code, and the table of constants
     edge_pattern         which numbers really cross the edges of the tree
     recorder             :class:`Looped`, the sweeper that traces every step once per type
-    exchange             single bodies, and the blocks computed once between the loops
     store_or_recompute   which values later loops load and which they compute again
-    slots                where numbers live
-    looped_program       the program
-    looped_functions     functions of the table
+    looped_program       the program, and the slots where its numbers live
+    looped_functions     functions of the table, with blocks computed once between the loops
     looped_clusters      those that honour constraints, as loops over clusters
-    traced_code          blocks traced by hand, from memory to memory
-    front_loops          the fronts of an elimination
+    front_loops          the fronts of an elimination, in blocks traced by hand
     elimination_program  those of ladders and grids, as loops over bodies, closures and fronts
+    eliminated_step      a step at velocity level, made of two of these; which functions they are
 """
 
 from whippletree.compiler.frontend.loops.looped_clusters import cluster_loop_program

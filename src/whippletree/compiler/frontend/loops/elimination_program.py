@@ -26,8 +26,7 @@ from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.arithmetic.trace import Traced
 from whippletree.compiler.frontend.flatten import rebuild
 from whippletree.compiler.frontend.loops.body_types import BodyTypes, TableColumn, classify
-from whippletree.compiler.frontend.loops.front_loops import FrontLoops
-from whippletree.compiler.frontend.loops.traced_code import Code, lookups
+from whippletree.compiler.frontend.loops.front_loops import Code, FrontLoops, lookups
 from whippletree.compiler.frontend.unrolled import STATUS
 from whippletree.compiler.program import Block, Buffer, Index, Loop, Program, Statement, Switch
 from whippletree.compiler.program.work_space import WorkSpace
@@ -574,13 +573,3 @@ def _objects(values: Sequence[Any]) -> Array:
     found = np.empty(len(values), dtype=object)
     found[:] = values
     return found
-
-
-def elimination_program(function: Function, tree: Skeleton) -> Program:
-    """The kernel program of a function that solves the body-level system, or needs its rows."""
-    return EliminationProgram(function, tree).write()
-
-
-def can_eliminate(function: Function, system: ConstraintSet) -> bool:
-    """Whether a function can run as loops over bodies, closures and fronts."""
-    return function.name in (*BY_ELIMINATION, *ROWS_ALONE) and not system.switches and not any(system.compliance)

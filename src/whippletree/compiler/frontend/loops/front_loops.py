@@ -8,11 +8,12 @@ be; its boundary comes first, so that every loop begins at 0. Numbers of unknown
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.compiler.frontend.loops.traced_code import Code, lookups
+from whippletree.arithmetic.trace import Trace, Traced, finish
 from whippletree.compiler.program import Address, Block, Buffer, Index, Lookup, Loop, Statement
 from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.constraints.front_elimination import EliminationPlan
@@ -291,3 +292,41 @@ def _row_starts(sizes: Sequence[int]) -> list[Array]:
     rows = [_chunks_of_rows(n) for n in sizes]
     starts = np.concatenate([[0], np.cumsum(np.concatenate(rows))[:-1]]) if sum(sizes) else np.zeros(0, dtype=int)
     return np.split(starts, np.cumsum(sizes)[:-1])
+
+
+# --- blocks traced by hand: numbers come from memory at addresses, and go there ---------------------------------------
+
+
+class Code:
+    """A block that is being traced: numbers come from memory, and go there."""
+
+    def __init__(self) -> None:
+        self.trace = Trace()
+        self.loads: dict[Address, Traced] = {}
+        self.stores: list[tuple[Address, Any]] = []
+
+    def load(self, buffer: str, *indices: Index) -> Traced:
+        """A number from memory."""
+        address = Address(buffer, indices)
+        if address not in self.loads:
+            self.loads[address] = self.trace.input()
+        return self.loads[address]
+
+    def vector(self, buffer: str, register: str, count: int) -> Array:
+        """Numbers one after the other, from a register on."""
+        found = np.empty(count, dtype=object)
+        found[:] = [self.load(buffer, Index(register, i)) for i in range(count)]
+        return found
+
+    def store(self, value: Any, buffer: str, *indices: Index) -> None:
+        """A number to memory."""
+        self.stores.append((Address(buffer, indices), value))
+
+    def block(self) -> Block:
+        """The code."""
+        code = finish(self.trace, [value for _, value in self.stores])
+        return Block(code, tuple(self.loads), tuple(address for address, _ in self.stores))
+
+
+def lookups(counter: str, looks: Sequence[tuple[str, str]]) -> list[Statement]:
+    return [Lookup(register, Address(buffer, (Index(counter),))) for register, buffer in looks]

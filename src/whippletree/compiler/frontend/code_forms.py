@@ -1,0 +1,157 @@
+"""The form that the code of a function takes for a model: written out, placed, or as loops.
+
+    unrolled     one straight-line block: for robots of ordinary size
+    placed       the code of each kind of mechanism once: matrices and derivatives of scenes of several mechanisms
+    loops        over bodies, over clusters of loops, or over fronts of an elimination: for long systems
+
+The modules that write them are imported when one is written: where the cache knows a function, none is needed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from whippletree.compiler.program import Program
+from whippletree.constraints.constraint_set import constraint_set
+from whippletree.constraints.dynamics import loops_over_clusters, loops_over_fronts
+from whippletree.constraints.node_rows import is_long
+from whippletree.errors import UnsupportedError
+from whippletree.functions import CATALOGUE, Function
+from whippletree.model import Model
+from whippletree.tree.skeleton import skeleton
+
+UNROLL_UP_TO = 48
+"""Moving bodies up to which code is unrolled; beyond, it loops over bodies. Measured: see docs/performance.md."""
+
+UNROLL_MATRICES_UP_TO = 150
+"""Number for functions that cannot loop; beyond, they are refused rather than compiled for minutes."""
+
+PLACE_ABOVE = 12
+"""Moving bodies above which matrices and derivatives of a scene are those of its mechanisms, each kind compiled once:
+the derivatives of three four-bars as a whole take 0.6 s to compile and those of six 2.4 s, instead of 0.2 s, and run
+up to a third faster."""
+
+UNROLL_LINES_UP_TO = 500
+"""Number for those of them whose code grows with the number of bodies only, such as the pose of a frame: 4 s."""
+
+UNROLL_FLEXIBLE_UP_TO = 600
+"""Moving parts up to which functions without a matrix are unrolled for models with flexible bodies, of which each has
+three or more: 150 links of two modes take 43 000 operations."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """A function that is to be written for a model."""
+
+    model: Model
+    function: Function
+    names: tuple[Any, ...] = ()
+    parameters: tuple[str, ...] = ()
+    route: str | None = None
+    on_cpu: bool = True
+    exported: bool = False
+    """Whether it becomes C code, which has no loops."""
+
+    @property
+    def parts(self) -> int:
+        """Moving parts of the model."""
+        return len(skeleton(self.model).nodes)
+
+    @property
+    def linear(self) -> bool:
+        """Whether its code grows with the number of bodies, and not with that of their pairs."""
+        return self.function.linear and not self.function.derived
+
+    @property
+    def loops_over_clusters(self) -> bool:
+        """Whether it honours constraints by passes over clusters."""
+        entry = CATALOGUE.get(self.function.name)
+        if self.function.derived or entry is None or not entry.loops or entry.constraints == "tree":
+            return False
+        return bool(self.model.constraints) and loops_over_clusters(self.model, self.route)
+
+    @property
+    def can_loop(self) -> bool:
+        """Whether it can be a loop over bodies or clusters."""
+        by_bodies = self.function.loops or (self.route == "recursion" and is_long(self.model))
+        return (by_bodies or self.loops_over_clusters) and not self.parameters
+
+    @property
+    def unrolled_up_to(self) -> int:
+        """Moving parts up to which it is written out."""
+        if self.can_loop:
+            return UNROLL_UP_TO
+        entry = CATALOGUE.get(self.function.name)
+        grows = self.function.derived or entry is None or not entry.loops or bool(self.model.constraints)
+        if self.model.is_flexible and not grows:
+            return UNROLL_FLEXIBLE_UP_TO
+        return UNROLL_LINES_UP_TO if self.linear else UNROLL_MATRICES_UP_TO
+
+
+def catalogue_program(request: Request) -> Program:
+    """The program of a function, in the form that suits it.
+
+    Raises:
+        UnsupportedError: if it would be too long.
+    """
+    found = _by_fronts(request) or _placed(request)
+    if found is not None:
+        return found
+    return _unrolled(request) if request.parts <= request.unrolled_up_to else _looped(request)
+
+
+def _by_fronts(request: Request) -> Program | None:
+    if request.parameters or request.function.derived or not loops_over_fronts(request.model, request.route):
+        return None
+    from whippletree.compiler.frontend.loops.eliminated_step import can_eliminate, elimination_program
+
+    if not can_eliminate(request.function, constraint_set(request.model)):
+        return None
+    return elimination_program(request.function, skeleton(request.model))
+
+
+def _placed(request: Request) -> Program | None:
+    # on a GPU loops cost more than code, as long as that is short
+    above = PLACE_ABOVE if request.on_cpu else request.unrolled_up_to
+    if request.parts <= above or request.can_loop or request.parameters or request.exported:
+        return None
+    from whippletree.compiler.frontend.placed_mechanisms import placed_program
+
+    return placed_program(request.model, request.function, route=request.route, largest=request.unrolled_up_to)
+
+
+def _unrolled(request: Request) -> Program:
+    from whippletree.compiler.frontend.unrolled import Folds, unrolled_program
+
+    # loops are for CPUs: on a GPU what goes through memory costs more than code
+    fold: Folds = "loops" if request.on_cpu and not request.exported else "copies"
+    return unrolled_program(
+        request.model, request.function, request.names, request.parameters, route=request.route, fold=fold
+    )
+
+
+def _looped(request: Request) -> Program:
+    if not request.can_loop:
+        raise _too_long(request)
+    from whippletree.compiler.frontend.loops import cluster_loop_program, loop_program
+
+    write = cluster_loop_program if request.loops_over_clusters else loop_program
+    return write(request.function, skeleton(request.model))
+
+
+def _too_long(request: Request) -> UnsupportedError:
+    model, function, most = request.model, request.function, request.unrolled_up_to
+    if model.is_flexible:
+        return UnsupportedError(
+            f"{function.name}: model {model.name!r} has flexible bodies and {request.parts} moving parts (a flexible "
+            f"body has three or more), and is only unrolled, up to {most} of them here. "
+            f"wt.reference takes any number, and so does wt.flexible.lumped_chain"
+        )
+    grows = "is written out body by body" if request.linear else "grows faster than their number"
+    reason = "leaves parameters open" if function.loops else grows
+    return UnsupportedError(
+        f"{function.name}: model {model.name!r} has {request.parts} moving bodies, and a function that {reason} is "
+        f"only unrolled, up to {most} bodies. Use wt.reference, or compile without open "
+        f"parameters and use one that forms no matrix (forward_dynamics, inverse_dynamics, mass_matrix_solve)."
+    )
