@@ -103,6 +103,11 @@ class NamedFunction:
         return tuple(b.name for b in self._results)
 
     @property
+    def result_shapes(self) -> list[tuple[int | str, ...]]:
+        """Dimensions of the results, in order; named ones by their names."""
+        return [b.shape for b in self._results]
+
+    @property
     def fails(self) -> bool:
         """Whether there may be states without an answer: then calls have a status."""
         return self._status

@@ -147,6 +147,14 @@ class CompiledFunction(NamedFunction):
         return self._ufunc
 
     @property
+    def ufunc_of_one_state(self) -> np.ufunc | None:
+        """The ufunc itself, for calls without a batch alone: its other variant may not have been compiled."""
+        if self._ufunc is not None and not self._engine.is_prepared(1):
+            self._engine.prepare(1)
+            self._choose_ways()
+        return self._ufunc
+
+    @property
     def dtype(self) -> np.dtype[Any]:
         """float64 or float32."""
         return self._engine.kernel.options.dtype
