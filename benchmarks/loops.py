@@ -2,6 +2,7 @@
 
     parallel chains   the family of GRBDA's benchmark: two chains of n hinges, a rod between the ends of their k-th
                       links; the loop has 2 k + 1 links, and the rest hangs on it
+    published         the published accelerations of one of them, by every route
     cells             four-bar cells in series: time per call beside that of the tree
     accuracy          of the same: errors against 50 digits beside those that are predicted of each route
     robots            Cassie on a free base, Stewart platform, delta robot, Robotiq gripper: operations of rows, of the
@@ -32,6 +33,7 @@ import numpy as np
 import whippletree as wt
 from whippletree.accuracy.predicted_error import predicted_errors
 from whippletree.compiler.frontend.unrolled import unrolled_program
+from whippletree.constraints.dynamics import ROUTES
 from whippletree.functions import find
 from whippletree.model import WORLD, Model
 from whippletree.model.builder import Builder
@@ -42,6 +44,12 @@ MOST_RECORDED_CELLS = 20
 """Cells up to which the elimination of the whole block matrix is recorded operation by operation."""
 CHAINS = ((5, 1), (5, 2), (5, 5), (10, 2), (10, 5), (20, 2), (20, 5), (40, 2), (40, 10))
 """Hinges of each chain, and the link whose end carries the rod."""
+PUBLISHED = {
+    "left": (-8.65391124653, 19.0809654783, -16.506437634, -11.629252309),
+    "right": (-7.85400676428, 17.4811565138, -3.29533145037, 23.212457009),
+    "rod": (-10.2673398368,),
+}
+"""Accelerations of chains of five with a rod at links 2: joints 1, 2, 3 and 5 of both, and the rod's."""
 PROXIMAL = 1e-12
 """Pinocchio's regularisation where it must have one (lcaba); its documentation calls 1e-6 typical."""
 
@@ -70,6 +78,16 @@ def parallel_chains(n: int, k: int) -> tuple[Model, np.ndarray, np.ndarray]:
     left = [model.slice(f"left joint {i}").start for i in range(1, k + 1)]
     q[own], v[own] = -q[left].sum(), -v[left].sum()
     return model, q, v
+
+
+def published_errors(functions: Any) -> np.ndarray:
+    """Relative differences from the published accelerations."""
+    model, q, v = parallel_chains(5, 2)
+    a = functions(model).forward_dynamics(q, v, np.zeros(model.nv))
+    names = {side: [f"{side} joint {i}" for i in (1, 2, 3, 5)] for side in ("left", "right")} | {"rod": ["rod joint"]}
+    found = [a[model.slice(name)][0] for side in PUBLISHED for name in names[side]]
+    numbers = np.concatenate(list(PUBLISHED.values()))
+    return np.abs(np.array(found) - numbers) / np.abs(numbers)
 
 
 class PinocchioLoops:
@@ -196,6 +214,14 @@ def chain_lines() -> Iterator[str]:
             f"{n:3} {k:3} {pairs} {tree[0]:7.3f} {times[0]:7.2f} {times[1]:7.2f}  "
             + ", ".join(f"{error:.1e}" for error in errors)
         )
+
+
+def published_lines() -> Iterator[str]:
+    """The published state of chains of five, by every route."""
+    yield "published accelerations of chains of five with a rod at links 2: largest relative difference"
+    for route in ROUTES:
+        yield f"  {route:12} {published_errors(partial(wt.reference, route=route)).max():.1e}"
+    yield f"  {'compiled':12} {published_errors(wt.compile).max():.1e}"
 
 
 def cell_lines() -> Iterator[str]:
@@ -361,6 +387,7 @@ def _first_and_later(what: str, model: Model, name: str) -> str:
 
 
 PARTS = {
+    "published": published_lines,
     "chains": chain_lines,
     "cells": cell_lines,
     "accuracy": accuracy_lines,

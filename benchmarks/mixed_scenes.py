@@ -59,7 +59,7 @@ def belt(links: int, step: float = 0.002) -> MixedScene:
     # a stadium: two half circles of radius r and two straight runs, as long as the links together
     radius = links * length / (2 * math.pi + 4)
     straight = 2 * radius
-    corners = _stadium(links, radius, straight)
+    corners = stadium(links, radius, straight)
     sides = np.roll(corners, -1, axis=0) - corners
     angles = np.arctan2(sides[:, 1], sides[:, 0])
     length = float(np.mean(np.linalg.norm(sides, axis=1)))
@@ -89,7 +89,7 @@ def belt(links: int, step: float = 0.002) -> MixedScene:
     )
 
 
-def _stadium(count: int, radius: float, straight: float) -> np.ndarray[Any, Any]:
+def stadium(count: int, radius: float, straight: float) -> np.ndarray[Any, Any]:
     """Corners (count, 2) of a polygon of equal sides around a stadium, in order; found by moving along its rim."""
 
     def point(s: float) -> tuple[float, float]:

@@ -28,8 +28,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.compiler.program import Buffer, Program
-from whippletree.compiler.program.looped_blocks import looped_block
-from whippletree.compiler.program.traced_blocks import piece
+from whippletree.compiler.program.traced_blocks import looped_block, piece
 from whippletree.contact.geometry.closed_forms import Touch
 from whippletree.contact.geometry.coal_pairs import nearest_touch
 from whippletree.contact.geometry.rounded_polytopes import Solid, solids_of

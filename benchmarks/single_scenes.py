@@ -4,9 +4,10 @@
 
 The folder is that of gymnasium's MuJoCo environments; without one it is looked for in the installed package. Every
 shape of hopper, walker, half cheetah and ant may touch the floor; pusher and humanoid have the contacts of their files.
-The humanoid falls from its home; *lying humanoid* begins where it lies after that. The quadruped, solo12, trots by the
-servos of :mod:`benchmarks.step_calls`. Ours and MuJoCo's steps (with ``integrator="Euler"``, of first order as ours)
-alternate in one process, at the same step from the same states; times are processor time, the least of some rounds.
+The humanoid falls from its home; *rolling humanoid* begins 6 s after that, *lying humanoid* 15 s after it. The
+quadruped, solo12, trots by the servos of :mod:`benchmarks.step_calls`. Ours and MuJoCo's steps (with
+``integrator="Euler"``, of first order as ours) alternate in one process, at the same step from the same states; times
+are processor time, the least of some rounds.
 
     kernel     steps of the compiled kernel alone, µs each: whole trajectories in calls of 500 steps
     simulate   ``wt.simulate(method="time_stepping")`` as a user calls it, µs per step, output and all
@@ -39,7 +40,7 @@ from whippletree.model import Contact, Model
 
 Array = np.ndarray[Any, Any]
 
-TOLERANCE, ROUNDS, CALL, FALL = 1e-7, 5, 500, 5000
+TOLERANCE, ROUNDS, CALL, FALL, ROLL = 1e-7, 5, 500, 5000, 2000
 
 
 class Robot(NamedTuple):
@@ -76,6 +77,8 @@ class Scene:
     height: int | None
     commands: Array
     """Of step after step, again and again, (n, actuators)."""
+    speed: Array | None = None
+    """Velocities of the line "from rest", where they are not zero."""
     step: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -267,9 +270,9 @@ def contest(scene: Scene, steps: int, starts: int) -> None:
     ours = Ours(scene)
     ours.run(scene.rest, np.zeros(scene.model.nv), 1)
     first = time.process_time() - begun
-    rng, still = np.random.default_rng(0), np.zeros(scene.model.nv)
+    rng, speed = np.random.default_rng(0), np.zeros(scene.model.nv) if scene.speed is None else scene.speed
     random = [(_scattered(ours, rng), rng.normal(size=scene.model.nv)) for _ in range(starts)]
-    _print_line(ours, "rest", [(scene.rest, still)], steps, first)
+    _print_line(ours, "rest", [(scene.rest, speed)], steps, first)
     _print_line(ours, "random", random, steps, first)
 
 
@@ -301,7 +304,7 @@ def _print_line(ours: Ours, word: str, states: list[tuple[Array, Array]], steps:
     times = f"{kernel:8.2f}{simulate:9.1f}{other:8.2f}{kernel / other:7.2f}"
     gained = "".join(f"{x:9.3g}" for x in energy / len(states))
     print(
-        f"{scene.name:15}{word:7}{times}{''.join(f'{x:9.0e}' for x in worst)}{gained}{left:6}{first:8.1f}", flush=True
+        f"{scene.name:17}{word:7}{times}{''.join(f'{x:9.0e}' for x in worst)}{gained}{left:6}{first:8.1f}", flush=True
     )
 
 
@@ -325,10 +328,10 @@ def _scattered(ours: Ours, rng: np.random.Generator) -> Array:
     return q
 
 
-def lie_down(scene: Scene) -> Scene:
-    """The scene some seconds later, after its fall; nothing can lift it from there."""
-    states, _, _ = Ours(scene).run(scene.rest, np.zeros(scene.model.nv), FALL)
-    return replace(scene, name=f"lying {scene.name}", rest=states[-1], height=None)
+def lie_down(scene: Scene, word: str, steps: int) -> Scene:
+    """The scene some seconds later, during its fall or after it; nothing can lift it from there."""
+    states, speed, _ = Ours(scene).run(scene.rest, np.zeros(scene.model.nv), steps)
+    return replace(scene, name=f"{word} {scene.name}", rest=states[-1], speed=speed, height=None)
 
 
 def assets_folder() -> Path:
@@ -345,19 +348,20 @@ def main() -> None:
     parser.add_argument("folder", nargs="?", type=Path)
     parser.add_argument("--steps", type=int, default=500)
     parser.add_argument("--starts", type=int, default=5)
-    every = [*[robot.name for robot in ROBOTS], "lying", "quadruped"]
+    every = [*[robot.name for robot in ROBOTS], "rolling", "lying", "quadruped"]
     parser.add_argument("--robots", nargs="*", default=every, help=", ".join(every))
     given = parser.parse_args()
     widths = (8, 9, 8, 7, *[9] * 8, 6, 8)
     heads = "".join(f"{word:>{width}}" for word, width in zip((*COLUMNS, *MORE), widths, strict=True))
-    print(f"{'robot':15}{'from':7}{heads}")
+    print(f"{'robot':17}{'from':7}{heads}")
     folder = given.folder or assets_folder()
     for robot in ROBOTS:
         if robot.name in given.robots:
             contest(scene_of(robot, folder / f"{robot.name}.xml"), given.steps, given.starts)
-    if "lying" in given.robots:
-        robot = next(robot for robot in ROBOTS if robot.name == "humanoid")
-        contest(lie_down(scene_of(robot, folder / "humanoid.xml")), given.steps, given.starts)
+    for word, steps in (("rolling", ROLL), ("lying", FALL)):
+        if word in given.robots:
+            robot = next(robot for robot in ROBOTS if robot.name == "humanoid")
+            contest(lie_down(scene_of(robot, folder / "humanoid.xml"), word, steps), given.steps, given.starts)
     if "quadruped" in given.robots:
         contest(trotting(), given.steps, given.starts)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import whippletree as wt
 from damaged_files import MESHES, MODELS, STL, damage
 from fuzz.trial import TRIAL_SECONDS
-from whippletree.contact.geometry.meshes.mesh_formats import read_surfaces
+from whippletree.contact.geometry.mesh_formats import read_surfaces
 
 LIMIT = TRIAL_SECONDS
 

@@ -44,7 +44,7 @@ ENOUGH = 60.0
 GROUPS = {
     "steps": ("contact/time_step.py", "simulation/time_stepping/impulse_step.py"),
     "events": (
-        "simulation/events/guards.py", "simulation/events/transitions.py", "simulation/events/repeated_events.py",
+        "simulation/events/guards.py", "simulation/events/transitions.py", "simulation/events/zeno.py",
         "simulation/events/zeno.py", "contact/contact_modes.py",
     ),
     "impacts": ("contact/impact/impact.py", "contact/impact/laws.py"),
@@ -83,7 +83,7 @@ NAMED = (
         "both(less(0, e), both(less(gap + h * speed, 0), less(speed, 0)))", "both(less(0, e), less(speed, 0))",
     ),
     Named(
-        "patience for repeated events off", "simulation/events/repeated_events.py",
+        "patience for repeated events off", "simulation/events/zeno.py",
         "self._after(self._repeats // EVENT_PATIENCE)", "self._after(0)",
     ),
     Named(

@@ -92,7 +92,7 @@ if TYPE_CHECKING:
     from whippletree.simulation.one_by_one import single_run as single_run
     from whippletree.simulation.output.run_files import load_run as load_run
     from whippletree.simulation.output.run_files import save_run as save_run
-    from whippletree.simulation.output.tables import tidy_frame as tidy_frame
+    from whippletree.simulation.output.run_files import tidy_frame as tidy_frame
     from whippletree.simulation.run import simulate as simulate
     from whippletree.simulation.sensing import read_sensors as read_sensors
     from whippletree.view.film import export_film as export_film
@@ -146,7 +146,7 @@ _LAZY = {
     "single_run": "whippletree.simulation.one_by_one",
     "spatial_operators": "whippletree.constraints.cluster_operators",
     "symbolic": "whippletree.compiler.casadi",
-    "tidy_frame": "whippletree.simulation.output.tables",
+    "tidy_frame": "whippletree.simulation.output.run_files",
     "with_contacts": "whippletree.model.contact_pairs",
     "with_motion": "whippletree.model.moving_bodies",
     "without_overlaps": "whippletree.contact.kinematics.overlaps",

@@ -348,7 +348,7 @@ def a_run_warns_of_noise():
 def rounds_of_fixed_steps():
     from whippletree.compiler.rollout.rollout import Plan
     from whippletree.compiler.rollout.rollout_steps import CONVERGED_STEP, STEP_CORRECTIONS
-    from whippletree.simulation.fixed_step.in_python import MIDPOINT_ITERATIONS
+    from whippletree.simulation.fixed_step.fixed_step_method import MIDPOINT_ITERATIONS
 
     assert (Plan.iterations, MIDPOINT_ITERATIONS, STEP_CORRECTIONS, CONVERGED_STEP) == (12, 50, 3, 1e-12)
 
@@ -434,14 +434,14 @@ def defaults_of_methods_for_contact():
 @claim("docs/contact.md", "its corners up to 16; of more, the lowest corner of each octant")
 def constants_of_contact():
     from whippletree.compiler.rollout.contact_rollout import COUPLINGS_UP_TO
-    from whippletree.contact.geometry import closed_forms, polytope_pairs, shapes, terrain
+    from whippletree.contact.geometry import closed_forms, coal_pairs, shapes, terrain
     from whippletree.contact.impact import laws
     from whippletree.contact.problem import delassus
-    from whippletree.simulation.events.repeated_events import EVENTS_AT_ONCE
+    from whippletree.simulation.events.zeno import EVENTS_AT_ONCE
 
     assert (laws.Newton().rounds, laws.Sequential().strokes, EVENTS_AT_ONCE) == (100, 60, 50)
     assert (delassus.DENSE_UP_TO, COUPLINGS_UP_TO, terrain.FOOT_STEPS, terrain.EDGE_ON) == (100, 16_000, 6, 1e-8)
-    assert (polytope_pairs.FACING, shapes.SEPARATE_CORNERS) == (0.01, 16)
+    assert (coal_pairs.FACING, shapes.SEPARATE_CORNERS) == (0.01, 16)
     assert round(np.degrees(np.arccos(-closed_forms.BACK))) == 26
 
 

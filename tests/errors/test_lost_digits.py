@@ -126,3 +126,35 @@ def test_a_finite_state_without_a_finite_answer_has_lost_all_digits():
         a = function(motion.q, motion.v, motion.tau)
     assert np.isnan(a).any()
     assert function.digits_lost == 16
+
+
+def test_matrices_are_looked_at_column_by_column_where_every_call_is():
+    model, q = heavy_on_light(1e13), np.array([0.1, 0.2])
+    inverse = wt.compile(model, watch="every").mass_matrix_inverse
+    with pytest.warns(wt.ConditioningWarning, match="mass_matrix_inverse of .*: up to 13 of 16 digits"):
+        found = inverse(q)
+    exact = 1 / (0.36 * 0.1 + 0.64 * 0.2)  # 1 / inertia of the light body about the axis
+    assert abs(found[0, 0] / exact - 1) > LOSSY
+    assert inverse.digits_lost == 13
+    matrix = wt.compile(model, watch="every").mass_matrix
+    matrix(q)  # has all its digits
+    assert matrix.digits_lost == 0
+    wt.compile(model).mass_matrix_inverse(q)  # matrices are not looked at unless asked for
+
+
+def test_long_models_are_looked_at_where_every_call_is():
+    builder, last = wt.Builder("long"), "world"
+    for k in range(70):
+        builder.body(f"rod {k}", 1.0, center=(0.1, 0, 0), inertia=(0.01, 0.02, 0.02))
+        builder.joint(f"joint {k}", "revolute", last, f"rod {k}", position=(0.2 * (k > 0), 0, 0))
+        last = f"rod {k}"
+    builder.body("light", 1.3, inertia=(0.1, 0.2, 0.3)).body("heavy", 1e13, inertia=(1e12, 2e12, 3e12))
+    builder.joint("inner", "revolute", last, "light", axis=(0.6, 0.8, 0))
+    model = builder.joint("outer", "revolute", "light", "heavy", axis=(0.6, 0.8, 0)).build()
+    state = np.random.default_rng(0).normal(size=(3, model.nv))
+    watched = wt.compile(model, watch="every").forward_dynamics
+    with pytest.warns(wt.ConditioningWarning, match="digits of the result are lost"):
+        watched(*state)
+    sound = wt.compile(wt.mechanisms.chain(80), watch="every").forward_dynamics
+    sound(*np.random.default_rng(0).normal(size=(3, 80)))
+    assert sound.digits_lost == 0

@@ -14,7 +14,7 @@ import pytest
 
 import damaged_files
 import whippletree as wt
-from whippletree.contact.geometry.meshes.mesh_formats import read_surfaces
+from whippletree.contact.geometry.mesh_formats import read_surfaces
 from whippletree.view.scene import scene
 
 SEEDS = 60

@@ -15,7 +15,7 @@ import pytest
 
 import whippletree as wt
 from damaged_files import COLLADA, OBJ
-from whippletree.contact.geometry.meshes.mesh_formats import read_surfaces
+from whippletree.contact.geometry.mesh_formats import read_surfaces
 from whippletree.errors import did_you_mean
 from whippletree.files import bounded_files
 from whippletree.view.scene import scene

@@ -85,6 +85,9 @@ def test_random_mechanisms_as_loops_over_fronts(seed):
     for function in ("forward_dynamics", "constraint_forces"):
         expected = getattr(ref, function)(q, v, motion.tau)
         assert far_apart(getattr(dyn, function)(q, v, motion.tau), expected) < 1e-13 * kappa
+    steps = (of.velocity_step(q, v + 0.1, motion.tau, 0.02) for of in (dyn, ref))
+    for found, expected in zip(*steps, strict=True):
+        assert far_apart(found, expected) < 1e-13 * kappa
 
 
 def test_batches_have_the_bits_of_single_states():

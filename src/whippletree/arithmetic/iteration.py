@@ -2,7 +2,7 @@
 value.
 
 On numbers this is a Python loop. On lanes, those that are done keep what they have. On traced scalars the rounds become
-a loop of the program that is being written (:mod:`whippletree.compiler.program.looped_blocks`), so that a search
+a loop of the program that is being written (:mod:`whippletree.compiler.program.traced_blocks`), so that a search
 compiles to the code of one round. For that, a round must know nothing but what it is handed: whatever it needs beside
 its state is passed as ``given``.
 """

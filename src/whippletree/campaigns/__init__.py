@@ -8,9 +8,8 @@ Read in this order:
     run_blocks    a stretch of runs, computed: starts that close their loops, rows, time series, events
     store         the folder: a manifest, and parts that are written whole or not at all
     engines, worker   who computes: this process, processes of this machine, dask
-    campaign      ``wt.sweep``: plan, run what is missing, tell how far it has come, verify
+    campaign      ``wt.sweep``: plan, run what is missing, tell how far it has come, verify; a sweep as a TOML file
     opening       ``wt.open_sweep``: the folder as a labelled data set
-    sweep_file    a sweep as a TOML file
     sweep_report  what a person sees of the results: a page
 
 The chapter stands on ``scenario`` and ``simulation``; only the command line knows it.

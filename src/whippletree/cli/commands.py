@@ -326,8 +326,7 @@ class Sweep:
 
     def run(self, console: Console) -> int:
         """Do what is asked; 1 if runs are missing or differ."""
-        from whippletree.campaigns.campaign import engine_of
-        from whippletree.campaigns.sweep_file import load_sweep
+        from whippletree.campaigns.campaign import engine_of, load_sweep
 
         campaign = load_sweep(self.file)
         tasks = None if self.part is None else _part(self.part, campaign.tasks)

@@ -11,12 +11,7 @@ import numpy as np
 
 from whippletree.compiler.compiled_table import CompiledTable
 from whippletree.compiler.cpu.cpu_function import compile_function, real_type
-from whippletree.compiler.frontend.code_forms import (
-    UNROLL_MATRICES_UP_TO,
-    UNROLL_UP_TO,
-    Request,
-    catalogue_program,
-)
+from whippletree.compiler.frontend.code_forms import UNROLL_MATRICES_UP_TO, UNROLL_UP_TO, Request, catalogue_program
 from whippletree.compiler.frontend.fingerprint import fingerprint
 from whippletree.compiler.llvm.ir import Real
 from whippletree.compiler.llvm.kernel import Recipe, digest
@@ -77,8 +72,8 @@ def compile(  # the public name; Python's own compile is not used here
             ``"embedding"`` or ``"elimination"``; default: what suits the model (``wt.diagnose`` tells which). Answers
             agree within rounding.
         watch: which calls of a function are looked at for digits lost to rounding, and warn of them: the ``"first"`` of
-            one state and of a batch, ``"every"`` one (milliseconds a state), or ``"never"``. In double precision, on a
-            CPU; see :mod:`whippletree.functions.lost_digits`.
+            one state and of a batch, ``"every"`` one (milliseconds a state; matrices and long models, too), or
+            ``"never"``. In double precision, on a CPU; see :mod:`whippletree.functions.lost_digits`.
 
     Returns:
         An object with the functions of the catalogue: ``dyn.forward_dynamics(q, v, tau)``, ``dyn.jacobian("tool")(q)``.
@@ -535,16 +530,19 @@ class Compiled(CompiledTable):
 
     def _watch_of(self, function: Function, names: tuple[Any, ...]) -> Callable[..., Any] | None:
         """Watch over lost digits in calls of a function; None where they are not looked at."""
-        if self._watch == NEVER or self._target != "cpu" or self._dtype != np.float64 or not is_watched(function):
+        every = self._watch == EVERY
+        if self._watch == NEVER or self._target != "cpu" or self._dtype != np.float64:
+            return None
+        if not is_watched(function, every=every):
             return None
 
         def watch(inputs: Mapping[str, Any], results: Sequence[Any]) -> Any:
             from whippletree.functions.reference import Reference, ReferenceFunction
 
             plain = Reference(self.model, tuple(self._parameter_shapes), self.route)
-            most = None if self._watch == EVERY else FIRST_STATES
+            most = None if every else FIRST_STATES
             reference_function = ReferenceFunction(plain, find(function.name, self.model), names)
-            return watch_call(reference_function, inputs, results, most, has_status=True)
+            return watch_call(reference_function, inputs, results, most, has_status=True, large=every)
 
         return watch
 

@@ -103,6 +103,11 @@ class NamedFunction:
         return tuple(b.name for b in self._results)
 
     @property
+    def result_shapes(self) -> list[tuple[int | str, ...]]:
+        """Dimensions of the results, in order; named ones by their names."""
+        return [b.shape for b in self._results]
+
+    @property
     def fails(self) -> bool:
         """Whether there may be states without an answer: then calls have a status."""
         return self._status
@@ -204,11 +209,16 @@ class NamedFunction:
     def _answer_or_mark(self, results: Sequence[Any], status: Array, inputs: Sequence[Any]) -> None:
         """Answer failed states of a batch one by one; those without an answer become NaN. Warn of both."""
         reason = ""
+        known: dict[bytes, Sequence[Any] | None] = {}  # a batch often begins from one singular state
         for place in map(tuple, np.argwhere(status != 0).tolist()):
-            try:
-                answers = self._second_answer(int(status[place]), self._inputs_of(place, status.shape, inputs))
-            except SingularSystemError as error:
-                answers, reason = None, reason or str(error)
+            own_inputs = self._inputs_of(place, status.shape, inputs)
+            state = b"".join(np.asarray(x).tobytes() for x in own_inputs)
+            if state not in known:
+                try:
+                    known[state] = self._second_answer(int(status[place]), own_inputs)
+                except SingularSystemError as error:
+                    known[state], reason = None, reason or str(error)
+            answers = known[state]
             if answers is not None:
                 status[place] = ANSWERED_IN_PYTHON
             for number, (result, buffer) in enumerate(zip(results, self._results, strict=True)):

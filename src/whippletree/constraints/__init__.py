@@ -29,7 +29,7 @@ From what a constraint demands to what it carries:
     long_structure           loops closed and redundant rows found by it, for long mechanisms
     minimal_coordinates      ``wt.embed``
     dynamics                 accelerations and forces under constraints, the route chosen
-    node_rows, long_solves, recursive_dynamics   the same for long trees, by recursion
+    node_rows, recursive_dynamics   the same for long trees, by recursion
     constrained_derivatives  of rows, accelerations and constraint forces
     reactions                forces and moments in every joint and closure
     midpoint_step            a step that keeps loops closed

@@ -41,9 +41,9 @@ from whippletree.constraints.dead_points import (
     require_rest,
 )
 from whippletree.constraints.exploration import LONG_SYSTEM
-from whippletree.constraints.long_solves import recursive
 from whippletree.constraints.loop_clusters import cluster_tree, is_cheaper_by_clusters, rows_without_cluster
 from whippletree.constraints.node_rows import LongRows, fits, is_swept, sighted
+from whippletree.constraints.recursive_dynamics import recursive
 from whippletree.constraints.routes import MASSLESS_TOLERANCE, PIVOT_TOLERANCE, RANK_TOLERANCE, RowTerms, factor_block
 from whippletree.constraints.rows import Rows
 from whippletree.errors import NameLookupError, UnsupportedError

@@ -14,6 +14,13 @@ column of M⁻¹ Aᵀ is ever formed:
     outwards   α and θ̈ without the constraints, of these few nodes: A a + γ as they move then
     once       (A M⁻¹ Aᵀ + C) f = −(A a + γ), m³
     outwards   θ̈ = D⁻¹ (ε + Eᵀ f) − Kᵀ α
+
+Solutions of the block matrix for given right-hand sides go the same way, and nothing of size nv × nv is formed. The
+passes are those of :mod:`whippletree.tree.forward`, at rest and without gravity (the bias is in b already), with k
+right-hand sides at once:
+
+    inwards    P as there, once        z (6, k) = Σ φ z⁺        ε = T − H z        z⁺ = z + K ε
+    outwards   α⁺ = φ* α(parent)       θ̈ (n, k) = D⁻¹ ε − Kᵀ α⁺                   α = α⁺ + H* θ̈
 """
 
 from __future__ import annotations
@@ -25,6 +32,7 @@ import numpy as np
 
 from whippletree.arithmetic import linalg
 from whippletree.arithmetic.arrays import Array, zeros
+from whippletree.constraints import kkt
 from whippletree.constraints.constraint_set import ConstraintSet
 from whippletree.constraints.node_rows import LongRows, Moved, Pulls, Sighted, sighted
 from whippletree.spatial import symmetric
@@ -191,3 +199,74 @@ def _outwards(m: Mechanism, links: Field, freed: Field, base: Any, f: Field | No
 def _each(function: Any, rows: Array) -> Array:
     """The function of every row, (m, 6)."""
     return np.stack([function(row) for row in rows]) if len(rows) else rows
+
+
+# --- solutions with the recursion's own operators ---------------------------------------------------------------------
+
+
+class Recursive(NamedTuple):
+    """A block matrix whose M is only ever applied, by recursion."""
+
+    mechanism: Mechanism
+    links: Field
+    A: Array
+    W: Array
+    """M⁻¹ Aᵀ, (n, m)."""
+    complement: linalg.LDLT
+    diagonal: Array
+
+    def solve(self, b: Array, gamma: Array) -> kkt.Solution:
+        x = solve_columns(self.mechanism, self.links, b)[0]
+        f = self.complement.solve(-gamma - self.A @ x)
+        return kkt.Solution(x + self.W @ f, f)
+
+    def margins(self, tolerance: Any) -> list[kkt.Margin]:
+        pivots = zip(self.complement.pivots, self.diagonal, strict=True)
+        return [(kkt.ROWS, pivot - tolerance * d) for pivot, d in pivots]
+
+
+def recursive(m: Mechanism, links: Field, A: Array, corner: Array | None) -> Recursive:
+    """Factor by recursion; ``corner`` as in :func:`whippletree.constraints.kkt.schur`. Notes pivots of joints that may
+    lack
+    inertia."""
+    W, freedoms = solve_columns(m, links, A.T)
+    m.require_inertia(freedoms)
+    S = A @ W
+    S = (S + S.T) / 2
+    if corner is not None:
+        S = S + np.diag(corner)
+    return Recursive(m, links, A, W, linalg.ldlt(S, lenient=True), np.diag(S))
+
+
+class JointSolves(NamedTuple):
+    """Quantities that a joint keeps for the way out."""
+
+    K: Array
+    nu: Array
+    pivots: Array
+
+
+def solve_columns(m: Mechanism, links: Field, b: Array) -> tuple[Array, Field]:
+    """M⁻¹ b for a vector (n,) or columns (n, k), and what the joints kept."""
+    matrix = b.reshape(len(b), -1)
+    k = matrix.shape[1]
+
+    def inwards(children: tuple[Any, Any], link: Link, tau: Array) -> tuple[tuple[Any, Any], JointSolves]:
+        P, z = dense(link.M) + children[0], children[1]
+        K, D, rest = split_inertia(P, link.H, link.J)
+        epsilon = tau - link.H.T @ z
+        message = (link.X.inertia(rest), _columns(link.X.force, z + K @ epsilon))
+        return message, JointSolves(K, D.solve(epsilon), D.pivots)
+
+    def outwards(parent: Array, link: Link, kept: JointSolves) -> tuple[Array, Array]:
+        alpha = _columns(link.X.motion, parent)
+        qdd = kept.nu - kept.K.T @ alpha
+        return alpha + link.H @ qdd, qdd
+
+    kept = m.sweep.gather(inwards, (0, zeros(6, k)), links, m.velocities(matrix))
+    x = m.join(m.sweep.scatter(outwards, zeros(6, k), links, kept))
+    return x.reshape(b.shape), kept
+
+
+def _columns(function: Any, matrix: Array) -> Array:
+    return np.stack([function(column) for column in matrix.T], axis=1)

@@ -10,6 +10,10 @@ A status of 0 says that there is an answer, not how many of its digits are right
    (:mod:`whippletree.arithmetic.rounding_tape`): Δ bounds what rounding does to the answer, to first order, and ε what
    one unit in the last place of the inputs does. Digits are lost where Δ is more than ``LOSSY`` of the answer and more
    than ``EXPLAINED`` times ε. At a dead point, where the problem itself is sensitive, they are explained.
+
+Where every call is to be looked at, so are matrices, column by column, and models of any size. Operations are too many
+to be recorded there: the error is the difference from long doubles, and what the inputs explain is what other last
+digits in state and model do to these.
 """
 
 from __future__ import annotations
@@ -52,6 +56,10 @@ error; bounds alone would warn of what is sound (Cassie's velocities by the bloc
 SHAKEN = 2.0**-50
 """Relative change of every number, up to four units in its last place: each operation rounds anew."""
 
+UNEXPLAINED = 2.0
+"""How many times larger a difference from long doubles may be than what other last digits of state and model do to
+them: a difference is an error, and no bound."""
+
 RECORDED_VELOCITIES = 64
 """Velocities up to which operations are recorded: the bounds of all results take time with the square of them."""
 
@@ -62,12 +70,13 @@ FIRST_STATES = 16
 """States of a first call that are watched, spread over all of them."""
 
 
-def is_watched(function: Function) -> bool:
-    """Whether calls of a function are looked at: those with numbers or vectors for results.
+def is_watched(function: Function, *, every: bool = False) -> bool:
+    """Whether calls of a function are looked at: those with numbers or vectors for results, or with matrices where
+    ``every`` call is.
 
-    Derivatives take the reference seconds, and the norm of a matrix says little about its entries.
+    Derivatives take the reference seconds.
     """
-    return not function.derived and all(len(shape) <= 1 for shape in function.outputs.values())
+    return not function.derived and all(len(shape) <= 1 + every for shape in function.outputs.values())
 
 
 def watch_call(
@@ -77,11 +86,12 @@ def watch_call(
     states: int | None = None,
     *,
     has_status: bool = False,
+    large: bool = False,
 ) -> Any:
     """Digits lost by each state of a call (*batch), with a warning if there are any.
 
     Of at most so many ``states``, and 0 for the others. All 16 where a function that solves for something answers to a
-    finite state with NaN, unless a status tells of that already.
+    finite state with NaN, unless a status tells of that already. ``large``: models of any size.
     """
     sizes = functions.sizes(function.owner.model)
     ranks = [len(functions.resolve(shape, sizes)) for shape in function.function.outputs.values()]
@@ -96,21 +106,27 @@ def watch_call(
         answer = [np.asarray(y)[index] for y in results]
         silent = function.function.may_fail and not has_status and any(np.isnan(y).any() for y in answer)
         nowhere = silent and all(np.isfinite(np.asarray(x, dtype=float)).all() for x in state.values())
-        lost[index] = 16 if nowhere else digits_lost(function, state, answer)
+        lost[index] = 16 if nowhere else digits_lost(function, state, answer, large=large)
     if lost.any():
         _warn_of_lost_digits(function.function.name, function.owner.model, lost)
     return lost[()]
 
 
-def digits_lost(function: ReferenceFunction, state: Mapping[str, Array], answer: Sequence[Any]) -> int:
+def digits_lost(
+    function: ReferenceFunction, state: Mapping[str, Array], answer: Sequence[Any], *, large: bool = False
+) -> int:
     """How many of sixteen digits the answer to one state has lost to rounding, as far as its inputs do not explain it.
 
-    0 where none that matter are lost, where the answer is not finite, or for models too large to be recorded.
+    0 where none that matter are lost, where the answer is not finite, or for models too large to be recorded, unless
+    ``large`` ones are to be looked at all the same.
     """
     model = function.owner.model
     sizes = [max(float(np.linalg.norm(np.asarray(y, dtype=float))), SMALLEST_SIZE) for y in answer]
-    if model.nv > RECORDED_VELOCITIES or not all(np.isfinite(sizes)):
+    if not all(np.isfinite(sizes)):
         return 0
+    if model.nv > RECORDED_VELOCITIES or any(np.ndim(y) > 1 for y in answer):
+        looked_at = large and rounding_tape.HAS_LONG_DOUBLES
+        return _lost_against_more_digits(function, state, answer) if looked_at else 0
     try:
         if rounding_tape.HAS_LONG_DOUBLES and _agrees_with_more_digits(function, state, answer, sizes):
             return 0
@@ -121,7 +137,34 @@ def digits_lost(function: ReferenceFunction, state: Mapping[str, Array], answer:
     for size, (error, effect) in zip(sizes, bounds, strict=True):
         if error > LOSSY * size and error > EXPLAINED * effect:
             worst = max(worst, error / size)
-    return min(16, math.ceil(math.log10(worst / HALF_UNIT))) if worst else 0
+    return _digits(worst)
+
+
+def _digits(error: float) -> int:
+    """Digits of sixteen that a relative error takes."""
+    return min(16, math.ceil(math.log10(error / HALF_UNIT))) if error else 0
+
+
+def _lost_against_more_digits(function: ReferenceFunction, state: Mapping[str, Array], answer: Sequence[Any]) -> int:
+    """Digits lost of vectors, and of the columns of matrices, by their difference from answers on long doubles."""
+    model, worst = function.owner.model, 0.0
+    plain = {name: value if name == "active" else extended_numbers(value) for name, value in state.items()}
+    moved = {name: value if name == "active" else _shaken_array(value) for name, value in state.items()}
+    try:
+        with np.errstate(all="ignore"):
+            truth = function.of_model(with_scalars(model, np.longdouble), plain)
+            others = function.of_model(_shaken_model(model), moved)
+    except (WhippletreeError, ArithmeticError):
+        return 0  # next to a singular state, which the equations of motion tell of
+    for y, exact, other in zip(answer, truth, others, strict=True):
+        columns, right, near = (
+            np.asarray(x, dtype=np.longdouble).reshape(len(np.atleast_1d(x)), -1) for x in (y, exact, other)
+        )
+        errors, effects = (np.linalg.norm(np.asarray(x - right, dtype=float), axis=0) for x in (columns, near))
+        sizes = np.maximum(np.linalg.norm(columns.astype(float), axis=0), SMALLEST_SIZE)
+        lossy = (errors > LOSSY * sizes) & (errors > UNEXPLAINED * effects)
+        worst = max(worst, float((errors / sizes)[lossy].max(initial=0.0)))
+    return _digits(worst)
 
 
 def _warn_of_lost_digits(name: str, model: Model, lost: Array) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -211,17 +212,20 @@ class Motion:
 
     def _answer(self, controller: Ask, t: Any, q: Array, v: Array) -> Array:
         """Answer of a controller, as real numbers in the shape of v; it may be any Python function."""
-        when = float(np.ravel(t)[0]) if np.size(t) else 0.0
         try:
             told = controller(t, q, v)
         except Exception as error:
+            when = float(np.ravel(t)[0]) if np.size(t) else 0.0
             error.add_note(f"simulate: raised by the controller at t = {when:.9g} s")
             raise
         meaning = "one force per velocity" if v.ndim == 1 else "one row for each state, one force per velocity"
         try:
-            if np.iscomplexobj(told):
+            if isinstance(told, np.ndarray) and told.dtype == np.float64:
+                tau = np.asarray(told)
+            elif np.iscomplexobj(told):
                 raise TypeError
-            tau = np.asarray(told, dtype=float)
+            else:
+                tau = np.asarray(told, dtype=float)
         except (TypeError, ValueError):
             raise ShapeError(
                 f"simulate: the controller returned {told!r}, expected {v.shape} real numbers for model "
@@ -236,7 +240,8 @@ class Motion:
 
     def _require_sound(self, t: float, tau: Array) -> None:
         """Refuse forces (nv,) that are no numbers, or push what nothing but springs holds."""
-        if not np.all(np.isfinite(tau)):
+        # a sum of finite numbers is finite, but for the largest
+        if not math.isfinite(tau.sum()) and not np.all(np.isfinite(tau)):
             i = int(np.flatnonzero(~np.isfinite(tau))[0])
             parts = zip(self.model.joints, self.model.v_slices, strict=True)
             joint = next(joint.name for joint, part in parts if part.start <= i < part.stop)

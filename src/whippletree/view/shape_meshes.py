@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.contact.geometry.meshes.mesh_formats import read_surfaces
-from whippletree.contact.geometry.meshes.surface import group_equal_rows, has_three_corners
+from whippletree.contact.geometry.mesh_formats import group_equal_rows, has_three_corners, read_surfaces
 from whippletree.errors import FileError
 from whippletree.model import WORLD, Geometry, Model
 from whippletree.view import solids

@@ -7,7 +7,7 @@ import pytest
 
 import whippletree as wt
 from whippletree.contact.held_motion import held_motion
-from whippletree.simulation.events import compiled_guards, event_method, smooth_motion
+from whippletree.simulation.events import event_method, guards, smooth_motion
 from whippletree.simulation.events.compiled_phase import CompiledPhases
 from whippletree.simulation.events.guards import Guards
 from whippletree.simulation.events.smooth_motion import PhaseSteps
@@ -120,7 +120,7 @@ def test_guards_are_watched_inside_the_kernel(monkeypatch):
     monkeypatch.setattr(Guards, "_sampled", counted)
     for inside in (True, False):
         looks[inside] = 0
-        monkeypatch.setattr(compiled_guards, "MOST_WATCHED", 32 if inside else 0)
+        monkeypatch.setattr(guards, "MOST_WATCHED", 32 if inside else 0)
         runs[inside] = wt.simulate(model, duration=1.2, method="events", compiled=dyn, rtol=1e-10)
     kernel, plain = runs[True], runs[False]
     assert kernel.attrs["event_names"] == plain.attrs["event_names"]

@@ -8,13 +8,12 @@ import pytest
 import whippletree as wt
 from whippletree.contact.contact_modes import OPEN, SLIDE, STICK, Mode, open_mode
 from whippletree.contact.problem import active_set
-from whippletree.simulation.events import repeated_events
+from whippletree.simulation.events import zeno
 from whippletree.simulation.events.equations import EventEquations
 from whippletree.simulation.events.guards import Guards, may_graze
 from whippletree.simulation.events.phase import HYPERSTATIC, Phase
-from whippletree.simulation.events.repeated_events import EVENT_PATIENCE, EVENTS_AT_ONCE, LEAN, Patience
 from whippletree.simulation.events.transitions import Transitions, _staying
-from whippletree.simulation.events.zeno import accumulation
+from whippletree.simulation.events.zeno import EVENT_PATIENCE, EVENTS_AT_ONCE, LEAN, Patience, accumulation
 from whippletree.simulation.motion import Motion
 
 m = wt.mechanisms
@@ -100,11 +99,11 @@ def test_patience_grows_with_events_at_one_instant_and_ends_with_it():
     assert patience.rules.speed_tolerance == pytest.approx(1e-8)
     assert patience.rules.lean == pytest.approx(100 * LEAN)
     for _ in range(EVENT_PATIENCE):
-        patience.count(1.0 + repeated_events.AT_ONCE_WITHIN / 2)
+        patience.count(1.0 + zeno.AT_ONCE_WITHIN / 2)
     assert patience.rules.lean == pytest.approx(1e4 * LEAN)
     assert not patience.exhausted
     for _ in range(EVENTS_AT_ONCE):
-        patience.count(1.0 + repeated_events.AT_ONCE_WITHIN / 2)
+        patience.count(1.0 + zeno.AT_ONCE_WITHIN / 2)
     assert patience.exhausted
     patience.count(1.1)
     assert not patience.exhausted

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from whippletree.contact.impact.impact import Impact
-from whippletree.contact.impact.impact_derivatives import Changes, impact_derivative
+from whippletree.contact.impact.impact_derivatives import Changes, derivative, impact_derivative
 from whippletree.contact.impact.laws import Energetic, Newton, Plastic, Sequential
-from whippletree.contact.impact.saltation import derivative
 
 LAWS = [Plastic(), Newton(), Energetic(), Sequential()]
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from whippletree.simulation.events.pseudo_inverse import PseudoInverse
+from whippletree.simulation.events.load_sharing import PseudoInverse
 
 
 def family(random, n, rows, extra, count, step):

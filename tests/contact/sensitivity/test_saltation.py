@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import whippletree as wt
-from whippletree.contact.impact.saltation import derivative, saltation_matrix
+from whippletree.contact.impact.impact_derivatives import derivative, saltation_matrix
 from whippletree.simulation.events.event_log import saltation_matrices
 
 TIGHT = {"method": "events", "rtol": 1e-12, "atol": 1e-13}

@@ -61,8 +61,7 @@ def test_an_iteration_ends_in_each_lane_by_itself():
 
 def test_a_round_may_not_use_what_it_was_not_given():
     from whippletree.compiler.program import Buffer
-    from whippletree.compiler.program.looped_blocks import looped_block
-    from whippletree.compiler.program.traced_blocks import piece
+    from whippletree.compiler.program.traced_blocks import looped_block, piece
 
     def leaks(x):
         return [iterate(lambda state, _: [1, x[0]], [-1, x[1]], [x[1]], 3)[1]]

@@ -14,6 +14,7 @@ from whippletree.compiler.program import Buffer, every_block
 from whippletree.compiler.program.interpret import interpret
 from whippletree.compiler.rollout import contact_list_solver, contact_lists
 from whippletree.compiler.rollout.contact_kinds import TOUCH, narrow_phase
+from whippletree.compiler.rollout.contact_list_solver import too_slow
 from whippletree.compiler.rollout.contact_lists import contact_lists_program, suits_lists
 from whippletree.contact.time_step import ContactBlocks
 from whippletree.simulation.motion import Motion
@@ -371,3 +372,17 @@ def test_scenes_that_wait_for_others_find_the_same_again():
     alone, along = (interpret(program, inputs, along=flag) for flag in (False, True))
     for name in OUTPUTS:
         np.testing.assert_array_equal(alone[name], along[name], err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("change", "left", "swept", "stops"),
+    [
+        (1e-4, 2, 1, True),  # 1e-2, 1e-4 → 1e-6, 1e-8: two more do not get below 1e-9
+        (1e-5, 2, 1, False),  # 1e-2, 1e-5 → 1e-8, 1e-11
+        (1e-5, 1, 1, True),  # one does not
+        (1e-2, 3, 1, False),  # three sweeps are left: too early to say
+        (1e-2, 2, 0, False),  # the first sweep of a turn says nothing about the rate
+    ],
+)
+def test_last_sweeps_of_a_turn_are_made_if_they_get_there(change: float, left: int, swept: int, stops: bool) -> None:
+    assert bool(too_slow(change**2, 1e-2**2, left, swept, 1e-9)) == stops

@@ -379,3 +379,25 @@ def test_overlapping_starts_are_told_with_pairs_depth_speed_and_cure(margin, dep
     assert str(told[0].message) == f"simulate: at the start {text}"
     assert run.penetration.values[-1] == pytest.approx(0.0 if lifts else 0.004, abs=1e-9)
     assert len(wt.without_overlaps(model).contacts) == (0 if depth else 1)
+
+
+def test_a_controller_in_python_is_asked_once_before_every_step():
+    """Its steps are those of the same law in machine code."""
+    model, asked = wt.mechanisms.planar_biped(), []
+
+    def law(t, q, v):
+        return -5.0 * (q - model.home.q) - 0.5 * v
+
+    def in_python(t, q, v):
+        asked.append(float(t))  # a symbol is no number: this cannot be traced
+        return law(t, q, v)
+
+    runs = [
+        wt.simulate(model, duration=0.1, step=1e-3, output_dt=0.05, method="time_stepping", controller=controller)
+        for controller in (law, in_python)
+    ]
+    np.testing.assert_allclose(runs[1].q.values, runs[0].q.values, atol=1e-12)
+    np.testing.assert_allclose(runs[1].energy_balance.values, runs[0].energy_balance.values, atol=1e-12)
+    begun = [round(t / 1e-3) for t in asked]
+    inside = [k for k in begun if k % 50]  # at the rows of output it is asked for what they tell, too
+    assert inside == [k for k in range(100) if k % 50]

@@ -5,7 +5,7 @@ cpu_memory       how lanes read and write buffers
 cpu_arrays       arrays of a call with their strides
 result_arrays    results that leave in tiles
 copies           transposition between rows and lanes
-pieces, threads  large batches cut into pieces, which threads share
+threads          large batches cut into pieces, which threads share
 ufunc            a kernel as a NumPy generalised ufunc
 fast_call        one state from Python with as little overhead as possible
 cpu_function     a compiled function: variants, shapes, status

@@ -9,7 +9,7 @@ The common path is one ``try`` around the ufunc (or, for a single state, around 
 is found out after NumPy has refused or the status is not zero, so that a good call does not pay for it. Inputs of other
 libraries (xarray, pandas) become plain arrays first: some of them do not take such ufuncs, others take them wrongly.
 Whatever a call needs is compiled before it enters machine code, and large calls are run in pieces
-(:mod:`~whippletree.compiler.cpu.pieces`): errors and Ctrl-C are raised in Python, where they can be.
+(:mod:`~whippletree.compiler.cpu.threads`): errors and Ctrl-C are raised in Python, where they can be.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ import numpy as np
 
 from whippletree.compiler.call_shapes import check_out, check_shapes, convert, overlap, refuse_common_memory
 from whippletree.compiler.cpu.fast_call import SingleCall, suits
-from whippletree.compiler.cpu.pieces import LargeCalls
-from whippletree.compiler.cpu.threads import thread_count
+from whippletree.compiler.cpu.threads import LargeCalls, thread_count
 from whippletree.compiler.cpu.ufunc import UfuncEngine
 from whippletree.compiler.llvm.cache import CodeCache, default_cache
 from whippletree.compiler.llvm.kernel import Kernel, Options, Recipe
@@ -148,6 +147,14 @@ class CompiledFunction(NamedFunction):
         return self._ufunc
 
     @property
+    def ufunc_of_one_state(self) -> np.ufunc | None:
+        """The ufunc itself, for calls without a batch alone: its other variant may not have been compiled."""
+        if self._ufunc is not None and not self._engine.is_prepared(1):
+            self._engine.prepare(1)
+            self._choose_ways()
+        return self._ufunc
+
+    @property
     def dtype(self) -> np.dtype[Any]:
         """float64 or float32."""
         return self._engine.kernel.options.dtype
@@ -160,7 +167,8 @@ class CompiledFunction(NamedFunction):
 
     @property
     def status(self) -> Any:
-        """The status of each state of the last call, 0 where all is well; None if there is none."""
+        """The status of each state of the last call: 0 where all is well, −2 where Python had the answer to a singular
+        state, more than 0 where there is none. None for functions that always have one."""
         if self._single is not None and self._status and self._single.was_used():
             self._last_status = np.int64(0)
         return self._last_status

@@ -21,10 +21,9 @@ from whippletree.compiler.cpu.copies import copy_functions
 from whippletree.compiler.cpu.cpu_arrays import Array, CallFrame
 from whippletree.compiler.cpu.cpu_memory import TOGETHER, CpuMemory
 from whippletree.compiler.llvm.emit import emit_body
-from whippletree.compiler.llvm.far_arguments import far_arguments_function
 from whippletree.compiler.llvm.ir import INTRINSICS, MachineLanes, Operand, Writer, table_text
 from whippletree.compiler.llvm.kernel import FIRST_TABLE
-from whippletree.compiler.llvm.sine import FAR_ARGUMENTS
+from whippletree.compiler.llvm.sine import FAR_ARGUMENTS, far_arguments_function
 from whippletree.compiler.program import Address, Block, Buffer, Index, Loop, Program, Statement, every_block, tables_of
 
 STACK_LIMIT = 32 * 1024

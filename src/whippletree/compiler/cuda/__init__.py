@@ -2,7 +2,7 @@
 
 driver            the CUDA driver through ctypes
 cuda_arrays       arrays on the card, and those of other libraries
-cuda_function     a function of the table on the card;  cuda_kernel: loading and launching
+cuda_function     a function of the table on the card: compiling, loading, launching
 ptx_target        a program as PTX;  ptx_memory: its buffers
 staging           arrays in shared memory on their way in and out
 split, tuning     very long kernels in parts; the form that suits a card

@@ -40,8 +40,8 @@ from whippletree.compiler.cuda.staging import ArrayPlace, Stager, results
 from whippletree.compiler.cuda.tuning import Form, Shaped, fitted, shaped
 from whippletree.compiler.llvm import jit
 from whippletree.compiler.llvm.emit import emit_body
-from whippletree.compiler.llvm.far_arguments import far_arguments_function
 from whippletree.compiler.llvm.ir import INTRINSICS, MachineLanes, Operand, Real, Writer, table_text
+from whippletree.compiler.llvm.sine import far_arguments_function
 from whippletree.compiler.program import Block, Program, every_block, tables_of
 from whippletree.errors import DeviceError, UnsupportedError
 

@@ -9,7 +9,8 @@ The modules that write them are imported when one is written: where the cache kn
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from whippletree.compiler.program import Program
 from whippletree.constraints.constraint_set import constraint_set
@@ -39,7 +40,8 @@ UNROLL_FLEXIBLE_UP_TO = 600
 three or more: 150 links of two modes take 43 000 operations."""
 
 
-class Request(NamedTuple):
+@dataclass(frozen=True)
+class Request:
     """A function that is to be written for a model."""
 
     model: Model
@@ -102,7 +104,7 @@ def catalogue_program(request: Request) -> Program:
 def _by_fronts(request: Request) -> Program | None:
     if request.parameters or request.function.derived or not loops_over_fronts(request.model, request.route):
         return None
-    from whippletree.compiler.frontend.loops.eliminated_step import can_eliminate, elimination_program
+    from whippletree.compiler.frontend.loops.elimination_program import can_eliminate, elimination_program
 
     if not can_eliminate(request.function, constraint_set(request.model)):
         return None

@@ -5,7 +5,7 @@ emit            statements: blocks, loops, switches
 straight_line   the arithmetic of one block
 packs           operations on neighbours in memory that one vector does
 spill_plan      where values wait when registers are few
-sine, far_arguments, atan2, exponential   elementary functions in our own arithmetic, with the same bits everywhere
+sine, atan2, exponential   elementary functions in our own arithmetic, with the same bits everywhere
 kernel            a program compiled on first use, or found in the cache; small functions that all kernels share
 compile_progress  what is being compiled, told to whom it keeps waiting
 cache             object code on disk

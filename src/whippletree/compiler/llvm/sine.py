@@ -17,14 +17,23 @@ lowest first, the others fitted again after each rounding; Q begins with −1/2 
     double: sin 2⁻⁵⁷·⁹, cos 2⁻⁶³·⁹        float: sin 2⁻²⁷·⁸, cos 2⁻³²·⁸
 
 *Measured* against mpmath (tests/compiled/test_trig.py): below 1.5 ulp, far arguments included.
+
+*Far.* For x = ± m 2ᵉ with a 53-bit integer m, only x·2/π modulo 4 matters, so the digits of 2/π that would contribute a
+multiple of 4 are skipped. The next 192 digits F, taken at bit e of the table, give m F modulo 2¹⁹²: two bits of
+quadrant and 190 bits of fraction. No double comes closer than 2⁻⁶² to a multiple of π/2 in these units, so at least 64
+good bits remain.
+
+The function that does so is scalar, never inlined, and calls nothing: each lane of each width on each device takes the
+same steps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from string import Template
 
-from whippletree.compiler.llvm.ir import MachineLanes, Operand, Real, Writer
+from whippletree.compiler.llvm.ir import MachineLanes, Operand, Real, Writer, real_text
 
 
 @dataclass(frozen=True)
@@ -179,3 +188,166 @@ def _flip_sign(w: Writer, x: Operand, quadrant: Operand) -> Operand:
 
 def _zero(lanes: MachineLanes) -> Operand:
     return "0" if lanes.width == 1 else "zeroinitializer"
+
+
+# --- far arguments, by one function of LLVM IR (Payne and Hanek, in integers) -----------------------------------------
+
+
+# 2/π = 0.A2F9836E… in base 2⁶⁴ (mpmath: floor(2/π · 2¹²⁸⁰)), behind one word of zeros for the smallest exponents
+_DIGITS = """
+0000000000000000 a2f9836e4e441529 fc2757d1f534ddc0 db6295993c439041 fe5163abdebbc561 b7246e3a424dd2e0 06492eea09d1921c
+fe1deb1cb129a73e e88235f52ebb4484 e99c7026b45f7e41 3991d639835339f4 9c845f8bbdf9283b 1ff897ffde05980f ef2f118b5a0a6d1f
+6d367ecf27cb09b7 4f463f669e5fea2d 7527bac7ebe5f17b 3d0739f78a5292ea 6bfb5fb11f8d5d08 56033046fc7b6bab f0cfbc209af4361d
+"""
+
+
+def far_arguments_function(lanes: MachineLanes) -> str:
+    """The text of the function: (x, r, k) point to one lane vector each; r and k are replaced in the far lanes."""
+    c, double = CONSTANTS[lanes.real], CONSTANTS["double"]
+    words = _DIGITS.split()
+    wide = lanes.real == "double"
+    return _FUNCTION.substitute(
+        name=FAR_ARGUMENTS,
+        real=lanes.real,
+        bits=lanes.bits,
+        width=lanes.width,
+        size=len(words),
+        digits=", ".join(f"i64 u0x{word.upper()}" for word in words),
+        lowest=c.magic_bits - c.limit,
+        span=2 * c.limit - 1,
+        widen="bitcast double %argument to double" if wide else "fpext float %argument to double",
+        narrow="bitcast double %signed to double" if wide else "fptrunc double %signed to float",
+        shorten="add i64 %turns, 0" if wide else "trunc i64 %turns to i32",
+        first=real_text(double.half_pi[0], "double"),
+        second=real_text(double.half_pi[1], "double"),
+        unit=real_text(2.0**-64, "double"),
+        unit2=real_text(2.0**-128, "double"),
+    )
+
+
+_FUNCTION = Template("""
+@${name}.digits = private unnamed_addr constant [$size x i64] [$digits]
+
+define internal void @$name(ptr %x, ptr %r, ptr %k) noinline cold nounwind {
+entry:
+  br label %lane
+lane:
+  %number = phi i64 [ 0, %entry ], [ %next, %done ]
+  %xp = getelementptr $real, ptr %x, i64 %number
+  %rp = getelementptr $real, ptr %r, i64 %number
+  %kp = getelementptr $bits, ptr %k, i64 %number
+  %old = load $bits, ptr %kp
+  %above = sub $bits %old, $lowest
+  %far = icmp ugt $bits %above, $span
+  br i1 %far, label %check, label %done
+check:
+  %argument = load $real, ptr %xp
+  %wide = $widen
+  %pattern = bitcast double %wide to i64
+  %shifted = lshr i64 %pattern, 52
+  %exponent = and i64 %shifted, 2047
+  %finite = icmp ult i64 %exponent, 2047
+  br i1 %finite, label %reduce, label %invalid
+invalid:
+  %nan = fsub $real %argument, %argument
+  store $real %nan, ptr %rp
+  store $bits 0, ptr %kp
+  br label %done
+reduce:
+  ; m, and where in the digits of 2/pi to begin
+  %fraction = and i64 %pattern, 4503599627370495
+  %m = or i64 %fraction, 4503599627370496
+  %position = sub i64 %exponent, 1013
+  %word = lshr i64 %position, 6
+  %shift = and i64 %position, 63
+  %back = sub i64 63, %shift
+  %p0 = getelementptr i64, ptr @${name}.digits, i64 %word
+  %p1 = getelementptr i64, ptr %p0, i64 1
+  %p2 = getelementptr i64, ptr %p0, i64 2
+  %p3 = getelementptr i64, ptr %p0, i64 3
+  %d0 = load i64, ptr %p0
+  %d1 = load i64, ptr %p1
+  %d2 = load i64, ptr %p2
+  %d3 = load i64, ptr %p3
+  ; 192 digits from there on: F = (f0, f1, f2)
+  %h0 = shl i64 %d0, %shift
+  %h1 = shl i64 %d1, %shift
+  %h2 = shl i64 %d2, %shift
+  %s1 = lshr i64 %d1, 1
+  %s2 = lshr i64 %d2, 1
+  %s3 = lshr i64 %d3, 1
+  %l0 = lshr i64 %s1, %back
+  %l1 = lshr i64 %s2, %back
+  %l2 = lshr i64 %s3, %back
+  %f0 = or i64 %h0, %l0
+  %f1 = or i64 %h1, %l1
+  %f2 = or i64 %h2, %l2
+  ; m F modulo 2^192 = (high, middle, low)
+  %mw = zext i64 %m to i128
+  %f1w = zext i64 %f1 to i128
+  %f2w = zext i64 %f2 to i128
+  %m0 = mul i64 %m, %f0
+  %m1 = mul i128 %mw, %f1w
+  %m2 = mul i128 %mw, %f2w
+  %low = trunc i128 %m2 to i64
+  %carry = lshr i128 %m2, 64
+  %sum = add i128 %m1, %carry
+  %middle = trunc i128 %sum to i64
+  %sumh = lshr i128 %sum, 64
+  %high0 = trunc i128 %sumh to i64
+  %high = add i64 %high0, %m0
+  ; the quadrant above the point, 128 bits of signed fraction below it
+  %quadrant0 = lshr i64 %high, 62
+  %a0 = shl i64 %high, 2
+  %a1 = lshr i64 %middle, 62
+  %a = or i64 %a0, %a1
+  %b0 = shl i64 %middle, 2
+  %b1 = lshr i64 %low, 62
+  %b = or i64 %b0, %b1
+  %up = lshr i64 %a, 63
+  %quadrant = add i64 %quadrant0, %up
+  %aw = zext i64 %a to i128
+  %bw = zext i64 %b to i128
+  %as = shl i128 %aw, 64
+  %signedfraction = or i128 %as, %bw
+  %negated = sub i128 0, %signedfraction
+  %minus = icmp slt i64 %a, 0
+  %magnitude = select i1 %minus, i128 %negated, i128 %signedfraction
+  %ch = lshr i128 %magnitude, 64
+  %c = trunc i128 %ch to i64
+  %d = trunc i128 %magnitude to i64
+  ; to two doubles without loss, times pi/2
+  %ctop = and i64 %c, -2048
+  %crest = and i64 %c, 2047
+  %ctopf = uitofp i64 %ctop to double
+  %crestf = uitofp i64 %crest to double
+  %df = uitofp i64 %d to double
+  %first = fmul double %ctopf, $unit
+  %rest0 = fmul double %crestf, $unit
+  %rest = call double @llvm.fma.f64(double %df, double $unit2, double %rest0)
+  %whole = fadd double %first, %rest
+  %kept = fsub double %whole, %first
+  %lost = fsub double %rest, %kept
+  %t0 = fmul double %lost, $first
+  %t1 = call double @llvm.fma.f64(double %whole, double $second, double %t0)
+  %angle = call double @llvm.fma.f64(double %whole, double $first, double %t1)
+  ; the sign of x turns both around
+  %negative = icmp slt i64 %pattern, 0
+  %flip = xor i1 %minus, %negative
+  %opposite = fneg double %angle
+  %signed = select i1 %flip, double %opposite, double %angle
+  %reverse = sub i64 0, %quadrant
+  %turns = select i1 %negative, i64 %reverse, i64 %quadrant
+  %result = $narrow
+  %count = $shorten
+  store $real %result, ptr %rp
+  store $bits %count, ptr %kp
+  br label %done
+done:
+  %next = add i64 %number, 1
+  %more = icmp ult i64 %next, $width
+  br i1 %more, label %lane, label %end
+end:
+  ret void
+}
+""")

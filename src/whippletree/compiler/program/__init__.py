@@ -5,8 +5,7 @@ shared_outputs  programs of one block, with loops for numbers that an output hol
 folding         limbs that are alike written once, as loops over the parts of a symmetry
 folding_plan    which values make rows, when each is computed, and with which sign (equations over two elements)
 work_space      named buffers of a program that is being written
-traced_blocks   straight-line blocks from generic functions
-looped_blocks   blocks and loops from generic functions that iterate
+traced_blocks   straight-line blocks from generic functions, and loops from those that iterate
 check           every address proved to lie in its buffer before any code exists
 interpret       the meaning of a program, in plain Python: the oracle of the back ends
 """

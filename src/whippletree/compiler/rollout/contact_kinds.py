@@ -20,8 +20,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.program import Address, Buffer, If, Index, Lookup, Loop, Register, Statement
-from whippletree.compiler.program.looped_blocks import looped_block
-from whippletree.compiler.program.traced_blocks import Piece, piece
+from whippletree.compiler.program.traced_blocks import Piece, looped_block, piece
 from whippletree.compiler.rollout.contact_list_reach import Reach, can_be_far
 from whippletree.contact.geometry.closed_forms import closed_form
 from whippletree.contact.geometry.shape_numbers import (

@@ -1,21 +1,19 @@
 """Shapes, and the distance between two of them with its nearest points.
 
 height_field, terrain   smooth surfaces through a grid of heights
-shapes                  the shapes of a model as numbers
-meshes, mesh_files      triangles from files; their convex hulls
+mesh_formats            mesh files as triangles: STL, OBJ and Collada, told apart by their content
+shapes                  the shapes of a model as numbers, meshes by their convex hulls
 polytopes               convex hulls
 closed_forms            pairs of shapes with a formula, and the table of them
 shape_numbers           shapes and poses as rows of numbers, and back
 box_pairs               two boxes in closed form, for time steps
 step_forms              capsules on boxes and cylinders, and the table of what time steps can do
 rounded_polytopes       bounded convex shapes as polytopes with a rounding, in common tables
-solid_distance          how far two solids are apart or overlap, and where
-solid_normals           their normal by Newton's method
+solid_distance          how far two solids are apart or overlap, and where; their normal by Newton's method
 solid_pairs             candidates of two solids, for time steps
 bounds                  boxes around shapes, to tell pairs that cannot touch
 separation              how far two convex shapes are apart
 nearest_points          nearest points polished to rounding
-polytope_pairs          boxes and hulls against each other
 rays                    how far along a ray a shape begins
-coal_pairs              all other pairs, by the library ``coal``
+coal_pairs              all other pairs, by the library ``coal``: boxes and hulls, and what is round
 """

@@ -1,9 +1,8 @@
 """Candidates of contact at a state: gaps, points, axes and the rows that they put on the velocities.
 
 pairs             the pairs of a model that may touch
-contact_set       the candidates of a model with names (``wt.contact_set``)
+contact_set       the candidates of a model with names (``wt.contact_set``): gap, point, axes and rows of each pair
 body_poses        where the bodies are
-pair_kinematics   gap, point, axes and rows of each pair
 broad_phase       pairs that are near
 overlaps          pairs that overlap (``wt.without_overlaps``)
 scene_layout      a model of many free bodies as tables: bodies, classes of geometries, kinds of pairs

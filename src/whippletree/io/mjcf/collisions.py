@@ -27,7 +27,7 @@ from whippletree.model.contact_pairs import UNBOUNDED
 _TOUCHABLE = ("half_space", "sphere", "capsule", "cylinder", "box", "ellipsoid", "mesh", "height_field")
 
 _MESH_SUFFIXES = (".stl", ".obj", ".dae")
-"""Formats of meshes whose corners are read (:mod:`whippletree.contact.geometry.meshes`)."""
+"""Formats of meshes whose corners are read (:mod:`whippletree.contact.geometry.mesh_formats`)."""
 
 FRICTIONLESS, TORSIONAL, ROLLING = 1, 4, 6
 """Values of ``condim``: only a normal force; and those that add moments about the normal, and against rolling, to the

@@ -1,5 +1,4 @@
 """URDF.
 
-urdf_loops    elements that close loops
 urdf_reader   file to model: links, joints, shapes
 """

@@ -2,7 +2,7 @@
 
 What is read: links with their inertia and geometry, joints with limits and dynamics, mimic (kept as a constraint of
 kind ``coupling``), simple transmissions (actuators), and elements that close loops
-(:mod:`whippletree.io.urdf.urdf_loops`). What says nothing to this library (gazebo, …) is listed in ``model.source``,
+(:mod:`whippletree.io.loops_file`). What says nothing to this library (gazebo, …) is listed in ``model.source``,
 never dropped without a word. A link without ``<inertial>`` is a massless body.
 
 The root link hangs from the world by a joint ``root_joint``: a weld, or free with ``base="free"``. A root link that is
@@ -24,7 +24,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.errors import listed, route
 from whippletree.io import rotations
 from whippletree.io.draft import Draft, fresh
-from whippletree.io.urdf.urdf_loops import add_loops
+from whippletree.io.loops_file import add_loops
 from whippletree.io.xml import Reader, line_of, tag_of
 from whippletree.model import WORLD, Model
 

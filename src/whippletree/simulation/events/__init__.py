@@ -5,15 +5,13 @@ The way of one hop: a phase runs (``smooth_motion`` on the ``equations`` of its 
 the velocities (``contact.impact``), a new mode is found (``contact.modes``), the next phase begins.
 
     event_method      the method of ``wt.simulate``, and the loop over phases
-    equations, phase  equations of motion in a mode; one phase with its active rows
+    equations, phase  equations of motion, with joint stops and dry friction; one phase with its active rows
     compiled_phase    the same by machine code, one function for all modes
-    compiled_guards   its guards, watched inside the kernel of its steps
     smooth_motion     integration of a phase
-    guards            functions whose change of sign ends a phase
+    guards            functions whose change of sign ends a phase, also watched inside the kernel of its steps
     transitions       answers to events
-    event_log, event_output   what happened, in columns; what a run reports of it
+    event_log         what happened, in columns, and what a run reports of it
 
-Beside the main line: ``zeno`` (impacts that accumulate), ``painleve`` (jamming), ``repeated_events``, ``turning_slip``,
-``joint_stops`` and ``dry_joints``, ``load_sharing`` and ``pseudo_inverse`` (redundant contacts), ``massless_feet``,
-``sensitivity``.
+Beside the main line: ``zeno`` (impacts that accumulate, events that repeat), ``painleve`` (jamming), ``turning_slip``,
+``load_sharing`` (redundant contacts), ``massless_feet``, ``sensitivity``.
 """

@@ -5,11 +5,19 @@
 A holds the independent rows of the model's constraints, J those of the contacts, of the joints' stops and of their dry
 friction. Rows of A that only hold (or relax) a massless motion which nothing else carries are *loose*: a contact that
 carries the motion takes their place.
+
+A joint with one freedom and the range lower ≤ q ≤ upper has the gaps q − lower and upper − q, each with a row of J that
+is plus or minus one for this joint: constant, so that it has no bias.
+
+A joint with one freedom and the friction c resists by up to c, N m or N, while it rests, and by c against its velocity
+while it moves. That is Coulomb's law for a contact with the coefficient 1 that is always closed and that c presses
+whatever the motion does: tangent 1 is along the joint, and its row of J is constant, so that it has no bias.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,15 +27,15 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.massless import only_for_massless
 from whippletree.contact.impact.impact import massless_motions
-from whippletree.contact.kinematics.contact_set import contact_set
-from whippletree.simulation.events.dry_joints import DryJoints
-from whippletree.simulation.events.joint_stops import Stops, Touchables
+from whippletree.contact.kinematics.contact_set import Candidate, Listed, contact_set
+from whippletree.model import Joint, Model
 from whippletree.simulation.motion import Motion
 
 if TYPE_CHECKING:
     from whippletree.simulation.events.compiled_phase import CompiledPhases
     from whippletree.simulation.events.phase import Phase
     from whippletree.simulation.events.sensitivity.phase_sensitivity import SceneTangent
+
 
 REACHES_MASSLESS = 1e-10
 """Share of its largest entry below which a contact's row does not move a massless part."""
@@ -208,3 +216,122 @@ class EventEquations:
 
     def _many(self, name: str, **state: Any) -> Array:
         return self.motion.evaluate(name, **state)
+
+
+# --- the ends of the joints' ranges: plastic contacts without friction or tangents ------------------------------------
+
+
+class Stop(NamedTuple):
+    """One end of a joint's range."""
+
+    joint: Joint
+    end: float
+    sign: int
+    """Of the velocity that leads away from it."""
+    q: int
+    v: int
+
+    @property
+    def unit(self) -> str:
+        """Of its gap."""
+        return "m" if self.joint.kind == "prismatic" else "rad"
+
+    @property
+    def candidate(self) -> Candidate:
+        """Its part in a list of candidates."""
+        name = f"{'lower' if self.sign > 0 else 'upper'} limit of {self.joint.name}"
+        return Candidate(name, name, 0, self.joint.child, self.joint.parent, 0, 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Stops:
+    """All stops of a model, in the order of its joints, lower ends first."""
+
+    model: Model
+
+    @cached_property
+    def all(self) -> tuple[Stop, ...]:
+        """Of joints with one freedom; infinite ends are none."""
+        found = []
+        for k, joint in enumerate(self.model.joints):
+            if joint.type.nv == 1 and joint.type.nq == 1:
+                places = self.model.q_slices[k].start, self.model.v_slices[k].start
+                ends = ((float(joint.lower), 1), (float(joint.upper), -1))
+                found += [Stop(joint, end, sign, *places) for end, sign in ends if np.isfinite(end)]
+        return tuple(found)
+
+    @cached_property
+    def rows(self) -> Array:
+        """J (3s, nv): the normal rows; those of the tangents are zero."""
+        J = np.zeros((3 * len(self.all), self.model.nv))
+        for i, stop in enumerate(self.all):
+            J[3 * i, stop.v] = stop.sign
+        return J
+
+    @cached_property
+    def joints(self) -> tuple[str, ...]:
+        """Names of the joints that have stops."""
+        return tuple(dict.fromkeys(stop.joint.name for stop in self.all))
+
+    def gaps(self, q: Array) -> Array:
+        """(..., s), rad or m."""
+        own = q[..., [stop.q for stop in self.all]]
+        return np.asarray((own - [stop.end for stop in self.all]) * [stop.sign for stop in self.all])
+
+    def forces(self, pushes: Array) -> Array:
+        """Forces along the joints (..., joints) from what the stops push, (..., s)."""
+        total = np.zeros((*pushes.shape[:-1], len(self.joints)))
+        for i, stop in enumerate(self.all):
+            total[..., self.joints.index(stop.joint.name)] += stop.sign * pushes[..., i]
+        return total
+
+
+@dataclass(frozen=True, eq=False)
+class Touchables(Listed):
+    """Candidates of a scene: the contacts' candidates, then what joints have."""
+
+    candidates: tuple[Candidate, ...]
+
+
+# --- dry friction of joints: a contact without a normal, pressed by a given force -------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class DryJoints:
+    """All joints of a model that have dry friction, in its order."""
+
+    model: Model
+
+    @cached_property
+    def _found(self) -> list[tuple[Joint, int]]:
+        """Each with the place of its velocity."""
+        places = zip(self.model.joints, self.model.v_slices, strict=True)
+        return [(joint, part.start) for joint, part in places if joint.type.nv == 1 and joint.friction != 0]
+
+    @property
+    def joints(self) -> tuple[str, ...]:
+        """Their names."""
+        return tuple(joint.name for joint, _ in self._found)
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """Their part in a list of candidates."""
+        names = [(f"friction of {joint.name}", joint) for joint, _ in self._found]
+        return tuple(Candidate(name, name, 0, joint.child, joint.parent, 1, 0) for name, joint in names)
+
+    @cached_property
+    def pressed(self) -> Array:
+        """c (d,), N m or N."""
+        return np.array([float(joint.friction) for joint, _ in self._found])
+
+    def resistance(self, slips: Array) -> Array:
+        """Friction (nv,) of joints that move with these signs (d,); none of those that rest, 0."""
+        return -(self.pressed * slips) @ self.rows[1::3]
+
+    @cached_property
+    def rows(self) -> Array:
+        """J (3d, nv): the rows of tangents 1; the others are zero."""
+        J = np.zeros((3 * len(self._found), self.model.nv))
+        for i, (_, v) in enumerate(self._found):
+            J[3 * i + 1, v] = 1.0
+        return J

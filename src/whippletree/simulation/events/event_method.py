@@ -21,18 +21,21 @@ from whippletree.errors import AssemblyError, UnsupportedError, listed
 from whippletree.model import Model
 from whippletree.simulation.adaptive.adaptive_method import memo_of, progress_of
 from whippletree.simulation.adaptive.integrator import IntegrationError, Progress, Statistics
-from whippletree.simulation.events import event_output, zeno
+from whippletree.simulation.events import event_log, zeno
 from whippletree.simulation.events.equations import EventEquations
-from whippletree.simulation.events.event_log import KINDS, SEQUENCES, EventLog
-from whippletree.simulation.events.event_output import PhaseOutput
+from whippletree.simulation.events.event_log import KINDS, SEQUENCES, EventLog, PhaseOutput
 from whippletree.simulation.events.guards import LIFT_OFF, SLIP, TOUCHDOWN, Admits, Guard
 from whippletree.simulation.events.massless_feet.foot_slip import phase_of
 from whippletree.simulation.events.phase import Phase
-from whippletree.simulation.events.repeated_events import AT_ONCE_WITHIN, EVENTS_AT_ONCE, Patience
-from whippletree.simulation.events.sensitivity.event_sensitivity import rest_derivative, start_derivative, through
-from whippletree.simulation.events.sensitivity.run_sensitivity import Variation
+from whippletree.simulation.events.sensitivity.run_sensitivity import (
+    Variation,
+    rest_derivative,
+    start_derivative,
+    through,
+)
 from whippletree.simulation.events.smooth_motion import BEFORE_COMPILING, PhaseSteps, PhaseStretch, SmoothMotion
 from whippletree.simulation.events.transitions import Change, Transitions
+from whippletree.simulation.events.zeno import AT_ONCE_WITHIN, EVENTS_AT_ONCE, Patience
 from whippletree.simulation.method import PENETRATION, Chunk, Memo, Method, Task, Variable, positive
 
 
@@ -91,7 +94,7 @@ class Events(Method):
 
     @property
     def variables(self) -> dict[str, Variable]:
-        return event_output.variables(self.scene, self.variation is not None)
+        return event_log.variables(self.scene, self.variation is not None)
 
     def _forces(self, phase: Phase, t: float, y: Array) -> Array | None:
         """Forces (k, 3) of the phase's mode that meet the laws of contact; None if none were found."""
@@ -105,8 +108,8 @@ class Events(Method):
 
     def _output(self, phase: Phase, stretch: PhaseStretch) -> PhaseOutput:
         """Of some steps."""
-        rows = event_output.sampled(phase, self._mode_number, stretch.pieces, stretch.end, self.task.times)
-        rows = event_output.within_cones(rows, phase, self._forces)
+        rows = event_log.sampled(phase, self._mode_number, stretch.pieces, stretch.end, self.task.times)
+        rows = event_log.within_cones(rows, phase, self._forces)
         if self.variation is None:
             return rows
         found = [self.variation.matrix[None][:0]]
@@ -127,7 +130,7 @@ class Events(Method):
         if memo is None:
             phase, found = self._begun(float(times[0]), self.task.start)
             progress = Progress(phase.time, phase.state)
-            start = event_output.rows(phase, self._mode_number, times[:1], phase.state[None])
+            start = event_log.rows(phase, self._mode_number, times[:1], phase.state[None])
             if self.variation is not None:
                 start = start.beside(sensitivity=self.variation.matrix[None])
             yield self._chunk(phase, progress, start, found)

@@ -26,8 +26,7 @@ from whippletree.contact.impact.impact import holding_rows, massless_motions
 from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.events.compiled_phase import HELD_MOTIONS, SwitchedRows
 from whippletree.simulation.events.equations import REACHES_MASSLESS, At, EventEquations
-from whippletree.simulation.events.load_sharing import share
-from whippletree.simulation.events.pseudo_inverse import PseudoInverse
+from whippletree.simulation.events.load_sharing import PseudoInverse, share
 
 HYPERSTATIC = 1e-9
 """Relative singular value of the rows below which they depend on each other: forces are then not unique."""

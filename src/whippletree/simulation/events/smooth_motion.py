@@ -25,9 +25,8 @@ from whippletree.simulation.adaptive.integrator import (
     StepError,
 )
 from whippletree.simulation.adaptive.strides import StepSolver
-from whippletree.simulation.events.compiled_guards import CompiledGuards
 from whippletree.simulation.events.equations import EventEquations
-from whippletree.simulation.events.guards import JAM, Admits, Guard, Guards, Span
+from whippletree.simulation.events.guards import JAM, Admits, CompiledGuards, Guard, Guards, Span
 from whippletree.simulation.events.painleve import jam
 from whippletree.simulation.events.phase import Phase
 from whippletree.simulation.events.turning_slip import SlipCorrection

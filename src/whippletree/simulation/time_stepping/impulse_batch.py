@@ -14,7 +14,14 @@ from whippletree.compiler.rollout.contact_rollout import refuse_large
 from whippletree.contact.problem.solver import ContactSolution
 from whippletree.errors import UnsupportedError
 from whippletree.simulation.adaptive.integrator import IntegrationError
-from whippletree.simulation.time_stepping.impulse_kernel import STEPS_OF_CALL, Steps, kernel_batch, kernel_steps
+from whippletree.simulation.time_stepping.impulse_kernel import (
+    STEPS_OF_CALL,
+    Steps,
+    asked_steps,
+    can_ask,
+    kernel_batch,
+    kernel_steps,
+)
 from whippletree.simulation.time_stepping.impulse_step import ImpulseStep
 
 
@@ -68,9 +75,20 @@ class Advance(NamedTuple):
         solutions: list[ContactSolution] = []
         # a controller changes the forces after every step
         together, given_back = STEPS_OF_CALL if stepper.motors.steady else 1, False
+        asks = given is None and count > 1 and can_ask(stepper)
         while done < count:
             now, some = t + done * h, min(together, count - done)
-            tau, ctrl = given or stepper.motors.at(now, *stepper.motion.split(y))
+            left = given
+            if asks and not given_back:
+                asked = asked_steps(stepper, now, y, impulses, h, count - done)
+                given_back, left = asked.left is not None, asked.left
+                if asked.steps.number:
+                    parts.append(asked.steps)
+                    y, impulses, done = asked.steps.states[-1], asked.steps.impulses[-1], done + asked.steps.number
+                if left is None:
+                    continue
+                now = t + done * h
+            tau, ctrl = left or stepper.motors.at(now, *stepper.motion.split(y))
             made = None
             if stepper.kernel and not given_back:
                 commands = ctrl[None] if some == 1 else stepper.motors.ctrl_over(now + h * np.arange(some))

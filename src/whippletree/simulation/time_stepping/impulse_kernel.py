@@ -7,11 +7,14 @@ the tolerance. A step that they do not solve, or whose end is not finite, is tak
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
+from whippletree.compiler.cpu.cpu_function import CompiledFunction
 from whippletree.compiler.named_function import NamedFunction
 from whippletree.compiler.rollout.step_space import Driven
 from whippletree.simulation.time_stepping.impulse_step import ImpulseStep, Step
@@ -86,6 +89,54 @@ def kernel_steps(
     return Steps(*[column[: int(good)] for column in steps])
 
 
+class AskedSteps(NamedTuple):
+    """Steps whose controller was asked before each."""
+
+    steps: Steps
+    """As far as the kernel has solved them: perhaps none."""
+    left: tuple[Array, Array] | None
+    """Forces and commands of the step that it has not solved; a controller may remember that it was asked."""
+
+
+def asked_steps(stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: float, count: int) -> AskedSteps:
+    """Steps of length h of one scene whose controller or commands are Python functions, asked before each of them.
+
+    The kernel writes its results in their places, and all else is done once at the end: a step costs some 20 µs beside
+    itself and its controller, where a call for each would cost 200. Only where :func:`can_ask` says so.
+    """
+    function = _kernel(stepper)
+    assert isinstance(function, CompiledFunction)
+    call, motors = function.ufunc_of_one_state, stepper.motors
+    ask = motors.asked_one_by_one()
+    assert call is not None
+    out = [np.empty((count, *[int(n) for n in shape[1:]])) for shape in function.result_shapes]
+    q, v = stepper.motion.split(y)
+    tau, ctrl = np.empty((count, stepper.model.nv)), np.empty((count, motors.count))
+    length, end = np.full(1, h), (stepper.tolerance, stepper.tolerance)
+    dampers = [motors.held(h)] if motors.holds else []
+    commanded, done, solved = bool(stepper.actuators.acting), 0, True
+    with np.errstate(all="ignore"):  # a scene that grows without bound is told of
+        while solved and done < count:
+            tau[done], ctrl[done] = ask(t + done * h, q, v)
+            row = slice(done, done + 1)
+            given = (tau[row], ctrl[row]) if commanded else (tau[row],)
+            call(q, v, impulses, *given, length, *end, *dampers, out=tuple([part[row] for part in out]))
+            q, v, impulses = out[0][done], out[1][done], out[2][done]
+            solved = bool(out[3][done, 1] <= stepper.tolerance) and math.isfinite(q @ q + v @ v)
+            done += solved
+        steps, _ = _told(stepper, y, tau[:done], [part[:done] for part in out], np.full(done, h), [])
+    return AskedSteps(steps, None if solved else (tau[done], ctrl[done]))
+
+
+def can_ask(stepper: ImpulseStep) -> bool:
+    """Whether :func:`asked_steps` may be called: the scene has a kernel, no activations, and no faces whose first step
+    under load is one for Python."""
+    if not stepper.kernel or stepper.motors.steady or stepper.motion.remembers or not stepper.written:
+        return False
+    function = _kernel(stepper)
+    return isinstance(function, CompiledFunction) and not function.fails and function.ufunc_of_one_state is not None
+
+
 def kernel_batch(
     stepper: ImpulseStep, y: Array, impulses: Array, tau: Array, ctrl: Array, h: float
 ) -> tuple[Steps, Array]:
@@ -118,17 +169,25 @@ def _steps(
     dampers = [stepper.motors.held(float(h.max()))] if stepper.motors.holds else []
     with np.errstate(all="ignore"):  # a scene that grows without bound is told of
         found = function(q, v, impulses, tau, *commands, h, stepper.tolerance, stepper.tolerance, *times, *dampers)
-        qs, vs, ps, measure, work, friction_work, correction_work, sweeps, newtons, *forces = found
-        states = np.concatenate([qs, vs, *act], axis=-1)
-        # what is not finite, or NaN in every row behind it, is not within the tolerance
-        good = (measure[..., 1] <= stepper.tolerance) & np.isfinite(states).all(axis=-1)
+        steps, good = _told(stepper, y, tau, found, h, act)
         if not stepper.written:  # faces that meet
-            good &= ~_begins_to_press(impulses, ps, stepper.faces)
-        before = np.concatenate([v[..., None, :], vs[..., :-1, :]], axis=-2)
-        places = np.concatenate([q[..., None, :], qs[..., :-1, :]], axis=-2)
-        joint_work = stepper.joint_work(forces[0] if forces else tau, places, before, vs, h)
-    steps = Steps(states, ps, measure, sweeps, newtons, work, friction_work, joint_work, correction_work)
+            good &= ~_begins_to_press(impulses, steps.impulses, stepper.faces)
     return steps, np.logical_and.accumulate(good, axis=-1).sum(axis=-1)
+
+
+def _told(
+    stepper: ImpulseStep, y: Array, tau: Array, found: Sequence[Array], h: Array, act: Sequence[Array]
+) -> tuple[Steps, Array]:
+    """Steps (..., n) from the results of a kernel, and which of them are solved (..., n)."""
+    q, v = stepper.motion.split(y)
+    qs, vs, ps, measure, work, friction_work, correction_work, sweeps, newtons, *forces = found
+    states = np.concatenate([qs, vs, *act], axis=-1)
+    # what is not finite, or NaN in every row behind it, is not within the tolerance
+    good = (measure[..., 1] <= stepper.tolerance) & np.isfinite(states).all(axis=-1)
+    before = np.concatenate([v[..., None, :], vs[..., :-1, :]], axis=-2)
+    places = np.concatenate([q[..., None, :], qs[..., :-1, :]], axis=-2)
+    joint_work = stepper.joint_work(forces[0] if forces else tau, places, before, vs, h)
+    return Steps(states, ps, measure, sweeps, newtons, work, friction_work, joint_work, correction_work), good
 
 
 def _kernel(stepper: ImpulseStep) -> NamedFunction:

@@ -16,7 +16,7 @@ as at the start of a step, like all forces that a controller gives.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -127,6 +127,22 @@ class Motors:
         """Forces (nv,) and commands (actuators,) at one state."""
         state = np.array([t]), q[None], v[None]
         return self.tau(*state)[0], self.ctrl(*state)[0]
+
+    def asked_one_by_one(self) -> Callable[[float, Array, Array], tuple[Array | float, Array | float]]:
+        """A function that is as :meth:`at`, and quicker for functions that answer for one state; 0 stands for zeros."""
+        controller, motion, damping = self.controller, self.motion, self.damping
+        if self._compiled or self.answers_for_all or self.asks_commands:
+            return self.at
+        held = self.holds
+
+        def ask(t: float, q: Array, v: Array) -> tuple[Array | float, Array | float]:
+            tau = 0.0 if controller is None else motion.asked(controller, t, q, v)
+            return tau + damping * v if held else tau, commands(t)
+
+        def commands(t: float) -> Array | float:
+            return 0.0 if self.actuated is None else self.ctrl_over(np.array([t]))[0]
+
+        return ask
 
     def tau_if_told(self, t: Array, q: Array, v: Array) -> Array:
         """The controller's forces (m, nv), NaN where it has no answer, such as a state at which a run has ended."""

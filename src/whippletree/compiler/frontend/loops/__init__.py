@@ -11,7 +11,6 @@ The path from an algorithm to a program:
     looped_clusters      those that honour constraints, as loops over clusters
     front_loops          the fronts of an elimination, in blocks traced by hand
     elimination_program  those of ladders and grids, as loops over bodies, closures and fronts
-    eliminated_step      a step at velocity level, made of two of these; which functions they are
 """
 
 from whippletree.compiler.frontend.loops.looped_clusters import cluster_loop_program

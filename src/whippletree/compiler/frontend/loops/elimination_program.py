@@ -61,14 +61,18 @@ from whippletree.spatial import Pose
 from whippletree.tree.links import moving_link, still_link
 from whippletree.tree.skeleton import Node, Skeleton
 
-BY_ELIMINATION = ("forward_dynamics", "constraint_forces", "project_velocity", "closing_step", "impact")
+VELOCITY_CHANGES = ("project_velocity", "impact", "velocity_step")
+"""Functions that return velocities after a change."""
+
+BY_ELIMINATION = ("forward_dynamics", "constraint_forces", "closing_step", *VELOCITY_CHANGES)
 """Functions that solve the body-level system."""
 
 ROWS_ALONE = ("constraint_residual", "constraint_velocity")
 """Functions that need its rows only."""
 
 STATE = 18
-"""Numbers of a body that others ask for: rotation (9) and position (3) in the world, twist (6)."""
+"""Numbers of a body that others ask for: rotation (9) and position (3) in the world, twist (6); in a velocity step also
+its acceleration at θ̈ = 0 (6)."""
 
 
 class NodePiece(NamedTuple):
@@ -129,8 +133,10 @@ class EliminationProgram(WorkSpace):
         self.add(*self.inputs.values(), *self.outputs.values())
         self.solves = function.name in BY_ELIMINATION
         self.forward = function.name in ("forward_dynamics", "constraint_forces")
+        self.steps = function.name == "velocity_step"
         self.moves = "v" in function.inputs
-        self.add(Buffer("state", "work", (len(tree.nodes) + 1, STATE)))
+        self.numbers = STATE + 6 * self.steps
+        self.add(Buffer("state", "work", (len(tree.nodes) + 1, self.numbers)))
         self._classify()
 
     # --- types --------------------------------------------------------------------------------------------------------
@@ -178,7 +184,8 @@ class EliminationProgram(WorkSpace):
 
     def bodies(self) -> list[Statement]:
         """The loop over bodies; afterwards it is known which numbers of a body are the same for all of them."""
-        template = np.concatenate([np.eye(3, dtype=int).ravel(), np.zeros(9, dtype=int)]).astype(object)
+        rest = np.zeros(self.numbers - 9, dtype=int)
+        template = np.concatenate([np.eye(3, dtype=int).ravel(), rest]).astype(object)
         while True:
             self.template = template
             self.node_values: list[ElementValues] = []
@@ -198,20 +205,24 @@ class EliminationProgram(WorkSpace):
 
     def _world(self) -> Block:
         code = Code()
-        identity = [*np.eye(3).ravel(), *[0.0] * 9]
+        identity = [*np.eye(3).ravel(), *[0.0] * (self.numbers - 9)]
         for i, x in enumerate(identity):
             code.store(x, "state", Index(None, 0), Index(None, i))
         return code.block()
 
     def _held(self, code: Code, register: str) -> Held:
-        """A body's pose and twist, what is the same for all bodies folded."""
-        numbers = _objects(
+        """A body's pose and twist."""
+        numbers = self._state_numbers(code, register, 0, STATE)
+        return Held(Pose(numbers[:9].reshape(3, 3), numbers[9:12]), numbers[12:])
+
+    def _state_numbers(self, code: Code, register: str, start: int, stop: int) -> Array:
+        """Some numbers of a body, those that are the same for all bodies folded."""
+        return _objects(
             [
                 code.load("state", Index(register), Index(None, i)) if isinstance(x, MemoryPlace) else x
-                for i, x in enumerate(self.template)
+                for i, x in enumerate(self.template[start:stop], start)
             ]
         )
-        return Held(Pose(numbers[:9].reshape(3, 3), numbers[9:12]), numbers[12:])
 
     def _body(self, number: int) -> tuple[Code, list[Any]]:
         """The code of one type of body, and its state."""
@@ -219,15 +230,18 @@ class EliminationProgram(WorkSpace):
         piece: NodePiece = self._piece(code, self.node_types, number, "node table")
         joint, shape = piece.node.joint, self.shapes[number]
         above = self._held(code, "above")
+        drift = self._state_numbers(code, "above", STATE, self.numbers)
         if piece.grounded:
-            above = Held(Pose.identity(), zeros(6))
+            above, drift = Held(Pose.identity(), zeros(6)), 0 * drift
         q = code.vector("q", "q at", joint.nq)
         if self.moves:
             link = moving_link(above.V, piece.node, q, code.vector("v", "v at", joint.nv))
         else:
             link = still_link(piece.node, q)._replace(V=zeros(6))
         X = above.X @ link.X  # type: ignore[operator]
-        state = [*X.R.ravel(), *X.p, *link.V]
+        if self.steps:
+            drift = link.X.motion(drift) + link.a
+        state = [*X.R.ravel(), *X.p, *link.V, *drift]
         for i, x in enumerate(state):
             if isinstance(self.template[i], MemoryPlace):
                 code.store(x, "state", Index("body"), Index(None, i))
@@ -238,9 +252,12 @@ class EliminationProgram(WorkSpace):
             if self.forward:
                 gamma, shift = joint_bias(link, shape)
                 load = load + element.h @ (code.vector("tau", "v at", shape.n) + link.J * shift)
+            if self.forward or self.steps:
                 gravity = X.R.T @ np.asarray(self.tree.model.gravity).astype(object)
-                pull = link.M @ np.concatenate([zeros(3), gravity])
-                load[:6] = load[:6] + pull - link.b
+                fall = np.concatenate([zeros(3), gravity])
+                load[:6] = load[:6] + link.M @ (fall - drift if self.steps else fall) - link.b
+            if self.steps:  # changes of velocities and impulses in place of accelerations and forces
+                load = (load + element.h @ code.vector("tau", "v at", shape.n)) * code.load("h")
             self.node_values.append(self._keep(code, element, load, gamma, shift))
         return code, state
 
@@ -458,7 +475,7 @@ class EliminationProgram(WorkSpace):
                     if not is_zero(h):
                         total = total + h * code.load("x", Index(register, offset))
                 total = total - self._known(code, values.shift[j], "values at")
-                if self.function.name in ("project_velocity", "impact"):
+                if self.function.name in VELOCITY_CHANGES:
                     total = total + code.load("v", Index("v at", j))
                 code.store(self._valid(code, total), buffer, Index("v at", j))
             cases.append((code.block(),))
@@ -573,3 +590,13 @@ def _objects(values: Sequence[Any]) -> Array:
     found = np.empty(len(values), dtype=object)
     found[:] = values
     return found
+
+
+def elimination_program(function: Function, tree: Skeleton) -> Program:
+    """The kernel program of a function that solves the body-level system, or needs its rows."""
+    return EliminationProgram(function, tree).write()
+
+
+def can_eliminate(function: Function, system: ConstraintSet) -> bool:
+    """Whether a function can run as loops over bodies, closures and fronts."""
+    return function.name in (*BY_ELIMINATION, *ROWS_ALONE) and not system.switches and not any(system.compliance)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.contact.impact.saltation import derivative
+from whippletree.contact.impact.impact_derivatives import derivative
 from whippletree.simulation.events.massless_feet.foot_slip import Dragging
 from whippletree.simulation.events.phase import Phase
 from whippletree.simulation.events.sensitivity.phase_sensitivity import PhaseTangent, Slopes

@@ -13,7 +13,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.named_function import NamedFunction
 from whippletree.compiler.rollout.rollout_blocks import has_passive_forces
-from whippletree.contact.impact.saltation import derivative
+from whippletree.contact.impact.impact_derivatives import derivative
 from whippletree.contact.kinematics.contact_set import contact_set
 from whippletree.simulation.events.equations import At, EventEquations
 from whippletree.simulation.events.phase import Phase
