@@ -35,16 +35,19 @@ from whippletree.contact.problem.contact_problem import BlockScaling, block_meas
 MOST_SWEEPS = 1_000_000
 """Sweeps of a solution at most; a call says how many it allows."""
 
+CALM_SHARE = 1e-2
+"""Share of the tolerance at which a scene is calm when it starts; at rest it becomes that calm at least."""
+
 CLOSE, INVESTED = 20.0, 300
 """Where the impulses of the step before leave no more than so many times the tolerance, so many sweeps may go on to the
 residual at which a step is *calm*, :func:`next_calm`: what is at rest then needs hardly any."""
 
 CALM_WAY, CHEAP, DEAR = 0.05, 30, 100
-"""A scene becomes calmer, from the tolerance downwards, as long as a step takes few sweeps for it, no more than the
-first number, and less calm beyond the second: sweeps for the sake of the next step do not pay while balls land. It ends
-where the residual moves contacts by so small a share of the overlap tolerance in a step that nothing has to be moved
-apart. A hundred balls at rest took 5 sweeps a step at a residual of 1e-6 m/s, of which each step left overlaps, 2 at
-1e-8 m/s, and 4 at 1e-9; while they settled, sweeps down to a hundredth of the tolerance were three of four."""
+"""A scene becomes calmer as long as a step takes few sweeps for it, no more than the first number, and less calm beyond
+the second, up to the tolerance: sweeps for the sake of the next step do not pay while balls land. It ends where the
+residual moves contacts by so small a share of the overlap tolerance in a step that nothing has to be moved apart. A
+hundred balls at rest took 5 sweeps a step at a residual of 1e-6 m/s, of which each step left overlaps, 2 at 1e-8 m/s,
+and 4 at 1e-9; while they settled, sweeps down to a hundredth of the tolerance were three of four."""
 
 EAGER, PAUSE = 4.0, 3
 """Changes of a sweep, as a multiple of the tolerance, below which the residual is looked at, and pairs of sweeps after
@@ -59,7 +62,8 @@ def next_calm(calm: Any, sweeps: Any, tolerance: Any, smallest: Any) -> Any:
         sweeps: that this step took.
         smallest: residual below which contacts do not move, m/s.
     """
-    lower = largest([calm * 0.7, select(less(smallest, tolerance), smallest, tolerance)])
+    least = select(less(smallest, CALM_SHARE * tolerance), smallest, CALM_SHARE * tolerance)
+    lower = largest([calm * 0.7, least])
     higher = select(less(2 * calm, tolerance), 2 * calm, tolerance)
     return select(less(CHEAP, sweeps), select(less(DEAR, sweeps), higher, calm), lower)
 
@@ -94,7 +98,7 @@ class SceneSolver:
         """The residual at which the first step has nothing to do, from that of the last one."""
 
         def clip(calm: Any, tolerance: Any) -> list[Any]:
-            return [[select(less(calm, tolerance), calm, tolerance)]]
+            return [[select(less(calm, tolerance), calm, CALM_SHARE * tolerance)]]
 
         return traced_block(clip, [before, self.space.at("tolerance")], [self.space.at("calm")])
 
