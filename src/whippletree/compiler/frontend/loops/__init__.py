@@ -10,6 +10,7 @@ The path from an algorithm to a program:
     looped_functions     functions of the table, with blocks computed once between the loops
     looped_clusters      those that honour constraints, as loops over clusters
     front_loops          the fronts of an elimination, in blocks traced by hand
+    demand_rows          rows of constraints, from bodies and joints whose numbers are loaded
     elimination_program  those of ladders and grids, as loops over bodies, closures and fronts
 """
 

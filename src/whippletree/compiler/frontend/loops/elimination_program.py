@@ -22,10 +22,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whippletree.arithmetic import scalars
-from whippletree.arithmetic.arrays import Array, zeros
+from whippletree.arithmetic.arrays import Array, vector, zeros
 from whippletree.arithmetic.trace import Traced
 from whippletree.compiler.frontend.flatten import rebuild
 from whippletree.compiler.frontend.loops.body_types import BodyTypes, TableColumn, classify
+from whippletree.compiler.frontend.loops.demand_rows import DemandRows
 from whippletree.compiler.frontend.loops.front_loops import Code, FrontLoops, lookups
 from whippletree.compiler.frontend.unrolled import STATUS
 from whippletree.compiler.program import Block, Buffer, Index, Loop, Program, Statement, Switch
@@ -39,21 +40,16 @@ from whippletree.constraints.body_system import (
     Unknowns,
     Weight,
     closure_element,
-    frame_bias,
-    frame_rows,
     is_zero,
     joint_bias,
     joint_element,
     row_weights,
-    tied_bias,
-    tied_rows,
     unknowns_of,
 )
 from whippletree.constraints.clustered_mechanism import FAILURES
 from whippletree.constraints.constraint_set import ConstraintSet, constraint_set
 from whippletree.constraints.front_elimination import EliminationPlan
 from whippletree.constraints.routes import PIVOT_TOLERANCE
-from whippletree.constraints.rows import FrameRows, JointRows, Prepared
 from whippletree.constraints.ties import demand_content
 from whippletree.functions import resolve, sizes
 from whippletree.functions.registry import Function
@@ -198,8 +194,8 @@ class EliminationProgram(WorkSpace):
             if all(isinstance(x, MemoryPlace) == d for x, d in zip(template, different, strict=True)):
                 break
             # a number that differs somewhere is loaded everywhere: look again at what follows from that
-            template = _objects(
-                [MemoryPlace(i) if d else x for i, (x, d) in enumerate(zip(template, different, strict=True))]
+            template = vector(
+                *[MemoryPlace(i) if d else x for i, (x, d) in enumerate(zip(template, different, strict=True))]
             )
         return [self._world(), self._loop_over_bodies(cases)]
 
@@ -217,8 +213,8 @@ class EliminationProgram(WorkSpace):
 
     def _state_numbers(self, code: Code, register: str, start: int, stop: int) -> Array:
         """Some numbers of a body, those that are the same for all bodies folded."""
-        return _objects(
-            [
+        return vector(
+            *[
                 code.load("state", Index(register), Index(None, i)) if isinstance(x, MemoryPlace) else x
                 for i, x in enumerate(self.template[start:stop], start)
             ]
@@ -342,7 +338,7 @@ class EliminationProgram(WorkSpace):
         piece: ClosurePiece = self._piece(code, self.closure_types, number, "closure table")
         binding = self.examples[piece.word]
         t = code.load("t") if "t" in self.inputs else 0
-        rows = _DemandRows(self, code, binding, piece, t)
+        rows = DemandRows(binding, piece.poses, self._held_by(code, binding), self._tied_by(code, binding), t)
         if not self.solves:
             level = binding.prepared.demand.level
             if self.moves or level == "position":
@@ -358,7 +354,29 @@ class EliminationProgram(WorkSpace):
         self.closure_values.append(self._keep(code, element, zeros(G.shape[1]), gamma, zeros(0)))
         return code
 
-    def _asked(self, code: Code, rows: _DemandRows) -> Array:
+    def _held_by(self, code: Code, binding: Binding) -> list[Held]:
+        """The bodies that a demand holds on to."""
+        return [
+            Held(Pose.identity(), zeros(6)) if k < 0 else self._held(code, f"body {i}")
+            for i, (k, _) in enumerate(binding.places)
+        ]
+
+    def _tied_by(self, code: Code, binding: Binding) -> list[TiedJoint]:
+        """The joints that a demand ties."""
+        found = []
+        for i, (k, freedom) in enumerate(binding.joints):
+            x = code.load("q", Index(f"q of {i}")) if binding.prepared.demand.on == "joints" else 0
+            rate = code.load("v", Index(f"v of {i}", freedom)) if self.moves else 0
+            h, shift = zeros(0), 0
+            if self.solves:
+                values = self.node_values[self.node_types.of[k]]
+                z = 1 + max(a for a, _ in values.h)
+                h = vector(*[self._known(code, values.h[a, freedom], f"values of {i}") for a in range(z)])
+                shift = self._known(code, values.shift[freedom], f"values of {i}")
+            found.append(TiedJoint(x, rate, h, shift))
+        return found
+
+    def _asked(self, code: Code, rows: DemandRows) -> Array:
         """γ of a demand's rows: what the function is to take away."""
         name = self.function.name
         if self.forward:
@@ -520,76 +538,9 @@ class EliminationProgram(WorkSpace):
         return self.program(self.function.name, body)
 
 
-class _DemandRows:
-    """The rows of one type of demand while its code is traced."""
-
-    def __init__(self, owner: EliminationProgram, code: Code, binding: Binding, piece: ClosurePiece, t: Any) -> None:
-        self.binding, self.poses, self.t = binding, piece.poses, t
-        c: Prepared = binding.prepared
-        self.c = c
-        self.held = [
-            Held(Pose.identity(), zeros(6)) if k < 0 else owner._held(code, f"body {i}")
-            for i, (k, _) in enumerate(binding.places)
-        ]
-        self.joints = []
-        for i, (k, freedom) in enumerate(binding.joints):
-            x = code.load("q", Index(f"q of {i}")) if c.demand.on == "joints" else 0
-            rate = code.load("v", Index(f"v of {i}", freedom)) if owner.moves else 0
-            h, shift = zeros(0), 0
-            if owner.solves:
-                values = owner.node_values[owner.node_types.of[k]]
-                z = 1 + max(a for a, _ in values.h)
-                h = _objects([owner._known(code, values.h[a, freedom], f"values of {i}") for a in range(z)])
-                shift = owner._known(code, values.shift[freedom], f"values of {i}")
-            self.joints.append(TiedJoint(x, rate, h, shift))
-
-    def jacobian(self) -> Array:
-        """Rows (rows, z) on the unknowns that the demand feels."""
-        if self.c.demand.on != "frames":
-            return tied_rows(self.c, self.joints, self.t)
-        return frame_rows(self.binding, self.poses, self.held, self.t)
-
-    def bias(self) -> Array:
-        if self.c.demand.on != "frames":
-            return tied_bias(self.c, self.joints, self.t)
-        return frame_bias(self.c, self.poses, self.held, self.t)
-
-    def velocity(self) -> Array:
-        if self.c.demand.on == "massless":
-            return _objects([joint.rate for joint in self.joints])
-        return self._plain().velocity()
-
-    def residual(self) -> Array:
-        return self._plain().residual()
-
-    def _plain(self) -> FrameRows | JointRows:
-        if self.c.demand.on == "joints":
-            return JointRows(self.c.demand, [j.x for j in self.joints], [j.rate for j in self.joints], self.t)
-        seen = [body.X @ pose for body, pose in zip(self.held, self.poses, strict=True)]
-        twists = [pose.motion(body.V) for body, pose in zip(self.held, self.poses, strict=True)]
-        return _SeenRows(self.c, seen, twists, self.t)
-
-
-class _SeenRows(FrameRows):
-    """Rows of frames whose twists are known."""
-
-    def __init__(self, c: Prepared, poses: Sequence[Pose], twists: list[Array], t: Any) -> None:
-        super().__init__(c.demand, poses, t)
-        self._twists = twists
-
-    def twists(self) -> list[Array]:
-        return self._twists
-
-
 def _constants(numbers: Sequence[Any]) -> list[Any]:
     """The numbers, with None for those that a state decides."""
     return [None if isinstance(x, Traced) else x for x in numbers]
-
-
-def _objects(values: Sequence[Any]) -> Array:
-    found = np.empty(len(values), dtype=object)
-    found[:] = values
-    return found
 
 
 def elimination_program(function: Function, tree: Skeleton) -> Program:
