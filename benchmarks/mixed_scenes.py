@@ -31,7 +31,7 @@ from unittest import mock
 import numpy as np
 
 import whippletree as wt
-from whippletree.compiler.rollout.contact_lists import reason_against_lists
+from whippletree.compiler.rollout.contact_list_suitability import reason_against_lists
 from whippletree.contact.time_step import ContactBlocks
 from whippletree.simulation.time_stepping.scene_method import is_scene
 

@@ -12,8 +12,9 @@ import whippletree as wt
 from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.compiler.llvm.cache import CodeCache
 from whippletree.compiler.program.check import check
-from whippletree.compiler.rollout import contact_list_trees, contact_lists
-from whippletree.compiler.rollout.contact_lists import contact_lists_program, reason_against_lists
+from whippletree.compiler.rollout import contact_list_suitability, contact_list_trees
+from whippletree.compiler.rollout.contact_list_suitability import reason_against_lists
+from whippletree.compiler.rollout.contact_lists import contact_lists_program
 from whippletree.contact.time_step import ContactBlocks
 from whippletree.model import Actuator
 from whippletree.simulation.motion import Motion
@@ -164,7 +165,7 @@ def test_the_code_of_a_longer_chain_grows_by_rows_only():
 
 def test_reasons_are_told():
     assert reason_against_lists(chain(60)) is None
-    assert "velocities" in str(reason_against_lists(chain(contact_lists.MOST_LISTED_VELOCITIES + 1)))
+    assert "velocities" in str(reason_against_lists(chain(contact_list_suitability.MOST_LISTED_VELOCITIES + 1)))
     assert reason_against_lists(wt.mechanisms.pendulum()) == "nothing can touch, and no joint has a limit"
     assert "no inertia" in str(reason_against_lists(wt.mechanisms.hopper()))
     b = wt.Builder("two").geometry("a", "world", "cylinder", radius=0.1, length=0.3)

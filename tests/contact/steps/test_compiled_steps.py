@@ -12,10 +12,11 @@ from whippletree.compiler.cuda.cuda_function import compile_for_cuda
 from whippletree.compiler.llvm.cache import CodeCache
 from whippletree.compiler.program import Buffer, every_block
 from whippletree.compiler.program.interpret import interpret
-from whippletree.compiler.rollout import contact_list_solver, contact_lists
+from whippletree.compiler.rollout import contact_list_solver, contact_list_suitability
 from whippletree.compiler.rollout.contact_kinds import TOUCH, narrow_phase
 from whippletree.compiler.rollout.contact_list_solver import too_slow
-from whippletree.compiler.rollout.contact_lists import contact_lists_program, suits_lists
+from whippletree.compiler.rollout.contact_list_suitability import suits_lists
+from whippletree.compiler.rollout.contact_lists import contact_lists_program
 from whippletree.contact.time_step import ContactBlocks
 from whippletree.simulation.motion import Motion
 from whippletree.simulation.time_stepping.impulse_kernel import kernel_steps
@@ -281,7 +282,8 @@ def test_which_models_suit():
     assert not suits_lists(wt.mechanisms.pendulum())  # nothing touches
     assert not suits_lists(wt.mechanisms.four_bar())  # constraints
     assert not suits_lists(wt.mechanisms.hopper())  # a leg without mass, which nothing holds in flight
-    assert not suits_lists(wt.mechanisms.spheres_in_box(contact_lists.MOST_LISTED_VELOCITIES // 6 + 1))  # too large
+    too_many = contact_list_suitability.MOST_LISTED_VELOCITIES // 6 + 1
+    assert not suits_lists(wt.mechanisms.spheres_in_box(too_many))
     assert ContactBlocks(wt.mechanisms.quadruped()).count > 0
 
 

@@ -10,8 +10,9 @@ from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.compiler.llvm.cache import CodeCache
 from whippletree.compiler.program import every_block
 from whippletree.compiler.program.check import check
-from whippletree.compiler.rollout import contact_list_trees, contact_lists
-from whippletree.compiler.rollout.contact_lists import contact_lists_program, reason_against_lists
+from whippletree.compiler.rollout import contact_list_suitability, contact_list_trees, contact_lists
+from whippletree.compiler.rollout.contact_list_suitability import reason_against_lists
+from whippletree.compiler.rollout.contact_lists import contact_lists_program
 from whippletree.contact.time_step import ContactBlocks
 
 TOLERANCE, STEPS = 1e-9, 40
@@ -117,8 +118,8 @@ def _with_blocks(b):
 
 
 def test_only_long_trees_with_contacts_elsewhere_are_refused(monkeypatch):
-    monkeypatch.setattr(contact_lists, "MOST_LISTED_VELOCITIES", 3)
+    monkeypatch.setattr(contact_list_suitability, "MOST_LISTED_VELOCITIES", 3)
     model = tree(("revolute",) * 5)
     assert reason_against_lists(model) is None
-    monkeypatch.setattr(contact_lists, "suits_recursion", lambda *_: False)
+    monkeypatch.setattr(contact_list_suitability, "suits_recursion", lambda *_: False)
     assert reason_against_lists(model) == "it has 5 velocities, and the code has rows for at most 3"

@@ -14,7 +14,9 @@ single_step       ``dyn.step``: one step under commands, and its derivatives
 contact_kinds     gaps and rows as loops over pairs of one kind
 step_space        what the parts of a step share: model, blocks, motors, buffers
 contact_lists     a step of a single scene, over lists of what touches
+contact_list_suitability   models that can have such steps, and those for which they pay
 contact_list_trees   its tree: poses, free motion, the factor of M; written out, or as loops over nodes
+contact_list_motors   its motors and servos: forces, damping, rows
 motion_space      motions that a tree can have: six numbers, or three in a plane
 contact_list_closures   its constraints: rows that are met exactly
 contact_list_ranges   its servos with a force range: rows only while they saturate
@@ -28,6 +30,7 @@ contact_list_reach   pairs that are too far apart to meet within a step
 contact_list_gaps   gaps of all candidates, by its narrow phase alone
 contact_list_normals   the displacement of a round of that projection
 contact_list_positions   its coordinates: poses, gaps, and the projection that moves apart what overlaps
+contact_list_results   its results: the state, impulses, works, and whether the scene goes on
 scene_step        steps of a scene of many free bodies, whose size and lists come with the call
 scene_kinds       its narrow phase: gaps of the pairs that are near, kind by kind
 scene_contacts    its contacts: their rows, what impulses do, starts with momentum

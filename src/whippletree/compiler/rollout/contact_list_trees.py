@@ -28,13 +28,14 @@ import numpy as np
 from whippletree import functions
 from whippletree.arithmetic import linalg
 from whippletree.arithmetic.arrays import Array, identity, zeros
-from whippletree.arithmetic.scalars import less, select, sqrt
+from whippletree.arithmetic.scalars import sqrt
 from whippletree.compiler.frontend.loops import Looped, assemble
 from whippletree.compiler.frontend.loops.looped_functions import Argument, LoopedMechanism
 from whippletree.compiler.frontend.loops.recorder import Result
 from whippletree.compiler.program import Address, Block, Index, Lookup, Loop, Statement, Switch
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import inlined
+from whippletree.compiler.rollout.contact_list_motors import MotorNumbers
 from whippletree.compiler.rollout.motion_space import SPATIAL, motion_space
 from whippletree.compiler.rollout.step_space import STEP, RowPlace, StepSpace
 from whippletree.constraints.constraint_set import constraint_set
@@ -135,71 +136,6 @@ def screw_count(tree: Skeleton) -> int:
     return tree.model.nv + sum(
         len(own) for own, node in zip(screw_rows(tree), tree.nodes) if isinstance(node.joint, Port)
     )
-
-
-class MotorNumbers:
-    """Motors and servos in a step: forces that are given, rows of servos, their compliances and offsets."""
-
-    def __init__(self, space: StepSpace) -> None:
-        self.space, self.actuators, self.servos = space, space.actuators, space.blocks.servos
-
-    def reads(self) -> list[Piece]:
-        """Commands, time and dampers, where there are any: what ``given`` of the other methods is made of."""
-        return [self.space.at(name, *([STEP] if name in ("ctrl", "clock") else [])) for name in self._names]
-
-    @property
-    def _names(self) -> list[str]:
-        return [name for name in ("ctrl", "clock", "held", "saturated") if name in self.space.buffers]
-
-    def _released(self, given: dict[str, Any]) -> Array | None:
-        """Which bounded servos are released, 1 or 0; None where none may be."""
-        if "saturated" not in given:
-            return None
-        return np.array([select(less(flag, 0), 1, 0) for flag in given["saturated"]], dtype=object)
-
-    def forces(self, m: Mechanism, q: Array, v: Array, tau: Array, h: Any, given: Sequence[Any]) -> tuple[Array, Any]:
-        """Joint forces (nv,) that do not depend on the velocity at the end of the step, and the commands."""
-        found = dict(zip(self._names, given, strict=True))
-        ctrl: Any = found.get("ctrl")
-        if self.space.driven.timed:
-            tau, ctrl = self.space.driven.at(found["clock"], q, v, tau, ctrl)
-        return (tau + self.actuators.forces(m, q, v, ctrl, h) if self.actuators.acting else tau), ctrl
-
-    def damping(self, h: Any, given: Sequence[Any]) -> Any:
-        """Damping that servos and controllers add to that of their joints (nv,); None without either."""
-        found = dict(zip(self._names, given, strict=True))
-        parts = [self.actuators.damping(h)] if self.actuators.acting else []
-        parts += [self.space.held(found["held"])] if "held" in found else []
-        released = self._released(found)
-        parts += [] if released is None else [self.actuators.released_damping(h, released)]
-        return sum(parts[1:], start=parts[0]) if parts else None
-
-    def released(self, q: Array, ctrl: Any, given: Sequence[Any]) -> Any:
-        """Joint forces (nv,) of servos with a range that are tried without it, beside the middle of that range."""
-        released = self._released(dict(zip(self._names, given, strict=True)))
-        return 0 if released is None else self.actuators.released_forces(q, ctrl, released)
-
-    def numbers(self, m: Mechanism, q: Array, tau: Array, ctrl: Any, h: Any) -> list[Any]:
-        """The forces themselves, rows of servos that couple joints, and rows, compliances, offsets of bounded ones."""
-        found: list[Any] = [tau] if self.space.tells_forces else []
-        if self.actuators.coupling:
-            found.append(self.actuators.rows(m, q, self.actuators.coupling))
-        if self.servos:
-            found += [self.actuators.rows(m, q, self.servos), self.actuators.compliances(h)]
-            found.append(self.actuators.offsets(q, ctrl, h))
-        return found
-
-    def writes(self) -> list[Piece]:
-        """Where :meth:`numbers` go."""
-        at = self.space.at
-        found = [at("drive")] if self.space.tells_forces else []
-        found += [at("coupling")] if self.actuators.coupling else []
-        if self.servos:
-            numbers = range(self.space.blocks.passive, self.space.blocks.count)
-            found.append(at("servo row"))
-            for name in ("soft", "offset"):
-                found.append(Piece((len(numbers),), tuple(Address(name, (Index(None, i),)) for i in numbers)))
-        return found
 
 
 class WrittenTree:

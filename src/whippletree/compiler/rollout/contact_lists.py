@@ -28,7 +28,6 @@ and 1.1, ant 6.6 and 5.3, humanoid 13 and 8. Sweeps, too, with all lanes at once
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -55,21 +54,20 @@ from whippletree.compiler.program import (
 )
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.contact_kinds import TOUCH
-from whippletree.compiler.rollout.contact_list_closures import Closures, reason_against_ties
+from whippletree.compiler.rollout.contact_list_closures import Closures
 from whippletree.compiler.rollout.contact_list_moments import MomentRows
 from whippletree.compiler.rollout.contact_list_normals import DenseNormals, Displacement, RecursiveNormals
 from whippletree.compiler.rollout.contact_list_positions import Positions, target_of
 from whippletree.compiler.rollout.contact_list_ranges import ServoRanges
 from whippletree.compiler.rollout.contact_list_reach import CLOSE, LATE
 from whippletree.compiler.rollout.contact_list_recursion import RecursiveRows, own_block, suits_recursion
+from whippletree.compiler.rollout.contact_list_results import StepResults
 from whippletree.compiler.rollout.contact_list_rows import DenseRows
 from whippletree.compiler.rollout.contact_list_solver import LOCAL, ListSolver
 from whippletree.compiler.rollout.contact_list_trees import (
     SCREW,
     TWIST,
     LoopedTree,
-    is_written,
-    reason_against_loops,
     screw_count,
     screw_rows,
     tree_in_step,
@@ -77,103 +75,26 @@ from whippletree.compiler.rollout.contact_list_trees import (
 from whippletree.compiler.rollout.dense_solve import stranded
 from whippletree.compiler.rollout.step_bounces import ListBounces
 from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, STEP, Driven, RowPlace, StepSpace, symmetric_block
-from whippletree.constraints.constraint_set import constraint_set
 from whippletree.contact.geometry.shape_numbers import POSE
-from whippletree.contact.implicit_springs import implicit_links
 from whippletree.contact.kinematics.contact_set import contact_set
 from whippletree.contact.problem.cones import largest
 from whippletree.contact.problem.contact_problem import local
-from whippletree.contact.time_step import ContactBlocks, shifts
+from whippletree.contact.time_step import shifts
 from whippletree.model import Model
 from whippletree.spatial import add_cross
-from whippletree.tree import inertia
 from whippletree.tree.mechanism import Mechanism
-from whippletree.tree.skeleton import meeting_point, skeleton
 
 JOINING_ROUNDS = 8
 """Times that blocks which were left out may join the list of a step."""
-
-MOST_LISTED_VELOCITIES = 400
-"""Velocities of a model up to which its steps are compiled: the solver's code has rows for each of them."""
-
-MOST_RECURSIVE_VELOCITIES = 4000
-"""Those of a tree whose contacts are all with the world: code without such rows, that copies coordinates one by one."""
-
-COUPLINGS_PER_VELOCITY = 20
-"""Couplings between contacts, for each velocity, from which on lists pay in batches. Measured, µs per step and scene in
-a batch of 256, lists and 10 sweeps over all blocks: a quadruped on its four feet, 8 couplings, 2.7 and 1.3; hopper, 96,
-0.9 and 3.7; half cheetah, 256, 1.2 and 4.7; walker, 196, 2.0 and 8.9. A humanoid on eight points has 16."""
-
-USUAL_STEP, NO_INERTIA = 1e-3, 1e-13
-"""Step (s) at which dampers and springs give inertia, and the share of the largest below which there is none."""
 
 ROW, ROUND, PASS = "row", "round", "pass"
 CONTACT, LIMIT, FRICTION, SERVO = range(4)
 """Kinds of blocks, before those of moments."""
 
 
-def reason_against_lists(model: Model) -> str | None:
-    """Why steps of a model cannot be compiled this way, in words; None if they can."""
-    if not 0 < model.nv <= MOST_RECURSIVE_VELOCITIES:
-        return f"it has {model.nv} velocities, and the code is for at most {MOST_RECURSIVE_VELOCITIES}"
-    blocks = ContactBlocks(model, alone=True)
-    if model.nv > MOST_LISTED_VELOCITIES and not suits_recursion(model, blocks):
-        return f"it has {model.nv} velocities, and the code has rows for at most {MOST_LISTED_VELOCITIES}"
-    if not blocks.count:
-        return "nothing can touch, and no joint has a limit"
-    long = not is_written(model, blocks.actuators)
-    return (
-        _reason_against_frames(model, blocks)
-        or reason_against_ties(model)
-        or (reason_against_loops(model, blocks.actuators) if long else None)
-        or (None if _has_inertia(model, long) else "a motion has no inertia")
-    )
-
-
-def _reason_against_frames(model: Model, blocks: ContactBlocks) -> str | None:
-    """A contact between two frames of one flexible body: its modes move both, each in its own way."""
-    if not model.is_flexible:
-        return None
-    tree = skeleton(model)
-    for c in blocks.contacts.candidates:
-        nodes = [tree.bodies[body].node for body in (c.first_body, c.second_body)]
-        if tree.meeting(nodes) != meeting_point(tree.parents, nodes):
-            return f"contact {c.contact!r} is between two frames of one flexible body"
-    return None
-
-
-def suits_lists(model: Model) -> bool:
-    """Whether steps of a model can be compiled this way."""
-    return reason_against_lists(model) is None
-
-
 def _shares_loads(model: Model) -> bool:
     """Whether contacts usually share their loads in many ways: with loops, and with faces that meet."""
     return bool(model.constraints) or not contact_set(model).closed_form
-
-
-def lists_pay(model: Model) -> bool:
-    """Whether batches are faster this way than with every block written out, where that many blocks rarely matter."""
-    return ContactBlocks(model, limits=False).couplings > COUPLINGS_PER_VELOCITY * model.nv
-
-
-def _has_inertia(model: Model, long: bool) -> bool:
-    """Whether every motion has inertia at home, a damper or spring in its stead, or a constraint that stops it.
-
-    Elsewhere a pivot that is not positive makes a step NaN, which is no answer. ``long``: the tree is one of loops, in
-    which constraints cannot stand in for inertia.
-    """
-    m = Mechanism.of(model)
-    if not m.tree.doubtful:
-        return True
-    q = np.asarray(model.home.q).astype(object)
-    links = implicit_links(m, m.still(q), USUAL_STEP)
-    M = inertia.mass_matrix(m.tree, m.sweep, links).astype(float)
-    if model.constraints and not long:
-        A = constraint_set(model).matrix(m, links, q)
-        M = M + np.trace(M) / max(np.sum(A * A), 1.0) * A.T @ A
-    sizes = np.linalg.eigvalsh(M)
-    return bool(sizes[0] > NO_INERTIA * sizes[-1])
 
 
 def contact_lists_program(model: Model, driven: Driven = Driven()) -> Program:  # noqa: B008 (immutable)
@@ -243,16 +164,7 @@ class _ListBuilder(StepSpace):
         if self.driven.held:
             shapes["held"] = (nv,)
         self.add(*[Buffer(name, "input", shape) for name, shape in shapes.items()])
-        self.outputs = [Buffer(name, "output", (*steps, *shape)) for name, shape in self._results().items()]
-        self.add(*self.outputs)
-
-    def _results(self) -> dict[str, tuple[int, ...]]:
-        """Reports on a step, and their shapes."""
-        nq, nv, k = self.model.nq, self.model.nv, self.blocks.count
-        found: dict[str, tuple[int, ...]] = {"q": (nq,), "v": (nv,), "impulses": (k, 3), "measure": (3,)}
-        if not self.single:
-            found |= dict.fromkeys(("work", "friction_work", "correction_work", "sweeps", "newton_steps"), ())
-        return found | ({"force": (nv,)} if self.tells_forces else {})
+        self.results = StepResults(self, steps)
 
     def _commands(self, steps: tuple[Dimension, ...]) -> dict[str, tuple[Dimension, ...]]:
         """The input of commands, if they are given."""
@@ -375,12 +287,12 @@ class _ListBuilder(StepSpace):
             self.put(-1, self.at("through")),
             Until(PASS, 2, self.address("through"), passed, "are none"),
             *self.closures.close_velocity(),
-            *self._finish(),
+            *self.results.statements(),
         )
         if self.single:
             return self.program("contact_step", (*self._begin(), *one))
         rows = (
-            If(self.address("lost"), (PerLane(tuple(self._nothing())),)),
+            If(self.address("lost"), (PerLane(tuple(self.results.nothing())),)),
             If(self.address("alive"), one, "run along"),
         )
         return self.program("contact_lists", (*self._begin(), Loop(STEP, "T", rows)))
@@ -617,66 +529,6 @@ class _ListBuilder(StepSpace):
             return list(Mechanism(self.tree).manifold().straight(q, v, h * v))
 
         return traced_block(move, [*self.each(("now q", "end v")), self.at("dt", STEP)], self.each(("now q", "now v")))
-
-    def _finish(self) -> list[Statement]:
-        """The end of a step as results."""
-
-        def judge(q: Array, v: Array, residual: Array, left: Array) -> list[Any]:
-            return [q, v, [residual[0], largest([residual[1], left[0]]), residual[2]]]
-
-        def account(q: Array, v: Array, measure: Array, patience: Any, *rest: Any) -> list[Any]:
-            works, corrected, made, newtons = rest
-            # NaN is not within any bound
-            good: Any = 1
-            for x in (*q, *v):
-                good = select(less(abs(x), math.inf), good, -1)
-            alive = select(less(patience, measure[1]), -1, good)
-            return [[alive], [-alive], [works[0]], [works[1]], [corrected[0]], [made[0]], [newtons[0]]]
-
-        state = self.each(("now q", "now v"))
-        found = [
-            traced_block(judge, [*state, *self.each(("residual", "left"))], self.each(("q", "v", "measure"), STEP))
-        ]
-        if not self.single:
-            reads = [
-                *state,
-                self.at("measure", STEP),
-                *self.each(("patience", "works", "corrected", "made", "newtons")),
-            ]
-            names = ("work", "friction_work", "correction_work", "sweeps", "newton_steps")
-            found.append(traced_block(account, reads, [*self.each(("alive", "lost")), *self.each(names, STEP)]))
-        copy = traced_block(lambda p: [p], [self.at("impulse", BLOCK)], [self.at("impulses", STEP, BLOCK)])
-        copies = Loop(BLOCK, self.blocks.count, (copy,))
-        return [PerLane((*found, copies, *([self._forces()] if self.tells_forces else [])))]
-
-    def _forces(self) -> Block:
-        """Joint forces of motors over the step: servos at the velocity of its end, within their ranges."""
-        servos = range(self.blocks.passive, self.blocks.count)
-        coupling = self.actuators.coupling
-
-        def add(drive: Array, v: Array, *rest: Any) -> list[Any]:
-            held, rest = (rest[0], rest[1:]) if self.driven.held else (None, rest)
-            rows, (h, *bounded) = (rest[0], rest[1:]) if coupling else ((), rest)
-            tau = drive - self.actuators.damping(h) * v if self.actuators.acting else drive
-            tau = tau if held is None else tau - self.held(held) * v
-            for row, servo in zip(rows, coupling, strict=True):
-                tau = tau - row * (servo.gain(h) * (row @ v))
-            for row, p in zip(*bounded, strict=True) if servos else ():
-                tau = tau + row * (p / h)
-            return [tau]
-
-        more = [*(["held"] if self.driven.held else []), *(["coupling"] if coupling else [])]
-        reads = [*self.each(("drive", "end v", *more)), self.at("dt", STEP)]
-        if servos:
-            places = [Address("impulse", (Index(None, i), Index(None, 1))) for i in servos]
-            reads += [self.at("servo row"), Piece((len(places),), tuple(places))]
-        return traced_block(add, reads, [self.at("force", STEP)])
-
-    def _nothing(self) -> list[Statement]:
-        """A row of a scene that has stopped; the one in which it did has what came out."""
-        rows = [self.at(b.name, STEP) for b in self.outputs if b.name != "impulses"]
-        impulses = self.put(math.nan, self.at("impulses", STEP, BLOCK))
-        return [self.put(math.nan, *rows), Loop(BLOCK, self.blocks.count, (impulses,))]
 
 
 def _normal_velocity(touch: Array, first: Array, second: Array, X: Array, Y: Array) -> Any:

@@ -19,7 +19,8 @@ from whippletree.compiler.named_function import NamedFunction
 from whippletree.compiler.program import Buffer, Program
 from whippletree.compiler.program.traced_blocks import piece, traced_block
 from whippletree.compiler.rollout.activation_steps import activation_step_program, checked_activations
-from whippletree.compiler.rollout.contact_lists import contact_step_program, reason_against_lists, suits_lists
+from whippletree.compiler.rollout.contact_list_suitability import reason_against_lists, suits_lists
+from whippletree.compiler.rollout.contact_lists import contact_step_program
 from whippletree.compiler.rollout.contact_rollout import refuse_large
 from whippletree.contact.implicit_springs import forces_of_joints, implicit_links
 from whippletree.contact.servos import Servos

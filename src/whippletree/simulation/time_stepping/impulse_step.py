@@ -16,7 +16,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.lanes import laned, plain
 from whippletree.compiler.compiled import compile
-from whippletree.compiler.rollout.contact_lists import lists_pay, reason_against_lists, suits_lists
+from whippletree.compiler.rollout.contact_list_suitability import lists_pay, reason_against_lists, suits_lists
 from whippletree.compiler.rollout.contact_sweeps import coloured_sweeps, contact_sweeps
 from whippletree.contact.implicit_springs import StepDamping, dampings, implicit_dampings, implicit_model, is_passive
 from whippletree.contact.kinematics.broad_phase import LOOK_AHEAD, Near, Neighbourhood
