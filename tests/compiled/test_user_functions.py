@@ -10,8 +10,8 @@ import pytest
 
 import whippletree as wt
 from whippletree.arithmetic import scalars
+from whippletree.arithmetic.dual_numbers import Dual, duals, slopes
 from whippletree.arithmetic.numpy_protocol import scalar_array
-from whippletree.arithmetic.scalars import Dual, duals, slopes
 from whippletree.arithmetic.trace import Trace, evaluate, finish, gradient, tangent
 from whippletree.arithmetic.user_functions import called
 

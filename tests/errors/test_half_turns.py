@@ -10,7 +10,7 @@ import pytest
 
 import whippletree as wt
 from whippletree.arithmetic.arrays import vector
-from whippletree.arithmetic.scalars import Dual, duals, slopes
+from whippletree.arithmetic.dual_numbers import Dual, duals, slopes
 from whippletree.constraints.kinds.constraint_kinds import tilt, turn
 from whippletree.spatial import quaternion_rotation, rotation_quaternion, skew
 

@@ -8,7 +8,7 @@ import pytest
 
 import whippletree as wt
 from strategies import EXACT_KINDS, make_flexible_model, make_motion, with_loops
-from whippletree.arithmetic.scalars import duals, slopes
+from whippletree.arithmetic.dual_numbers import duals, slopes
 from whippletree.model import Constraint, Frame, State
 from whippletree.tree.forward import forward_dynamics_squared
 from whippletree.tree.inertia import mass_matrix_columns

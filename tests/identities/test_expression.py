@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from strategies import convert, make_model, make_motion, rationals, seeds
 from whippletree.arithmetic import scalars
-from whippletree.arithmetic.scalars import Dual
+from whippletree.arithmetic.dual_numbers import Dual
 from whippletree.arithmetic.trace import Trace, Traced, evaluate, finish, gradient, tangent
 from whippletree.errors import ScalarError
 from whippletree.tree.forward import forward_dynamics

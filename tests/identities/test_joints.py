@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from strategies import axis, convert, digits, rational, rationals, rotation, seeds, unit_quaternion
 from whippletree.arithmetic.arrays import zeros
-from whippletree.arithmetic.scalars import Dual
+from whippletree.arithmetic.dual_numbers import Dual
 from whippletree.arithmetic.trace import Trace, evaluate, finish
 from whippletree.errors import NameLookupError
 from whippletree.spatial import Pose, cross, join, joints, quaternion_rotation, skew

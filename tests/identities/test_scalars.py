@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from whippletree.arithmetic import scalars
-from whippletree.arithmetic.scalars import Dual
+from whippletree.arithmetic.dual_numbers import Dual
 from whippletree.arithmetic.trace import Trace, Traced
 from whippletree.errors import ScalarError
 

@@ -12,7 +12,7 @@ import strategies
 from strategies import body_inertia, rational, rationals, seeds
 from whippletree import spatial
 from whippletree.arithmetic import arrays, scalars
-from whippletree.arithmetic.scalars import Dual
+from whippletree.arithmetic.dual_numbers import Dual
 from whippletree.arithmetic.trace import Trace, finish
 from whippletree.spatial import Pose, RigidInertia, cross, cross_force, cross_motion, skew
 

@@ -9,7 +9,7 @@ import whippletree as wt
 from methods.closeness import close
 from strategies import digits, make_model, make_motion, motions
 from whippletree import functions
-from whippletree.arithmetic.scalars import Dual
+from whippletree.arithmetic.dual_numbers import Dual
 from whippletree.model.parameters import find_parameter
 
 TREE = (-1, 0, 0)

@@ -5,7 +5,8 @@ input of the compiler. Read in this order:
 
     arrays             vectors and matrices of any scalar
     numpy_protocol     NumPy's functions on these scalars
-    scalars            sine, cosine, square root, exponential, select; dual numbers
+    scalars            sine, cosine, square root, exponential, select
+    dual_numbers       x + ẋ ε: derivatives along a direction
     iteration          rounds that end when they are done, the one way to branch on a value
     linalg             small factorisations: Cholesky, LDLᵀ, LU and QR with pivots
     condition          κ₂ of a matrix without a library of eigenvalues

@@ -13,6 +13,7 @@ import numpy as np
 
 from whippletree.arithmetic import scalars
 from whippletree.arithmetic.arrays import Array
+from whippletree.arithmetic.dual_numbers import Dual
 
 
 class Lanes:
@@ -59,7 +60,7 @@ class Lanes:
 
 
 def _combined(operation: Callable[..., Array], a: Any, b: Any) -> Any:
-    if isinstance(a, np.ndarray | scalars.Dual) or isinstance(b, np.ndarray | scalars.Dual):
+    if isinstance(a, np.ndarray | Dual) or isinstance(b, np.ndarray | Dual):
         return NotImplemented
     return Lanes(operation(plain(a), plain(b)))
 
@@ -79,8 +80,8 @@ def laned(columns: Array) -> Array:
 
 def lane(x: Any, k: int) -> Any:
     """Lane k of a scalar, which may be a dual number of lanes; other numbers as they are."""
-    if isinstance(x, scalars.Dual):
-        return scalars.Dual(lane(x.value, k), lane(x.slope, k))
+    if isinstance(x, Dual):
+        return Dual(lane(x.value, k), lane(x.slope, k))
     return float(x.values[k]) if isinstance(x, Lanes) and np.ndim(x.values) else plain(x)
 
 

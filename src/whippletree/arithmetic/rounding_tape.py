@@ -24,6 +24,7 @@ import numpy as np
 
 from whippletree.arithmetic import scalars
 from whippletree.arithmetic.arrays import Array
+from whippletree.arithmetic.dual_numbers import Dual
 from whippletree.arithmetic.numpy_protocol import NumPyScalar
 
 HALF_UNIT = float(np.finfo(float).eps) / 2
@@ -195,7 +196,7 @@ class Recorded(NumPyScalar):
         return scalars.sqrt(self)
 
 
-OTHERS = (np.ndarray, scalars.Dual)
+OTHERS = (np.ndarray, Dual)
 """Types that know better how to combine with a recorded number."""
 
 

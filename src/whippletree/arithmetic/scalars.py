@@ -1,8 +1,9 @@
 """Elementary functions on any scalar: the only functions that generic code may call.
 
 An algorithm written with ``+ - * /`` and the functions of this module runs unchanged on floats, complex numbers,
-``fractions.Fraction``, ``mpmath`` numbers, SymPy and CasADi symbols, :class:`Dual` numbers and the library's traced
-scalars. A type that is not known is refused: ``math.cos`` of an ``mpmath`` number would silently return a double.
+``fractions.Fraction``, ``mpmath`` numbers, SymPy and CasADi symbols, dual numbers
+(:mod:`~whippletree.arithmetic.dual_numbers`) and the library's traced scalars. A type that is not known is refused:
+``math.cos`` of an ``mpmath`` number would silently return a double.
 
 Two rules make this work (docs/notation.md lists them all): literals are integers, since a float zero turns a
 ``Fraction`` into a float without a word; and generic code never branches on a value but calls :func:`select`.
@@ -18,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from whippletree.arithmetic.numpy_protocol import ELEMENTWISE, NumPyScalar
+from whippletree.arithmetic.numpy_protocol import ELEMENTWISE
 from whippletree.errors import ScalarError
 
 Scalar = Any
@@ -67,10 +68,16 @@ def _not_known(name: str) -> Callable[..., Any]:
     return refuse
 
 
-def _rounds(step: Callable[..., list[Any]], state: list[Any], given: list[Any], most: int) -> list[Any]:
-    """Rounds on numbers, until the first of the state is positive."""
+def rounds_on_numbers(
+    step: Callable[..., list[Any]],
+    state: list[Any],
+    given: list[Any],
+    most: int,
+    value: Callable[[Any], float] = float,
+) -> list[Any]:
+    """Rounds on numbers, until the first of the state is positive; ``value``: of a scalar, the number that decides."""
     for _ in range(most):
-        if real_value(state[0]) > 0:
+        if value(state[0]) > 0:
             break
         state = step(state, given)
     return state
@@ -93,7 +100,7 @@ class Functions(NamedTuple):
     log: Callable[[Any], Any] = _not_known("log")
     tanh: Callable[[Any], Any] = _not_known("tanh")
     power: Callable[[Any, Any], Any] = _not_known("power")
-    iterate: Callable[..., list[Any]] = _rounds
+    iterate: Callable[..., list[Any]] = rounds_on_numbers
     """Rounds of :func:`whippletree.arithmetic.iteration.iterate`, on flat lists: (step, state, given, most)."""
 
 
@@ -425,194 +432,6 @@ def _casadi() -> Functions:
 
 _LIBRARIES: dict[str, Callable[[], Functions]] = {"mpmath": _mpmath, "sympy": _sympy, "casadi": _casadi}
 
-
-class Dual(NumPyScalar):
-    """A number x + ẋ ε with ε² = 0: pushing it through generic code gives the derivative along ẋ.
-
-    ``value`` and ``slope`` may be of any scalar type, so duals nest (second derivatives) and can be traced.
-    """
-
-    __slots__ = ("slope", "value")
-
-    def __init__(self, value: Scalar, slope: Scalar = 0) -> None:
-        self.value = value
-        self.slope = slope
-
-    def __repr__(self) -> str:
-        return f"Dual({self.value!r}, {self.slope!r})"
-
-    def __neg__(self) -> Dual:
-        return Dual(-self.value, -self.slope)
-
-    def __pos__(self) -> Dual:
-        return self
-
-    def __add__(self, other: Any) -> Any:
-        if isinstance(other, np.ndarray):
-            return NotImplemented
-        y, dy = _parts(other)
-        return Dual(self.value + y, self.slope + dy)
-
-    __radd__ = __add__
-
-    def __sub__(self, other: Any) -> Any:
-        if isinstance(other, np.ndarray):
-            return NotImplemented
-        y, dy = _parts(other)
-        return Dual(self.value - y, self.slope - dy)
-
-    def __rsub__(self, other: Any) -> Any:
-        y, dy = _parts(other)
-        return Dual(y - self.value, dy - self.slope)
-
-    def __mul__(self, other: Any) -> Any:
-        if isinstance(other, np.ndarray):
-            return NotImplemented
-        y, dy = _parts(other)
-        return Dual(self.value * y, self.slope * y + self.value * dy)
-
-    __rmul__ = __mul__
-
-    def __truediv__(self, other: Any) -> Any:
-        if isinstance(other, np.ndarray):
-            return NotImplemented
-        y, dy = _parts(other)
-        ratio = self.value / y
-        return Dual(ratio, (self.slope - ratio * dy) / y)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return Dual(*_parts(other)) / self
-
-    def __pow__(self, exponent: Any) -> Any:
-        """Integer powers by products, all others by :func:`power`."""
-        if isinstance(exponent, np.ndarray):
-            return NotImplemented
-        if isinstance(exponent, float) and exponent.is_integer() and abs(exponent) <= 64:
-            exponent = int(exponent)
-        if not isinstance(exponent, int):
-            return power(self, exponent)
-        return power_by_products(self, exponent)
-
-    def __rpow__(self, base: Any) -> Any:
-        return power(base, self)
-
-    def __abs__(self) -> Any:
-        return select(less(self, 0), -self, self)
-
-    # the names under which NumPy's functions look for a method on arrays of objects
-
-    def sin(self) -> Any:
-        return sin(self)
-
-    def exp(self) -> Any:
-        return exp(self)
-
-    def log(self) -> Any:
-        return log(self)
-
-    def tanh(self) -> Any:
-        return tanh(self)
-
-    def cos(self) -> Any:
-        return cos(self)
-
-    def sqrt(self) -> Any:
-        return sqrt(self)
-
-    def arctan2(self, x: Any) -> Any:
-        return atan2(self, x)
-
-
-def duals(value: Any, slope: Any) -> np.ndarray[Any, Any]:
-    """An array of dual numbers from arrays of values and slopes; one dual number from two scalars."""
-    values, rates = np.asarray(value, dtype=object), np.asarray(slope, dtype=object)
-    result = np.empty(values.shape, dtype=object)
-    for index in np.ndindex(*values.shape):
-        result[index] = Dual(values[index], rates[index])
-    found: np.ndarray[Any, Any] = result if values.ndim else result[()]
-    return found
-
-
-def slopes(value: Any) -> np.ndarray[Any, Any]:
-    """The slopes of an array of dual numbers (or of one); 0 of what is no dual number, since it did not move."""
-    array = np.asarray(value, dtype=object)
-    result = np.empty(array.shape, dtype=object)
-    for index in np.ndindex(*array.shape):
-        x: Any = array[index]
-        result[index] = x.slope if isinstance(x, Dual) else 0
-    found: np.ndarray[Any, Any] = result if array.ndim else result[()]
-    return found
-
-
-def real_value(x: Any) -> float:
-    """The number of a scalar that may move: of a dual number, its value.
-
-    Raises:
-        TypeError, ValueError, ScalarError: symbols and traced scalars, which have none.
-    """
-    while isinstance(x, Dual):
-        x = x.value
-    return float(x)
-
-
-def _parts(x: Any) -> tuple[Any, Any]:
-    return (x.value, x.slope) if isinstance(x, Dual) else (x, 0)
-
-
-def _dual_sqrt(x: Dual) -> Dual:
-    root = sqrt(x.value)
-    return Dual(root, x.slope / (2 * root))
-
-
-def _dual_atan2(y: Any, x: Any) -> Dual:
-    (b, db), (a, da) = _parts(y), _parts(x)
-    return Dual(atan2(b, a), (a * db - b * da) / (a * a + b * b))
-
-
-def _dual_exp(x: Dual) -> Dual:
-    value = exp(x.value)
-    return Dual(value, x.slope * value)
-
-
-def _dual_tanh(x: Dual) -> Dual:
-    value = tanh(x.value)
-    return Dual(value, x.slope * (1 - value * value))
-
-
-def _dual_power(x: Any, y: Any) -> Dual:
-    (a, da), (b, db) = _parts(x), _parts(y)
-    value = power(a, b)
-    along_base = b * power(a, b - 1) * da if isinstance(x, Dual) else 0
-    along_exponent = power_slope(a, value) * db if isinstance(y, Dual) and not _is_zero(db) else 0
-    return Dual(value, along_base + along_exponent)
-
-
-def _is_zero(x: Any) -> bool:
-    return isinstance(x, (int, float)) and x == 0
-
-
-def _dual_select(condition: Any, a: Any, b: Any) -> Dual:
-    (x, dx), (y, dy) = _parts(a), _parts(b)
-    return Dual(select(condition, x, y), select(condition, dx, dy))
-
-
-register(
-    Dual,
-    Functions(
-        lambda x: Dual(sin(x.value), x.slope * cos(x.value)),
-        lambda x: Dual(cos(x.value), -x.slope * sin(x.value)),
-        _dual_sqrt,
-        _dual_atan2,
-        lambda a, b: less(_parts(a)[0], _parts(b)[0]),
-        _dual_select,
-        rank=3,
-        entry=lambda table, x: entry(table, x.value),
-        exp=_dual_exp,
-        log=lambda x: Dual(log(x.value), x.slope / x.value),
-        tanh=_dual_tanh,
-        power=_dual_power,
-    ),
-)
 
 ELEMENTWISE.update(
     maximum=maximum,

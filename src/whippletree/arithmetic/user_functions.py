@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array, vector
+from whippletree.arithmetic.dual_numbers import Dual
 from whippletree.arithmetic.numpy_protocol import scalar_array
-from whippletree.arithmetic.scalars import Dual
 
 
 def called(function: Callable[..., Any], *arguments: Any) -> Array:

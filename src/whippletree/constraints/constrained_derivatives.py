@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array, identity, zeros
-from whippletree.arithmetic.scalars import Dual, duals, slopes
+from whippletree.arithmetic.dual_numbers import Dual, duals, slopes
 from whippletree.constraints import kkt
 from whippletree.constraints.dynamics import Closed, closed
 from whippletree.constraints.rows import (

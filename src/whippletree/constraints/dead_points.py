@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array, identity
-from whippletree.arithmetic.scalars import Dual, duals, slopes
+from whippletree.arithmetic.dual_numbers import Dual, duals, slopes
 from whippletree.constraints import kkt
 from whippletree.constraints.constraint_set import ConstraintSet
 from whippletree.constraints.routes import RANK_TOLERANCE

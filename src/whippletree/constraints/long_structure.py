@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array, zeros
+from whippletree.arithmetic.dual_numbers import Dual, slopes
 from whippletree.arithmetic.lanes import Lanes, plain
-from whippletree.arithmetic.scalars import Dual, slopes
 from whippletree.constraints.body_system import (
     Binding,
     Element,

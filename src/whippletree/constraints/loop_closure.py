@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.arithmetic.scalars import Dual, duals, slopes
+from whippletree.arithmetic.dual_numbers import Dual, duals, slopes
 from whippletree.constraints.rows import Prepared, Rows
 from whippletree.constraints.ties import find_ties
 from whippletree.errors import AssemblyError, ShapeError

@@ -23,7 +23,7 @@ import numpy as np
 
 from whippletree.arithmetic import linalg
 from whippletree.arithmetic.arrays import Array, identity, vector, zeros
-from whippletree.arithmetic.scalars import Dual, duals, slopes
+from whippletree.arithmetic.dual_numbers import Dual, duals, slopes
 from whippletree.constraints import kkt
 from whippletree.tree import inertia
 from whippletree.tree.element_forces import element_forces

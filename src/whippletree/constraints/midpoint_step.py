@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array, zeros
-from whippletree.arithmetic.scalars import duals, slopes
+from whippletree.arithmetic.dual_numbers import duals, slopes
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.dynamics import bias_forces, closed
 from whippletree.tree import forward, inverse

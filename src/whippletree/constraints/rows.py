@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array, identity, zeros
-from whippletree.arithmetic.scalars import Dual, duals, slopes
+from whippletree.arithmetic.dual_numbers import Dual, duals, slopes
 from whippletree.constraints.kinds import KINDS
 from whippletree.constraints.kinds.demand import Demand, kind_fault, selected, spelling_faults
 from whippletree.constraints.massless_rows import HeldRows, RelaxedRows

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array, zeros
-from whippletree.arithmetic.scalars import Dual, duals, slopes
+from whippletree.arithmetic.dual_numbers import Dual, duals, slopes
 from whippletree.constraints import kkt
 from whippletree.constraints.clustered_mechanism import ClusterRows, UnrolledClusters, cluster_links, moving_links, rows
 from whippletree.constraints.dead_points import (

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array, identity
-from whippletree.arithmetic.scalars import Dual, duals, slopes
+from whippletree.arithmetic.dual_numbers import Dual, duals, slopes
 from whippletree.arithmetic.trace import Traced, gradient
 from whippletree.functions.registry import Function, Shape
 from whippletree.model.parameters import find_parameter, with_parameters

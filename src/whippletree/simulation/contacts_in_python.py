@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.arithmetic.scalars import duals, real_value, slopes
+from whippletree.arithmetic.dual_numbers import duals, real_value, slopes
 from whippletree.contact.geometry.closed_forms import Touch
 from whippletree.contact.kinematics.contact_set import ContactSet
 from whippletree.contact.kinematics.pairs import Pair

@@ -22,7 +22,7 @@ import numpy as np
 
 from whippletree.arithmetic import linalg
 from whippletree.arithmetic.arrays import Array, identity, zeros
-from whippletree.arithmetic.scalars import duals, slopes
+from whippletree.arithmetic.dual_numbers import duals, slopes
 from whippletree.spatial import symmetric
 from whippletree.tree.inverse import inverse_dynamics
 from whippletree.tree.mechanism import Mechanism

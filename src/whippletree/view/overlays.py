@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array, vector, zeros
-from whippletree.arithmetic.scalars import Dual, duals, slopes
+from whippletree.arithmetic.dual_numbers import Dual, duals, slopes
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.kinds import KINDS
 from whippletree.constraints.rows import Prepared, frame_places

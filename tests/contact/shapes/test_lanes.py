@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import whippletree as wt
+from whippletree.arithmetic.dual_numbers import Dual
 from whippletree.arithmetic.lanes import Lanes
-from whippletree.arithmetic.scalars import Dual, atan2, less, select, sqrt
+from whippletree.arithmetic.scalars import atan2, less, select, sqrt
 from whippletree.contact.kinematics.large_scenes import snapshot
 from whippletree.tree.mechanism import Mechanism
 

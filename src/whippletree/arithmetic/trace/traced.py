@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from whippletree.arithmetic import scalars
+from whippletree.arithmetic.dual_numbers import Dual
 from whippletree.arithmetic.numpy_protocol import NumPyScalar
 from whippletree.arithmetic.scalars import Table
 from whippletree.errors import ScalarError
@@ -45,7 +46,7 @@ def arity(operation: str) -> int | None:
 PRODUCTS = 64
 """Integer exponents up to which a power is a chain of products."""
 
-_OTHERS = (np.ndarray, scalars.Dual)
+_OTHERS = (np.ndarray, Dual)
 """Types that know better than a traced scalar how to combine with one."""
 
 

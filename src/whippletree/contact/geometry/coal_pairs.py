@@ -30,8 +30,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array, vector
+from whippletree.arithmetic.dual_numbers import real_value
 from whippletree.arithmetic.lanes import lane, laned
-from whippletree.arithmetic.scalars import real_value, sqrt
+from whippletree.arithmetic.scalars import sqrt
 from whippletree.contact.geometry.bounds import bound, bound_about_middle, middle
 from whippletree.contact.geometry.closed_forms import CLOSED_FORMS, Touch, axes_of, corners, reversed_touch, rim_points
 from whippletree.contact.geometry.nearest_points import OnFace, Rough, witness

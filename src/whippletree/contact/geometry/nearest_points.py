@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array, vector
-from whippletree.arithmetic.scalars import Dual, duals, slopes
+from whippletree.arithmetic.dual_numbers import Dual, duals, slopes
 from whippletree.contact.geometry.closed_forms import Touch, axes_of
 from whippletree.contact.geometry.polytopes import corner_points
 from whippletree.contact.geometry.separation import BoundedShape, MetFace, Placed, met_face, searched, separation

@@ -26,7 +26,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.arithmetic.scalars import Dual
+from whippletree.arithmetic.dual_numbers import Dual
 from whippletree.contact.geometry.height_field import Grid, Jet
 from whippletree.contact.geometry.terrain import written_surface
 from whippletree.errors import FileError, ModelError, quoted

@@ -19,7 +19,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array, vector
-from whippletree.arithmetic.scalars import Dual, less, select, slopes, sqrt
+from whippletree.arithmetic.dual_numbers import Dual, slopes
+from whippletree.arithmetic.scalars import less, select, sqrt
 from whippletree.arithmetic.user_functions import called
 from whippletree.contact.geometry.height_field import Jet
 from whippletree.spatial import cross

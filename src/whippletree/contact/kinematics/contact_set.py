@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array, vector, zeros
-from whippletree.arithmetic.scalars import duals, slopes
+from whippletree.arithmetic.dual_numbers import duals, slopes
 from whippletree.contact.geometry.closed_forms import Touch
 from whippletree.contact.geometry.coal_pairs import wandering_slots
 from whippletree.contact.geometry.shapes import Hull
