@@ -212,3 +212,17 @@ def test_a_disk_that_refuses_costs_the_file_and_not_the_process(tmp_path):
         "[Errno 27] File too large: 'run.nc'",
         "['parts'] ['lock', 'run.json']",
     ]
+
+
+def test_warnings_of_a_run_name_the_line_that_asked_for_it():
+    # however many functions of the library are between
+    b = wt.Builder("ball in a floor").geometry("floor", "world", "half_space")
+    b.body("ball", 1.0, inertia=(0.1, 0.1, 0.1)).joint("lift", "prismatic", "world", "ball", axis=(0, 0, 1))
+    b.geometry("ball", "ball", "sphere", radius=0.5).contact("touch", "ball", "floor")
+    sunk = b.build()
+    b = wt.Builder("rusty").body("rod", 1.0, center=(0.1, 0, 0), inertia=(0.1, 0.1, 0.1))
+    rusty = b.joint("pin", "revolute", "world", "rod", axis=(0, 1, 0), friction=0.1).build()
+    for model, method, words in ((sunk, "time_stepping", "overlaps"), (rusty, "adaptive", "dry friction")):
+        with pytest.warns(RuntimeWarning, match=words) as caught:
+            wt.simulate(model, duration=0.01, output_dt=0.01, method=method)
+        assert {warning.filename for warning in caught} == {__file__}

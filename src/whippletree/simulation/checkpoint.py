@@ -16,7 +16,6 @@ import json
 import os
 import re
 import time
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -27,7 +26,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.errors import FileError
+from whippletree.errors import FileError, warn_caller
 from whippletree.files.whole_files import DRAFTS, write_whole
 from whippletree.simulation.method import Chunk, Memo, preview
 from whippletree.simulation.run_identity import INCOMPARABLE
@@ -114,11 +113,10 @@ class Checkpoint:
 
     def _warn_of_incomparable(self) -> None:
         if self.header.incomparable:
-            warnings.warn(
+            warn_caller(
                 f"checkpoint {self.folder}: {self.header.incomparable}. The run is kept and wt.read_checkpoint reads "
                 f"it, but no later call can take it up: it could not tell that it is the same run",
                 CheckpointWarning,
-                stacklevel=4,
             )
 
     def note_changes(self, identity: Mapping[str, str]) -> None:
@@ -184,11 +182,10 @@ class Checkpoint:
 
     def _refused(self, error: OSError) -> None:
         self._broken = True
-        warnings.warn(
+        warn_caller(
             f"checkpoint {self.folder}: {error.strerror or error}; the run goes on without further checkpoints, "
             f"and can be taken up from the {self._parts} parts before",
             CheckpointWarning,
-            stacklevel=2,
         )
 
 

@@ -14,7 +14,6 @@ the prediction at the start says beyond it, as a factor, holds for the whole run
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
 from functools import cached_property, reduce
 from typing import Any
@@ -26,7 +25,7 @@ from whippletree.accuracy.measures import measures
 from whippletree.accuracy.predicted_error import default_route, predicted_errors
 from whippletree.accuracy.report import conditioning
 from whippletree.arithmetic.arrays import Array, spread_signs
-from whippletree.errors import ConditioningWarning, WhippletreeError
+from whippletree.errors import ConditioningWarning, WhippletreeError, warn_caller
 from whippletree.model import Model
 from whippletree.simulation.motion import Motion
 from whippletree.tree import inertia
@@ -171,7 +170,7 @@ class Watch:
         if not messages:
             return {}
         text = f"model {self.model.name!r}: {'; '.join(messages)}. {self._cure()}"
-        warnings.warn(text, ConditioningWarning, stacklevel=4)
+        warn_caller(text, ConditioningWarning)
         return {"conditioning": text}
 
     def _raised(self) -> list[str]:

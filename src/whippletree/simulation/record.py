@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
+from whippletree.errors import warn_caller
 from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.checkpoint import Checkpoint, Finished
 from whippletree.simulation.method import Chunk, Memo, Method
@@ -90,7 +90,7 @@ class Record:
         if not self.chunks:
             raise KeyboardInterrupt
         self.failure = INTERRUPTED
-        warnings.warn("simulate: interrupted; returning what was computed so far", RuntimeWarning, stacklevel=4)
+        warn_caller("simulate: interrupted; returning what was computed so far", RuntimeWarning)
 
     @property
     def times(self) -> Array:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import inspect
 import os
-import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -133,19 +132,9 @@ def simulate(
     """
     require_model(model, "simulate")
     method = suitable(model, _starts(model, q0, v0)[0]) if method == "auto" else method
-    if method == "time_stepping" and model.time_step is not None:
-        options.setdefault("step", model.time_step)
-    way = _with_options(find_method(method, model).form_for(model, _is_alone(q0, v0)), method, options)
-    _refuse_unseen_contacts(model, way, method)
-    _tell_of_unseen_friction(model, way, method)
-    if parameters:
-        bound = _with_parameters(model, compiled, parameters, massless)
-        q0 = q0 if bound.designs is None else _for_each(model.home.q if q0 is None else q0, bound.designs)
-        dyn: Compiled = bound
-    else:
-        dyn = _compiled_before(model, massless) if compiled is None else _of_this_model(compiled, model)
+    way = _way(model, method, options, _is_alone(q0, v0))
+    dyn, q0 = _functions(model, compiled, parameters, massless, q0)
     model = dyn.model  # with what was decided about massless motions
-    _refuse_open_parameters(dyn)
     if controller is not None and not callable(controller):
         raise ValueError(f"simulate: the controller {controller!r} is not a function of (t, q, v)")
     q, v = _starts(model, q0, v0)
@@ -160,34 +149,20 @@ def simulate(
         model.frame(name)
     if effort_limits and controller is not None:
         controller = limited(controller, model)
-    driven = _actuators(model, ctrl, duration, act0)
-    remembers = way.remembers == "always" or (way.remembers == "state" and callable(driven and driven.ctrl))
-    motion = Motion(dyn, controller, actuated=driven, remembers=remembers)
-    if driven is not None and model.activations and not remembers:
-        driven.require_known()
-        _require_common_activations(driven, method)
+    motion = _motion(dyn, controller, _actuators(model, ctrl, duration, act0), way, method)
     if not project:
         _require_consistent(motion, q, v)
     watch = Watch(motion, *_first(q, v, model), rtol if way.tolerances else np.inf)
     found_by = tuple(_on_state(event, model.nq, model.nv) for event in events)
-    memory = [_rows_of(driven.act0, q)] if driven is not None and motion.remembers else []
-    start = motion.project(0.0, np.concatenate([q, v, *memory], axis=-1))
-    task = Task(motion, start, times, watch.rtol, atol, found_by, watch.follow if way.tolerances else None)
-    one_by_one = start.ndim == 2 and not (way.batches and (way.opens or parameters is None))
-    stepper = InTurn(task, way, options) if one_by_one else way(task, **options)
+    follow = watch.follow if way.tolerances else None
+    task = Task(motion, _start_of_run(motion, q, v), times, watch.rtol, atol, found_by, follow)
+    stepper = _stepper(task, way, options, one_design=parameters is None)
     if variables is not None:
         check_names(model, stepper, variables)
-    record = Record()
-    with ExitStack() as opened:
-        keep = None
-        if checkpoint is not None:
-            choices = {"method": method, "rtol": rtol, "atol": atol, "project": project, "massless": massless} | options
-            choices |= {f"parameter {path}": value for path, value in (parameters or {}).items()}
-            identify = partial(run_identity, dyn, task, motion.all_that_drives, tuple(events), choices)
-            keep = opened.enter_context(Checkpoint(checkpoint, checkpoint_every, identify()))
-        record.follow(stepper, keep, opened.enter_context(bar(progress, model.name)))
-        if keep is not None:
-            keep.note_changes(identify())
+    choices = {"method": method, "rtol": rtol, "atol": atol, "project": project, "massless": massless} | options
+    choices |= {f"parameter {path}": value for path, value in (parameters or {}).items()}
+    identify = partial(run_identity, dyn, task, motion.all_that_drives, tuple(events), choices)
+    record = _record(stepper, checkpoint, checkpoint_every, identify, bar(progress, model.name))
     settings = {"method": method, "duration": duration, "rtol": rtol, "atol": atol, "output_dt": spacing} | options
     if way.tolerances:
         motion.use_compiled(None)  # a run that is read from a checkpoint has none: the same bits of its forces
@@ -195,6 +170,74 @@ def simulate(
     if not way.touches:
         _tell_of_unseen_limits(model, result, method)
     return _with_ties(result, motion)
+
+
+def _way(model: Model, method: str, options: dict[str, Any], alone: bool) -> type[Method]:
+    """The method of this name in the form that suits the model, told of the model's own time step; what it does not see
+    is refused or warned of."""
+    if method == "time_stepping" and model.time_step is not None:
+        options.setdefault("step", model.time_step)
+    way = _with_options(find_method(method, model).form_for(model, alone), method, options)
+    _refuse_unseen_contacts(model, way, method)
+    _tell_of_unseen_friction(model, way, method)
+    return way
+
+
+def _functions(
+    model: Model, compiled: Compiled | None, parameters: Mapping[str, Any] | None, massless: str, q0: Any
+) -> tuple[Compiled, Any]:
+    """The functions of the model, with these parameters, and a start for each design if there are several."""
+    dyn: Compiled
+    if parameters:
+        dyn = bound = _with_parameters(model, compiled, parameters, massless)
+        q0 = q0 if bound.designs is None else _for_each(model.home.q if q0 is None else q0, bound.designs)
+    else:
+        dyn = _compiled_before(model, massless) if compiled is None else _of_this_model(compiled, model)
+    _refuse_open_parameters(dyn)
+    return dyn, q0
+
+
+def _motion(
+    dyn: Compiled, controller: Controller | None, driven: ActuatorForces | None, way: type[Method], method: str
+) -> Motion:
+    """The model in motion under all that drives it; activations are part of its state where the method keeps them."""
+    remembers = way.remembers == "always" or (way.remembers == "state" and callable(driven and driven.ctrl))
+    motion = Motion(dyn, controller, actuated=driven, remembers=remembers)
+    if driven is not None and dyn.model.activations and not remembers:
+        driven.require_known()
+        _require_common_activations(driven, method)
+    return motion
+
+
+def _start_of_run(motion: Motion, q: Array, v: Array) -> Array:
+    """The start on the constraint manifold, one or one for each run, with the activations that the motion keeps."""
+    memory = [_rows_of(motion.actuated.act0, q)] if motion.actuated is not None and motion.remembers else []
+    return motion.project(0.0, np.concatenate([q, v, *memory], axis=-1))
+
+
+def _stepper(task: Task, way: type[Method], options: dict[str, Any], one_design: bool) -> Method:
+    """The method at work: all runs of a batch together where it can, else one after the other."""
+    together = way.batches and (way.opens or one_design)
+    return way(task, **options) if together or task.start.ndim == 1 else InTurn(task, way, options)
+
+
+def _record(
+    stepper: Method,
+    checkpoint: str | os.PathLike[str] | None,
+    checkpoint_every: float,
+    identify: Callable[[], dict[str, str]],
+    progress_bar: AbstractContextManager[Any],
+) -> Record:
+    """The run from its start, or from where its checkpoint ends, to its end."""
+    record = Record()
+    with ExitStack() as opened:
+        keep = None
+        if checkpoint is not None:
+            keep = opened.enter_context(Checkpoint(checkpoint, checkpoint_every, identify()))
+        record.follow(stepper, keep, opened.enter_context(progress_bar))
+        if keep is not None:
+            keep.note_changes(identify())
+    return record
 
 
 def _actuators(model: Model, ctrl: Any, duration: float, act0: Any) -> ActuatorForces | None:
@@ -234,7 +277,7 @@ def _with_ties(run: xarray.Dataset, motion: Motion) -> xarray.Dataset:
     if not motion.ties:
         return run
     told = "; ".join(sorted(motion.ties))
-    warnings.warn(f"simulate: {told}", TieWarning, stacklevel=3)
+    warn_caller(f"simulate: {told}", TieWarning)
     return run.assign_attrs(ties=told)
 
 
@@ -263,11 +306,10 @@ def _refuse_unseen_contacts(model: Model, way: type[Method], method: str) -> Non
 def _tell_of_unseen_friction(model: Model, way: type[Method], method: str) -> None:
     dry = [repr(name) for name in dry_joints(model)]
     if dry and not way.touches:
-        warnings.warn(
+        warn_caller(
             f"simulate: method {method!r} leaves out the dry friction of joint {', '.join(dry)}: it acts in "
             f"method='events' (or 'time_stepping'); a model without it has friction=0 there",
             RuntimeWarning,
-            stacklevel=3,
         )
 
 

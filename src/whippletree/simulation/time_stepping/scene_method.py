@@ -8,7 +8,6 @@ told.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, ClassVar
@@ -20,6 +19,7 @@ from whippletree.contact.geometry.box_pairs import NOWHERE
 from whippletree.contact.geometry.closed_forms import closed_form
 from whippletree.contact.kinematics.contact_set import ContactSet, contact_set
 from whippletree.contact.kinematics.scene_layout import SceneLayout, Unsuited, scene_layout
+from whippletree.errors import warn_caller
 from whippletree.model import Model
 from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.method import Chunk, Memo, Method, Task, Variable, positive
@@ -118,7 +118,7 @@ class SceneStepping(TimeStepping):
             pair = f"{names[first]!r} and {names[second]!r} overlap by"
             told.setdefault(pair, f"{pair} {-gaps[place]:.3g} m")
         if told:
-            warnings.warn(overlapping_start(list(told.values())), RuntimeWarning, stacklevel=4)
+            warn_caller(overlapping_start(list(told.values())), RuntimeWarning)
 
     @property
     def variables(self) -> dict[str, Variable]:

@@ -7,7 +7,6 @@ of energy.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -18,7 +17,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.named_function import NamedFunction
 from whippletree.contact.time_step import RELAXATION_SPEED, Axis
-from whippletree.errors import listed
+from whippletree.errors import listed, warn_caller
 from whippletree.model import Model
 from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.method import Chunk, Memo, Method, Task, Variable, positive
@@ -153,7 +152,7 @@ class TimeStepping(Method):
         told = [self._overlap(block, -deepest[block]) for block in order if block not in stuck]
         kept = [self._overlap(block, -deepest[block]) for block in order if block in stuck]
         pairs = bool((deep < gaps.shape[-1]).any())
-        warnings.warn(overlapping_start(told, kept, pairs), RuntimeWarning, stacklevel=4)
+        warn_caller(overlapping_start(told, kept, pairs), RuntimeWarning)
 
     def _overlap(self, block: int, depth: float) -> str:
         """How deep a contact, or a joint beyond its range, is at the start, in words."""
@@ -315,14 +314,13 @@ class TimeStepping(Method):
         if not len(pressing):
             return  # velocities beyond bounds: no law of contact is at fault
         self._missed = True
-        warnings.warn(
+        warn_caller(
             f"simulate: before t = {self.task.times[row]:.6g} s a step was left with a residual of {missed:.3g} m/s: "
             f"no impulses were found that obey the laws of friction and contact at {listed(map(repr, pressing))}. "
             f"There may be none: what is led by a given motion, or held, can jam a body between rough surfaces. Later "
             f"steps go on from there (residual_velocity, unconverged): less friction, or a drive that can yield, "
             f"cures it",
             RuntimeWarning,
-            stacklevel=6,
         )
 
     def _told(self, made: Advance, gaps: Array, time: float) -> Advance:
