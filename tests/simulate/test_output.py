@@ -214,6 +214,7 @@ def test_a_disk_that_refuses_costs_the_file_and_not_the_process(tmp_path):
     ]
 
 
+@pytest.mark.slow
 def test_warnings_of_a_run_name_the_line_that_asked_for_it():
     # however many functions of the library are between
     b = wt.Builder("ball in a floor").geometry("floor", "world", "half_space")

@@ -28,7 +28,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array, vector
 from whippletree.arithmetic.scalars import less, negated, select, sqrt
 from whippletree.compiler.program import If, Statement, Until
-from whippletree.compiler.program.traced_blocks import traced_block
+from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.dense_solve import stranded
 from whippletree.compiler.rollout.step_space import BLOCK, symmetric_block
 from whippletree.contact.problem.cones import both, brought_inside, largest, length, not_less
@@ -302,11 +302,44 @@ class InteriorPoint:
 
     def _directions(self) -> list[Statement]:
         """dλ and dw of every block, improved with what is left of their equations, and how far they may go."""
-        at, each, put = self.space.at, self.space.each, self.space.put
+        at, put = self.space.at, self.space.put
 
         def first(part: Array, E: Array, dy: Array, scale: Array) -> list[Any]:
             dx = part - stranded(E, dy)
             return [dx, scale * dx]
+
+        writes = self.space.each(("step x", "scaled"), BLOCK)
+        return [
+            *self.rows.clear("answer"),
+            self._each(first, self._answer(), writes, self.rows.add_to("answer", "scaled")),
+            put(-1, at("certain")),
+            Until(REFINEMENT, REFINEMENTS, self.space.address("certain"), self._refine()),
+            put(0, at("fastest")),
+            self._direct(),
+        ]
+
+    def _answer(self) -> list[Piece]:
+        """Numbers of which a block's dλ is made, once dy is known."""
+        at, each = self.space.at, self.space.each
+        return [*each(("part", "E"), BLOCK), self.rows.at("dy"), at("scale", BLOCK)]
+
+    def _refine(self) -> tuple[Statement, ...]:
+        """The equations solved again, for what is left of them; ``certain`` once that changes no direction much."""
+        at = self.space.at
+        return (
+            *self.rows.moved("answer"),
+            *self.rows.clear("right"),
+            self._remainder(),
+            *self.rows.solve(),
+            *self.rows.clear("answer"),
+            self.space.put(0, at("uncertain")),
+            self._improve(),
+            traced_block(lambda u: [[select(less(CERTAIN, u[0]), -1, 1)]], [at("uncertain")], [at("certain")]),
+        )
+
+    def _remainder(self) -> Statement:
+        """What dλ leaves of every block's equations, as the next right-hand side."""
+        each = self.space.each
 
         def remains(dx: Array, aimed: Array, astray: Array, own: Array, tilt: Array, V: Array, *rest: Any) -> list[Any]:
             scale, B, answer = rest
@@ -315,6 +348,14 @@ class InteriorPoint:
             part = V @ (aimed - astray - pushed - own @ dx)
             return [part, scale * part]
 
+        names = ("step x", "aimed", "astray", "own part", "tilt", "V", "scale", "B")
+        reads = [*each(names, BLOCK), self.rows.at("answer")]
+        return self._each(remains, reads, each(("part", "scaled"), BLOCK), self.rows.add_to("right", "scaled"))
+
+    def _improve(self) -> Statement:
+        """dλ with what the remainder adds, and how much that could change the way that is free."""
+        at, each = self.space.at, self.space.each
+
         def improve(dx: Array, part: Array, E: Array, dy: Array, scale: Array, *rest: Any) -> list[Any]:
             W, x, w, mobile, worst = rest
             change = part - stranded(E, dy)
@@ -322,47 +363,22 @@ class InteriorPoint:
             rates = [exit_rate(inside, sign * d) for inside, d in ((x, change), (w, dw)) for sign in (1, -1)]
             return [dx + change, scale * (dx + change), [largest([worst[0], *rates])]]
 
+        reads = [at("step x", BLOCK), *self._answer()]
+        reads += [*each(("NT", "inside x", "inside w", "mobile"), BLOCK), at("uncertain")]
+        writes = [*each(("step x", "scaled"), BLOCK), at("uncertain")]
+        return self._each(improve, reads, writes, self.rows.add_to("answer", "scaled"))
+
+    def _direct(self) -> Statement:
+        """dw, and the rate at which the first block leaves its cone."""
+        at, each = self.space.at, self.space.each
+
         def direct(dx: Array, W: Array, aimed: Array, x: Array, w: Array, *rest: Any) -> list[Any]:
             mobile, fastest = rest
             dw = mobile * (aimed - W @ (W @ dx))
             return [dw, [largest([fastest[0], exit_rate(x, dx), exit_rate(w, dw)])]]
 
-        answer = [*each(("part", "E"), BLOCK), self.rows.at("dy"), at("scale", BLOCK)]
-        writes = each(("step x", "scaled"), BLOCK)
-        inside = each(("NT", "inside x", "inside w", "mobile"), BLOCK)
-        names = ("step x", "aimed", "astray", "own part", "tilt", "V")
-        again = (
-            *self.rows.moved("answer"),
-            *self.rows.clear("right"),
-            self._each(
-                remains,
-                [*each((*names, "scale", "B"), BLOCK), self.rows.at("answer")],
-                each(("part", "scaled"), BLOCK),
-                self.rows.add_to("right", "scaled"),
-            ),
-            *self.rows.solve(),
-            *self.rows.clear("answer"),
-            put(0, at("uncertain")),
-            self._each(
-                improve,
-                [at("step x", BLOCK), *answer, *inside, at("uncertain")],
-                [*writes, at("uncertain")],
-                self.rows.add_to("answer", "scaled"),
-            ),
-            traced_block(lambda u: [[select(less(CERTAIN, u[0]), -1, 1)]], [at("uncertain")], [at("certain")]),
-        )
-        return [
-            *self.rows.clear("answer"),
-            self._each(first, answer, writes, self.rows.add_to("answer", "scaled")),
-            put(-1, at("certain")),
-            Until(REFINEMENT, REFINEMENTS, self.space.address("certain"), again),
-            put(0, at("fastest")),
-            self._each(
-                direct,
-                [*each(("step x", "NT", "aimed", "inside x", "inside w", "mobile"), BLOCK), at("fastest")],
-                [at("step w", BLOCK), at("fastest")],
-            ),
-        ]
+        reads = [*each(("step x", "NT", "aimed", "inside x", "inside w", "mobile"), BLOCK), at("fastest")]
+        return self._each(direct, reads, [at("step w", BLOCK), at("fastest")])
 
     def _centre(self) -> Statement:
         """Σ (x + t dx) · (w + t dw) at the end of the predictor's way."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -12,8 +12,8 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.scalars import sqrt
 from whippletree.arithmetic.trace import Trace, finish
 from whippletree.compiler.cpu.cpu_function import CompiledFunction, compile_function
-from whippletree.compiler.program import Buffer, Loop, Program, straight_program
-from whippletree.compiler.program.traced_blocks import piece, traced_block
+from whippletree.compiler.program import Block, Buffer, Dimension, Loop, Program, Statement, straight_program
+from whippletree.compiler.program.traced_blocks import Piece, piece, traced_block
 from whippletree.contact.problem.cones import largest
 from whippletree.contact.problem.contact_problem import ContactProblem, Local, Measure, block_measure, local, respond
 from whippletree.contact.problem.delassus import DelassusProduct, picked
@@ -36,65 +36,86 @@ def contact_sweeps(loaded: bool = False) -> CompiledFunction:
 def sweeps_program(loaded: bool = False) -> Program:
     """Impulses are improved in place in the output; free velocities, and what presses on the discs of moments, are
     summed up in work space."""
-    G = Buffer("G", "input", ("K", 3, "K", 3))
-    g, mu, cap = Buffer("g", "input", ("K", 3)), Buffer("friction", "input", ("K",)), Buffer("cap", "input", ("K",))
-    start, start_kappa = Buffer("start", "input", ("K", 3)), Buffer("start_kappa", "input", ("K",))
-    rounds = Buffer("rounds", "input", ("S",))
-    impulse, kappa = Buffer("impulse", "output", ("K", 3)), Buffer("kappa", "output", ("K",))
-    measure, own = Buffer("measure", "output", (3,)), Buffer("local", "output", ("K", LOCAL))
-    free = Buffer("free", "work", (3,))
-    shares, load = [Buffer("loads", "input", ("K", "K"))] * loaded, [Buffer("load", "work", (1,))] * loaded
+    return _SweepsBuilder(loaded).program()
 
-    here = {b.name: piece(b, BLOCK, *[None] * (len(b.shape) - 1)) for b in (g, mu, cap, start, start_kappa, impulse)}
-    here |= {b.name: piece(b, BLOCK, *[None] * (len(b.shape) - 1)) for b in (kappa, own)}
-    itself = piece(G, BLOCK, None, BLOCK, None)
-    there = [piece(free), piece(G, BLOCK, None, OTHER, None), piece(impulse, OTHER, None)]
-    there += [piece(b) for b in load] + [piece(b, BLOCK, OTHER) for b in shares]
-    sums = [piece(b) for b in (free, *load)]
 
-    def add(total: Array, G: Array, other: Array, *pressed: Any) -> list[Any]:
-        more = [[pressed[0][0] + pressed[1] * largest([other[0], 0])]] if pressed else []
-        return [total + G @ other, *more]
+class _SweepsBuilder:
+    """Writes the statements of sweeps over a dense problem."""
 
-    def answer(total: Array, G: Array, old: Array, mu: Any, cap: Any, kappa: Any, own: Array, *load: Any) -> list[Any]:
-        return list(respond(Local(*own), total - G @ old, mu, _loaded(cap, load), kappa))
+    def __init__(self, loaded: bool) -> None:
+        self.loaded = loaded
+        vectors, numbers = ("K", 3), ("K",)
+        shares = {"loads": ("K", "K")} if loaded else {}
+        self.buffers: dict[str, Buffer] = {}
+        self._add("input", G=("K", 3, "K", 3), g=vectors, friction=numbers, cap=numbers, **shares)
+        self._add("input", start=vectors, start_kappa=numbers, rounds=("S",))
+        self._add("output", impulse=vectors, kappa=numbers, measure=(3,), local=("K", LOCAL))
+        self._add("work", free=(3,), **({"load": (1,)} if loaded else {}))
+        self.itself = self._at("G", BLOCK, None, BLOCK, None)
+        self.sums = [self._at("free"), *([self._at("load")] if loaded else [])]
+        """The velocity of a block and, on a disc of moments, what presses on it."""
 
-    def judge(total: Array, G: Array, impulse: Array, mu: Any, cap: Any, worst: Array, *load: Any) -> list[Any]:
-        found = block_measure(G, impulse, total, mu, _loaded(cap, load))
-        return [[largest([x, y]) for x, y in zip(found, worst)]]
+    def program(self) -> Program:
+        """A start, sweeps, and the measure of what came out."""
+        measure = [self._at("measure")]
+        body = (
+            Loop(BLOCK, "K", self._begin()),
+            Loop(SWEEP, "S", (Loop(BLOCK, "K", (*self._velocity(), self._answer())),)),
+            traced_block(lambda: [[0, 0, 0]], [], measure),
+            Loop(BLOCK, "K", (*self._velocity(), self._judge())),
+            traced_block(lambda squares: [[sqrt(squares[0]), sqrt(squares[1]), squares[2]]], measure, measure),
+        )
+        return Program("contact_sweeps" + "_of_moments" * self.loaded, tuple(self.buffers.values()), body)
 
-    velocity = (
-        traced_block(lambda g: [g, *[[0]] * loaded], [here["g"]], sums),
-        Loop(OTHER, "K", (traced_block(add, there, sums),)),
-    )
-    state = [here[name] for name in ("impulse", "friction", "cap")]
-    reads = [piece(free), itself, *state, here["kappa"], here["local"], *sums[1:]]
-    sweep = traced_block(answer, reads, [here["impulse"], here["kappa"]])
-    body = (
-        Loop(
-            BLOCK,
-            "K",
-            (
-                traced_block(
-                    lambda x, k: [x, k], [here["start"], here["start_kappa"]], [here["impulse"], here["kappa"]]
-                ),
-                traced_block(lambda G: [list(local(G))], [itself], [here["local"]]),
-            ),
-        ),
-        Loop(SWEEP, "S", (Loop(BLOCK, "K", (*velocity, sweep)),)),
-        traced_block(lambda: [[0, 0, 0]], [], [piece(measure)]),
-        Loop(
-            BLOCK,
-            "K",
-            (
-                *velocity,
-                traced_block(judge, [piece(free), itself, *state, piece(measure), *sums[1:]], [piece(measure)]),
-            ),
-        ),
-        traced_block(lambda squares: [[sqrt(squares[0]), sqrt(squares[1]), squares[2]]], *[[piece(measure)]] * 2),
-    )
-    buffers = (G, g, mu, cap, *shares, start, start_kappa, rounds, impulse, kappa, measure, own, free, *load)
-    return Program("contact_sweeps" + "_of_moments" * loaded, buffers, body)
+    def _begin(self) -> tuple[Block, ...]:
+        copy = traced_block(lambda x, k: [x, k], self._here("start", "start_kappa"), self._here("impulse", "kappa"))
+        return copy, traced_block(lambda G: [list(local(G))], [self.itself], self._here("local"))
+
+    def _velocity(self) -> tuple[Statement, ...]:
+        """The velocity of a block under all impulses."""
+
+        def add(total: Array, G: Array, other: Array, *pressed: Any) -> list[Any]:
+            more = [[pressed[0][0] + pressed[1] * largest([other[0], 0])]] if pressed else []
+            return [total + G @ other, *more]
+
+        free, *load = self.sums
+        reads = [free, self._at("G", BLOCK, None, OTHER, None), self._at("impulse", OTHER, None), *load]
+        reads += [self._at("loads", BLOCK, OTHER)] if self.loaded else []
+        return (
+            traced_block(lambda g: [g, *[[0]] * self.loaded], self._here("g"), self.sums),
+            Loop(OTHER, "K", (traced_block(add, reads, self.sums),)),
+        )
+
+    def _answer(self) -> Block:
+        """A block's impulse for the velocity that the others leave it."""
+
+        def answer(total: Array, G: Array, old: Array, mu: Any, cap: Any, kappa: Any, own: Array, *load: Any) -> Any:
+            return list(respond(Local(*own), total - G @ old, mu, _loaded(cap, load), kappa))
+
+        free, *load = self.sums
+        reads = [free, self.itself, *self._here("impulse", "friction", "cap", "kappa", "local"), *load]
+        return traced_block(answer, reads, self._here("impulse", "kappa"))
+
+    def _judge(self) -> Block:
+        """The worst of all blocks, squared but for the last number."""
+
+        def judge(total: Array, G: Array, impulse: Array, mu: Any, cap: Any, worst: Array, *load: Any) -> list[Any]:
+            found = block_measure(G, impulse, total, mu, _loaded(cap, load))
+            return [[largest([x, y]) for x, y in zip(found, worst)]]
+
+        free, *load = self.sums
+        reads = [free, self.itself, *self._here("impulse", "friction", "cap"), self._at("measure"), *load]
+        return traced_block(judge, reads, [self._at("measure")])
+
+    def _add(self, role: Literal["input", "output", "work"], **shapes: tuple[Dimension, ...]) -> None:
+        self.buffers |= {name: Buffer(name, role, shape) for name, shape in shapes.items()}
+
+    def _at(self, name: str, *indices: str | None) -> Piece:
+        return piece(self.buffers[name], *indices)
+
+    def _here(self, *names: str) -> list[Piece]:
+        """The rows of the block in hand."""
+        return [self._at(name, BLOCK, *[None] * (len(self.buffers[name].shape) - 1)) for name in names]
 
 
 def _loaded(cap: Any, load: tuple[Any, ...]) -> Any:

@@ -75,28 +75,16 @@ class ScenePositions:
 
     def _sweep(self) -> list[Statement]:
         """A sweep there and one back: the largest ``change``, m, and how far they go ``uphill``."""
-        at, each = self.space.at, self.space.each
-
-        def improve(normal: Array, own: Any, ahead: Any, push: Any, *of_bodies: Any) -> Any:
-            n, (A, B, KA, KB) = normal[:3], normal[3:].reshape(4, 3)
-            (m, k), (first, second) = of_bodies[:2], of_bodies[2:]
-            gap = ahead + n @ (first[3:] - second[3:]) + A @ first[:3] - B @ second[:3]
-            after = largest([push - gap * own, 0])
-            d = after - push
-            moved = [
-                np.concatenate([first[:3] + d * KA, first[3:] + m * d * n]),
-                np.concatenate([second[:3] - d * KB, second[3:] - k * d * n]),
-            ]
-            return after, d, moved
+        at, each, both = self.space.at, self.space.each, self.contacts.both
 
         def there(*given: Any) -> list[Any]:
-            after, d, moved = improve(*given)
+            after, d, moved = _improve(*given)
             return [[after], [d], *moved]
 
         def back(
             delta: Any, before: Any, change: Array, uphill: Array, normal: Array, own: Any, *rest: Any
         ) -> list[Any]:
-            after, d, moved = improve(normal, own, *rest)
+            after, d, moved = _improve(normal, own, *rest)
             whole = (delta + d) / own
             return [
                 [after],
@@ -105,28 +93,38 @@ class ScenePositions:
                 [uphill[0] - whole * (after - before)],
             ]
 
-        columns, rows, scaling = (part.addresses for part in self.contacts.of_contact("columns", "rows", "scaling"))
-        axis = [rows[k] for k in range(3)]
-        levers = [columns[LANES * k] for k in range(3, 9)]
-        turned = [rows[LANES * k + i] for k in (3, 6) for i in range(3)]
-        normal = Piece((15,), (*axis, *levers, *turned))
-        inverse = Piece((), scaling[:1])
-        reads = [
-            normal,
-            inverse,
-            *each(("ahead", "push"), CONTACT),
-            *self.contacts.masses(),
-            *self.contacts.both("moved"),
-        ]
+        reads = [*self._normal(), *each(("ahead", "push"), CONTACT), *self.contacts.masses(), *both("moved")]
         totals = each(("change", "uphill"))
-        first = traced_block(there, reads, [*each(("push", "push delta"), CONTACT), *self.contacts.both("moved")])
+        first = traced_block(there, reads, [*each(("push", "push delta"), CONTACT), *both("moved")])
         second = traced_block(
             back,
             [*each(("push delta", "push before"), CONTACT), *totals, *reads],
-            [at("push", CONTACT), *self.contacts.both("moved"), *totals],
+            [at("push", CONTACT), *both("moved"), *totals],
         )
         return [
             self.space.put(0, *totals),
             self.contacts.each(first),
             self.contacts.each(second, backwards=True),
         ]
+
+    def _normal(self) -> list[Piece]:
+        """A contact's normal, with its levers and what a push turns, (15,), and the inverse of its own part."""
+        columns, rows, scaling = (part.addresses for part in self.contacts.of_contact("columns", "rows", "scaling"))
+        axis = [rows[k] for k in range(3)]
+        levers = [columns[LANES * k] for k in range(3, 9)]
+        turned = [rows[LANES * k + i] for k in (3, 6) for i in range(3)]
+        return [Piece((15,), (*axis, *levers, *turned)), Piece((), scaling[:1])]
+
+
+def _improve(normal: Array, own: Any, ahead: Any, push: Any, *of_bodies: Any) -> Any:
+    """A push that closes what is left of a gap, its change, and how far both bodies have been moved with it."""
+    n, (A, B, KA, KB) = normal[:3], normal[3:].reshape(4, 3)
+    (m, k), (first, second) = of_bodies[:2], of_bodies[2:]
+    gap = ahead + n @ (first[3:] - second[3:]) + A @ first[:3] - B @ second[:3]
+    after = largest([push - gap * own, 0])
+    d = after - push
+    moved = [
+        np.concatenate([first[:3] + d * KA, first[3:] + m * d * n]),
+        np.concatenate([second[:3] - d * KB, second[3:] - k * d * n]),
+    ]
+    return after, d, moved

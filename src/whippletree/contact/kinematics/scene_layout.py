@@ -186,7 +186,8 @@ def scene_layout(model: Model) -> SceneLayout | Unsuited:
     return result
 
 
-def _laid_out(model: Model) -> SceneLayout | Unsuited:
+def _unsuited(model: Model) -> Unsuited | None:
+    """What keeps a model from being a scene of free bodies, as far as its bodies and forces tell."""
     if not model.touches:
         return Unsuited("nothing may touch")
     if model.constraints:
@@ -204,6 +205,14 @@ def _laid_out(model: Model) -> SceneLayout | Unsuited:
         return Unsuited("its joints have springs, dampers or rotors")
     if any(not node.inertia.mass > 0 for node in tree.nodes) or tree.doubtful:
         return Unsuited("a body has no inertia")
+    return None
+
+
+def _laid_out(model: Model) -> SceneLayout | Unsuited:
+    unsuited = _unsuited(model)
+    if unsuited is not None:
+        return unsuited
+    tree = skeleton(model)
     names = dict.fromkeys(name for contact in model.contacts for name in (contact.first, contact.second))
     names |= dict.fromkeys(name for group in model.contact_groups for name in group.geometries)
     numbers = {name: k for k, name in enumerate(names)}
@@ -220,18 +229,8 @@ def _laid_out(model: Model) -> SceneLayout | Unsuited:
         pattern = tuple(x if x in (0, 1, -1) else None for x in own)
         keys.append((kind_of(shape), node >= 0, pattern, own))
     classes, class_of = _classes(shapes, keys)
-    declared = Declared(
-        np.array([numbers[c.first] for c in model.contacts], dtype=np.int64),
-        np.array([numbers[c.second] for c in model.contacts], dtype=np.int64),
-        np.array([[c.friction, c.restitution, c.margin] for c in model.contacts], dtype=float).reshape(-1, 3),
-    )
     radii = np.array([bound(shape) for shape in shapes])
-    groups = []
-    for group in model.contact_groups:
-        members = np.array([numbers[name] for name in group.geometries], dtype=np.int64)
-        ends = np.isfinite(radii[members])
-        values = np.array([group.friction, group.restitution, group.margin], dtype=float)
-        groups.append(Grouped(members[ends], members[~ends], values))
+    declared, groups = _declared(model, numbers), _grouped(model, numbers, radii)
     kinds = _kinds(classes, class_of, declared, groups)
     if isinstance(kinds, Unsuited):
         return kinds
@@ -239,6 +238,26 @@ def _laid_out(model: Model) -> SceneLayout | Unsuited:
         model, tuple(names), tuple(shapes), np.array(nodes), np.array(local).reshape(-1, 3, 4), radii, classes,
         class_of, kinds, declared, tuple(groups),
     )  # fmt: skip
+
+
+def _declared(model: Model, numbers: dict[str, int]) -> Declared:
+    """The listed contacts; ``numbers``: of the geometries."""
+    return Declared(
+        np.array([numbers[c.first] for c in model.contacts], dtype=np.int64),
+        np.array([numbers[c.second] for c in model.contacts], dtype=np.int64),
+        np.array([[c.friction, c.restitution, c.margin] for c in model.contacts], dtype=float).reshape(-1, 3),
+    )
+
+
+def _grouped(model: Model, numbers: dict[str, int], radii: Array) -> list[Grouped]:
+    """The groups, bounded geometries apart from those that have no end."""
+    groups = []
+    for group in model.contact_groups:
+        members = np.array([numbers[name] for name in group.geometries], dtype=np.int64)
+        ends = np.isfinite(radii[members])
+        values = np.array([group.friction, group.restitution, group.margin], dtype=float)
+        groups.append(Grouped(members[ends], members[~ends], values))
+    return groups
 
 
 def _classes(shapes: list[Shape], keys: list[Any]) -> tuple[tuple[GeometryClass, ...], Array]:
