@@ -90,21 +90,9 @@ class _Run:
         for statement in body:
             match statement:
                 case Block():
-                    values = [self.memory[a.buffer][self.place(a, known)] for a in statement.loads]
-                    results = self.straight(statement.code, values)
-                    for address, value in zip(statement.stores, results, strict=True):
-                        if self.accompanies and self.results is not None and address.buffer in self.results:
-                            continue
-                        self.memory[address.buffer][self.place(address, known)] = value
+                    self.block(statement, known)
                 case Lookup():
-                    buffer = self.memory[statement.address.buffer]
-                    number = int(buffer[self.place(statement.address, known)])
-                    if statement.below is not None:
-                        most = self.count(statement.below, known)
-                        if most < 1:
-                            raise _CallEnds
-                        number = min(max(number, 0), most - 1)
-                    known[statement.register] = number
+                    known[statement.register] = self.look_up(statement, known)
                 case Loop():
                     rounds = range(self.count(statement.count, known))
                     for i in reversed(rounds) if statement.backwards else rounds:
@@ -117,12 +105,7 @@ class _Run:
                     elif statement.others == "run along":
                         self.run_along(statement.body, known)
                 case Until():
-                    for i in range(statement.most):
-                        if self.positive(statement.done, known):
-                            if statement.others == "run along":
-                                self.run_along(statement.body, {**known, statement.counter: i})
-                            break
-                        self.statements(statement.body, {**known, statement.counter: i})
+                    self.until(statement, known)
                 case Collect():
                     self.lists[statement.list] = [
                         i
@@ -136,6 +119,35 @@ class _Run:
                 case PerLane():
                     if not self.accompanies:
                         self.statements(statement.body, known)
+
+    def block(self, block: Block, registers: Mapping[Register, int]) -> None:
+        """Loads, straight code, stores; results are not written where a state only accompanies others."""
+        values = [self.memory[a.buffer][self.place(a, registers)] for a in block.loads]
+        results = self.straight(block.code, values)
+        for address, value in zip(block.stores, results, strict=True):
+            if self.accompanies and self.results is not None and address.buffer in self.results:
+                continue
+            self.memory[address.buffer][self.place(address, registers)] = value
+
+    def look_up(self, lookup: Lookup, registers: Mapping[Register, int]) -> int:
+        """The integer at an address, kept within its bound; without any number below that, the call ends."""
+        number = int(self.memory[lookup.address.buffer][self.place(lookup.address, registers)])
+        if lookup.below is None:
+            return number
+        most = self.count(lookup.below, registers)
+        if most < 1:
+            raise _CallEnds
+        return min(max(number, 0), most - 1)
+
+    def until(self, until: Until, registers: Mapping[Register, int]) -> None:
+        """Rounds until a number is positive, and one beyond that for states that run along."""
+        for i in range(until.most):
+            inside = {**registers, until.counter: i}
+            if self.positive(until.done, registers):
+                if until.others == "run along":
+                    self.run_along(until.body, inside)
+                break
+            self.statements(until.body, inside)
 
     def run_along(self, body: Sequence[Statement], registers: Mapping[Register, int]) -> None:
         """Behaviour of a state in a body that only its neighbours are in."""

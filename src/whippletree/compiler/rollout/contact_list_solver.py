@@ -27,7 +27,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.scalars import less, select, sqrt
-from whippletree.compiler.program import Address, Each, If, Index, Lookup, Statement, Until
+from whippletree.compiler.program import Address, Block, Each, If, Index, Lookup, Statement, Until
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.compiler.rollout.contact_list_interior import InteriorPoint
@@ -384,7 +384,34 @@ class ListSolver:
         return self.each_active(block)
 
     def _newton_step(self) -> list[Statement]:
-        at, each = self.space.at, self.space.each
+        """Impulses eliminated block by block, one system of the size of the velocities, impulses back within bounds."""
+        each = self.space.each
+        count = traced_block(
+            lambda made, damping: [made + 1, EASING * damping],
+            each(("newtons", "damping")),
+            each(("newtons", "damping")),
+        )
+        return [
+            *self.rows.clear("right"),
+            *self.rows.identity(),
+            self.each_active(
+                self._linearise(), self.rows.add_to("right", "part"), self.rows.respond(), self.rows.add()
+            ),
+            *self.rows.factor(),
+            *self.rows.solve(),
+            *self.rows.clear("raw y"),
+            *self.rows.clear("y"),
+            self.each_active(self._advance(), self.rows.add_to("raw y", "raw"), self.rows.add_to("y", "impulse")),
+            *self.rows.moved("raw y"),
+            *self.rows.moved("y"),
+            count,
+            *self.measure(),
+            self._look_at_progress(),
+        ]
+
+    def _linearise(self) -> Block:
+        """Of a block: its impulse's change at unchanged velocities, and how it follows them."""
+        at = self.space.at
 
         def prepare(*given: Any) -> list[Any]:
             state, (own, *rest) = self._parted(given)
@@ -395,16 +422,25 @@ class ListSolver:
             inverse = _inverse(P, damping[0], *[mass * compliance for compliance in soft])
             return [-(inverse @ F), inverse @ (mass * P)]
 
+        # the radius of a moment follows its contact from step to step, without a derivative
+        reads = [*self._state("raw", "raw y"), at("own", BLOCK), *self.bounds("raw")]
+        return traced_block(prepare, [*reads, at("damping")], [at("part", BLOCK), at("slope of block")])
+
+    def _advance(self) -> Block:
+        """A block's new impulse, as Newton's method has it and brought within its bounds."""
+        at, each = self.space.at, self.space.each
+
         def advance(part: Array, E: Array, dy: Array, p: Array, *rest: Any) -> list[Any]:
             mu, radius, _ = self.law(rest)
             raw = p + part - stranded(E, dy)
             return [raw, brought_inside(raw, mu, radius)]
 
-        # the radius of a moment follows its contact from step to step, without a derivative
-        reads = [*self._state("raw", "raw y"), at("own", BLOCK), *self.bounds("raw")]
-        first = traced_block(prepare, [*reads, at("damping")], [at("part", BLOCK), at("slope of block")])
         reads = [*each(("part", "E"), BLOCK), self.rows.at("dy"), at("raw", BLOCK), *self.bounds()]
-        last = traced_block(advance, reads, each(("raw", "impulse"), BLOCK))
+        return traced_block(advance, reads, each(("raw", "impulse"), BLOCK))
+
+    def _look_at_progress(self) -> Block:
+        """``spent`` once the residual is fine enough, or has not halved for too many steps."""
+        each = self.space.each
 
         def look(residual: Array, progress: Array, fineness: Array) -> list[Any]:
             smallest, idle = progress
@@ -413,26 +449,7 @@ class ListSolver:
             end = select(less(self.patience - 1, idle), 1, select(less(fineness[0], residual[1]), -1, 1))
             return [[select(halved, residual[1], smallest), idle], [end]]
 
-        count = traced_block(
-            lambda made, damping: [made + 1, EASING * damping],
-            each(("newtons", "damping")),
-            each(("newtons", "damping")),
-        )
-        return [
-            *self.rows.clear("right"),
-            *self.rows.identity(),
-            self.each_active(first, self.rows.add_to("right", "part"), self.rows.respond(), self.rows.add()),
-            *self.rows.factor(),
-            *self.rows.solve(),
-            *self.rows.clear("raw y"),
-            *self.rows.clear("y"),
-            self.each_active(last, self.rows.add_to("raw y", "raw"), self.rows.add_to("y", "impulse")),
-            *self.rows.moved("raw y"),
-            *self.rows.moved("y"),
-            count,
-            *self.measure(),
-            traced_block(look, each(("residual", "progress", "fineness")), each(("progress", "spent"))),
-        ]
+        return traced_block(look, each(("residual", "progress", "fineness")), each(("progress", "spent")))
 
 
 def too_slow(change: Any, earlier: Any, left: Any, swept: Any, tolerance: Any) -> Any:
