@@ -31,7 +31,7 @@ def tree_matrix(parents, seed):
     W = np.zeros((n, n), dtype=object)
     for k in range(n):
         W[k, k] = 1 + abs(rationals(rng, 1)[0])
-        for j in linalg._ancestors(parents, k):
+        for j in linalg.ancestors(parents, k):
             W[j, k] = rationals(rng, 1)[0]
     return W @ W.T
 
@@ -122,7 +122,7 @@ def test_the_tree_factor_is_exact_and_has_no_fill_in(parents, seed):
     assert (L.T @ D @ L == A).all()
     assert is_lower(L)
     for i in range(len(parents)):
-        related = {i, *linalg._ancestors(parents, i)}
+        related = {i, *linalg.ancestors(parents, i)}
         assert all(L[i, j] == 0 for j in range(len(parents)) if j not in related)
 
 

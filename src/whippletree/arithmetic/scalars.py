@@ -232,6 +232,11 @@ def power_by_products(x: Scalar, exponent: int) -> Any:
     return result
 
 
+def is_zero(x: Any) -> bool:
+    """Whether a scalar is known to be zero, whatever the state: a plain number, no symbol and no traced one."""
+    return isinstance(x, (int, float)) and x == 0
+
+
 def negated(condition: Any) -> Any:
     """not condition, whether it is known already or not."""
     return not condition if isinstance(condition, (bool, np.bool_)) else ~condition
@@ -583,12 +588,8 @@ def _dual_power(x: Any, y: Any) -> Dual:
     (a, da), (b, db) = _parts(x), _parts(y)
     value = power(a, b)
     along_base = b * power(a, b - 1) * da if isinstance(x, Dual) else 0
-    along_exponent = power_slope(a, value) * db if isinstance(y, Dual) and not _is_zero(db) else 0
+    along_exponent = power_slope(a, value) * db if isinstance(y, Dual) and not is_zero(db) else 0
     return Dual(value, along_base + along_exponent)
-
-
-def _is_zero(x: Any) -> bool:
-    return isinstance(x, (int, float)) and x == 0
 
 
 def _dual_select(condition: Any, a: Any, b: Any) -> Dual:
