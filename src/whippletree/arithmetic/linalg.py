@@ -1,7 +1,7 @@
 """Small factorisations on any scalar: no pivoting on values, so that they can be traced and compiled.
 
 All matrices are dense arrays of scalars; loops run over indices known when the code is written, never over values.
-Pivots are returned so that a caller can test them; nothing is regularised here.
+Pivots are returned so that a caller can test them; nothing is regularised here. Null spaces, at the end, are of floats.
 """
 
 from __future__ import annotations
@@ -406,3 +406,28 @@ def solve_pivoted(A: Array, b: Array) -> Array:
             x[k] = x[k] - U[k, j] * x[j]
         x[k] = x[k] / U[k, k]
     return x
+
+
+# --- null spaces, of floats only --------------------------------------------------------------------------------------
+
+
+class NullSpaces(NamedTuple):
+    """Orthonormal bases of what a matrix A (m, n) of rank r takes to zero, on both sides."""
+
+    right: Array
+    """N (n, n − r): A N = 0."""
+    left: Array
+    """L (m, m − r): Lᵀ A = 0."""
+
+
+def null_spaces(A: Array, tolerance: float, size: float | None = None) -> NullSpaces:
+    """The null spaces of a matrix of floats, by its singular values.
+
+    Args:
+        A: (m, n); either may be 0.
+        tolerance: share of ``size`` up to which a singular value counts as zero.
+        size: that of the rows; default: the largest singular value.
+    """
+    U, s, Vt = np.linalg.svd(A, full_matrices=True)
+    rank = int(np.sum(s > tolerance * (s.max(initial=0.0) if size is None else size)))
+    return NullSpaces(Vt[rank:].T, U[:, rank:])
