@@ -33,6 +33,7 @@ import numpy as np
 
 from whippletree.arithmetic import linalg, scalars
 from whippletree.arithmetic.arrays import Array, vector, zeros
+from whippletree.constraints import kkt
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.dynamics import DEPENDENT
 from whippletree.constraints.routes import PIVOT_TOLERANCE, RANK_TOLERANCE
@@ -160,7 +161,7 @@ class _Sharing:
         # A_pᵀ S⁻¹ A_p = Xᵀ D⁻¹ X
         self.X = self.factor.forward(self.A_p)
         T = linalg.symmetric_product(self.X.T, self.X.T * self.factor.reciprocals)
-        least = NOTHING / self.R
+        least = kkt.ROUNDED_ZERO / self.R
         self.noticed = linalg.ldlt(T, negligible=PIVOT_TOLERANCE, least=least)
         self.idle = vector(
             *[
@@ -209,10 +210,6 @@ def _independent(A: Array, corner: Array) -> tuple[Array, Array]:
     A, corner = A.copy(), corner.copy()
     A[off], corner[off] = 0, 1
     return A, corner
-
-
-NOTHING = 2.0**-80
-"""Share of a passive velocity's own weight that rows notice below which it is what rounding left of zero."""
 
 
 def _mean(costs: Array) -> Any:

@@ -62,8 +62,9 @@ Margin: TypeAlias = tuple[str, Any]
 MASS, ROWS = "mass", "rows"
 
 
-NOTHING = 2.0**-80
-"""Share of the mean inertia (about 1e-24) below which a diagonal entry is what rounding left of a zero."""
+ROUNDED_ZERO = 2.0**-80
+"""Share (about 1e-24) of the mean inertia, or of the weight of a velocity, below which a diagonal entry is what
+rounding left of a zero."""
 
 
 def _margins(kind: str, factor: linalg.LDLT | linalg.TreeLTDL, diagonal: Array, tolerance: Any) -> list[Margin]:
@@ -77,7 +78,7 @@ def _mass_margins(
     floor: Any = 0
     for d in inertias:
         floor = floor + d
-    floor = floor * (NOTHING / max(len(inertias), 1))
+    floor = floor * (ROUNDED_ZERO / max(len(inertias), 1))
     return [(kind, margin - floor) for kind, margin in _margins(MASS, factor, diagonal, tolerance)]
 
 
