@@ -3,9 +3,9 @@
 Code that only moved, or was written more plainly, must make the programs that it made before. Two commits are
 compared by their lines:
 
-    python -m studies.programs > /tmp/before      in a checkout of the one
-    python -m studies.programs > /tmp/after       in a checkout of the other
-    diff /tmp/before /tmp/after
+    python -m studies.programs > before.txt     in a checkout of the one
+    python -m studies.programs > after.txt      in a checkout of the other
+    diff before.txt after.txt
 
 Programs are those of the whole catalogue, derivatives along a direction, roll-outs and contact steps, for the robots
 UR5, Panda, solo12 and G1 (from the wheel ``example-robot-data``), a four-bar and a crank-slider with a massless rod.

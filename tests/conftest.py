@@ -29,14 +29,16 @@ def pytest_addoption(parser):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Part the slow cases from the others; of a parametrised test the first case counts as quick."""
+    """Part the slow cases from the others; of a parametrised test the first case counts as quick, unless its mark says
+    that every case is slow."""
     asked = config.getoption("--slow")
     if asked == "all":
         return
     seen, chosen, left = set(), [], []
     for item in items:
         test = item.nodeid.partition("[")[0]
-        quick = item.get_closest_marker("slow") is None or (hasattr(item, "callspec") and test not in seen)
+        slow = item.get_closest_marker("slow")
+        quick = slow is None or (hasattr(item, "callspec") and test not in seen and not slow.kwargs.get("every"))
         seen.add(test)
         (chosen if quick == (asked == "first") else left).append(item)
     config.hook.pytest_deselected(items=left)

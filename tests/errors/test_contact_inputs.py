@@ -136,7 +136,7 @@ def test_an_overlap_at_the_start_is_told_by_name_and_undone():
         run(bent.build())
 
 
-@pytest.mark.slow
+@pytest.mark.slow(every=True)
 @pytest.mark.parametrize("runs", [1, 3])
 def test_a_scene_that_blows_up_says_so_and_not_that_its_controller_did(runs):
     def damper(t, q, v):

@@ -29,7 +29,7 @@ def test_prediction_bounds_every_error_of_trees(trees):
     assert any("chain 64" in o.case.name for o in trees)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(every=True)
 @pytest.mark.parametrize("route", FACTORISATIONS)
 def test_prediction_is_within_a_hundred_for_factorisations(trees, route, record_property):
     least, middle, most = routes.overestimation(trees, (route,))[route]

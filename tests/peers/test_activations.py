@@ -122,19 +122,21 @@ def test_roll_outs_without_contacts_have_activations(tmp_path: Path) -> None:
 
 
 def test_what_a_muscle_cannot_be_is_named(tmp_path: Path) -> None:
+    """``idle`` ends on the axis of its joint: it moves nothing, so that no strength follows from what it moves."""
     path = tmp_path / "wrapped.xml"
     path.write_text("""<mujoco><worldbody><geom name="pulley" type="cylinder" size=".05 .1" contype="0"/>
       <site name="a" pos="0 0 .3"/><body pos=".3 0 0"><joint name="j" axis="0 1 0"/><geom size=".1"/><site name="b"/>
-      </body></worldbody>
-      <tendon><spatial name="t"><site site="a"/><geom geom="pulley"/><site site="b"/></spatial></tendon>
-      <actuator><muscle name="m" tendon="t" lengthrange="0.1 1"/>
+      <site name="c" pos=".1 0 0"/></body></worldbody>
+      <tendon><spatial name="s"><site site="a"/><geom geom="pulley"/><site site="b"/></spatial>
+        <spatial name="t"><site site="a"/><geom geom="pulley"/><site site="c"/></spatial></tendon>
+      <actuator><muscle name="idle" tendon="s" lengthrange="0.1 1"/><muscle name="m" tendon="t" lengthrange="0.1 1"/>
         <general name="odd" joint="j" gaintype="muscle" biastype="muscle" lengthrange="0 1"
           gainprm=".75 1.05 1 200 .5 1.6 1.5 1.3 1.2" biasprm=".75 1.05 2 200 .5 1.6 1.5 1.3 1.2"/>
       </actuator></mujoco>""")
     with pytest.warns(wt.LeftOutWarning) as warned:
         model = wt.load(path)
-    assert not model.actuators
-    assert "drive tendons that wrap around geoms: 'm'" in str(warned[0].message)
+    assert [actuator.name for actuator in model.actuators] == ["m"]
+    assert "as strong as what they move needs, and move nothing at the start: 'idle'" in str(warned[0].message)
     assert "muscles whose passive force has other numbers than the active one: 'odd'" in str(warned[0].message)
 
 

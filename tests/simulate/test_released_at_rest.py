@@ -113,7 +113,7 @@ def test_every_method_leaves_the_dead_point_along_the_branch(name, load, method)
         assert run.attrs["energy_drift"] < 1e-9
 
 
-@pytest.mark.slow
+@pytest.mark.slow(every=True)
 @pytest.mark.parametrize("method", ["adaptive", "events"])
 @pytest.mark.parametrize("model", [wt.mechanisms.n_four_bar(2), rockers(3)], ids=["2-four-bar", "3 rockers"])
 def test_several_loops_in_line_fall_together(model, method):

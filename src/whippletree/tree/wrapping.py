@@ -7,13 +7,13 @@ obstacle is a circle, and the path two tangents and an arc. With the ends a and 
     arc one way round      φ − α − β
     arc the other way      2 π − φ − α − β
 
-Along the axis of a cylinder the path climbs evenly: unrolled, it is straight. A path is no shorter than its neighbours,
-so that its length changes as if the points of contact were fixed to the obstacle.
+Along the axis of a cylinder the path climbs evenly: unrolled, it is straight. Of the paths beside it, it is the
+shortest, so that its length changes as if the points of contact were fixed to the obstacle.
 
 Without a *side* the tendon goes round only if it would pass through the obstacle, and the shorter way; with one, on
 that side of it, wherever it is. A side that is inside the obstacle asks the tendon to pass through it: then the path is
 straight if that does, and else has a corner on the circle, at the point from which both ends are seen under the same
-angle (Alhazen's problem). These are MuJoCo's rules, written from the geometry.
+angle (Alhazen's problem). MuJoCo's tendons, whose lengths the tests compare, follow the same rules.
 """
 
 from __future__ import annotations

@@ -178,6 +178,7 @@ def test_steps_are_those_of_the_reference():
     assert len(met) > 5  # the floor is met by five balls at most
 
 
+@pytest.mark.slow
 def test_lists_do_not_decide_the_motion():
     """Thick or thin skins, many steps in a call or one."""
     model = balls(9)
@@ -206,7 +207,7 @@ def test_a_body_that_outruns_its_lists_is_met_all_the_same():
     assert v[0, 3] * 1.0 + v[1, 3] * 1.2 == pytest.approx(50.0)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(every=True)
 @pytest.mark.parametrize("group", [True, False])
 def test_a_tower_of_boxes_stands(group):
     run = wt.simulate(tower(4, group=group), duration=0.2, step=H, output_dt=0.02, method="time_stepping")
@@ -332,6 +333,7 @@ def test_the_skin_of_the_world_holds_every_way_that_counts_as_within():
         assert 0.8 * skin < np.abs(ways @ normal).max() <= skin * (1 + 1e-12)
 
 
+@pytest.mark.slow
 def test_balls_that_fall_between_walls_are_not_near_them():
     model = wt.mechanisms.spheres_in_box(27, width=0.6)
     layout = scene_layout(model)

@@ -38,7 +38,7 @@ def stack(masses: list[float], friction: float = 0.5) -> wt.Model:
     return replace(model, bodies=tuple(bodies))
 
 
-@pytest.mark.slow
+@pytest.mark.slow(every=True)
 @pytest.mark.parametrize("masses", [[1.0] * 4 + [1000.0], [1.0, 1000.0] * 3, [1e-3, 1.0, 1e3]])
 def test_heavy_boxes_stand_on_light_ones(masses):
     model = stack(masses)
@@ -118,7 +118,7 @@ def test_an_arch_of_wedges_stands():
     assert result.contact_force.values[-1, feet, 0].sum() == pytest.approx(weight, rel=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(every=True)
 @pytest.mark.parametrize(("thickness", "friction"), [(0.25, 0.15), (0.06, 0.7)])
 def test_an_arch_that_is_slippery_or_thin_falls(thickness, friction):
     """Joints slide where μ is far below 0.3; a half circle thinner than 0.107 of its radius holds no thrust line."""

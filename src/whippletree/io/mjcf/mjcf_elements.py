@@ -39,6 +39,12 @@ def add_actuators(draft: Draft, parts: Parts) -> None:
             continue
         draft.declare("actuator", part.name, line_of(part))
         number = parts.masses.actuator(part.name).id
+        if _is_without_measure(parts.masses, number):
+            draft.leave_out(
+                "actuators that are as strong as what they move needs, and move nothing at the start", part.name
+            )
+            parts.driven.discard(part.name)
+            continue
         joints, target, gear = _target(parts, number)
         draft.builder.actuator(part.name, *joints, gear=gear, **target, **_law(parts, number))
     _note_one_sided_efforts(draft, parts)
@@ -57,6 +63,14 @@ def _law(parts: Parts, number: int) -> dict[str, Any]:
     law: dict[str, Any] = {"gain": gain}
     law["bias"] = [float(x) for x in compiled.actuator_biasprm[number][:_LINEAR]] if affine else [0.0] * _LINEAR
     return law | _limits(parts, number)
+
+
+def _is_without_measure(compiled: Any, number: int) -> bool:
+    """Whether a muscle's strength is to follow from the acceleration that it causes, which is none."""
+    from mujoco import mjtGain
+
+    muscle = compiled.actuator_gaintype[number] == mjtGain.mjGAIN_MUSCLE
+    return bool(muscle and compiled.actuator_gainprm[number][2] < 0 and compiled.actuator_acc0[number] == 0)
 
 
 def _limits(parts: Parts, number: int) -> dict[str, Any]:
