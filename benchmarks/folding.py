@@ -21,7 +21,7 @@ from whippletree.compiler.cpu.cpu_target import numpy_loop
 from whippletree.compiler.frontend.unrolled import Folds, unrolled_program
 from whippletree.compiler.llvm import jit
 from whippletree.compiler.llvm.ir import MachineLanes
-from whippletree.compiler.llvm.kernel import SYMBOL
+from whippletree.compiler.llvm.kernel import LOOP_SYMBOL
 from whippletree.compiler.program import Program, every_block
 from whippletree.functions import find
 from whippletree.model import Model
@@ -43,7 +43,7 @@ def compiled(model: Model, function: str, fold: Folds | None) -> tuple[Program, 
     program = unrolled_program(model, find(function, model), fold=fold)
     machine, size = jit.host(), 0
     for width in (1, machine.width(8)):
-        size += len(jit.object_code(numpy_loop(program, MachineLanes(width, "double"), SYMBOL), machine, level=2))
+        size += len(jit.object_code(numpy_loop(program, MachineLanes(width, "double"), LOOP_SYMBOL), machine, level=2))
     return program, time.process_time() - start, size
 
 

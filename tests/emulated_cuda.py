@@ -116,7 +116,7 @@ class EmulatedDriver:
     def cuModuleLoadDataEx(self, module, image, count, options, values):
         code = jit.object_code(image.value.decode().partition("\n")[2], jit.host())
         module._obj.value = len(self.modules) + 1
-        self.modules[module._obj.value] = jit.Loaded(code, [ptx_target.SYMBOL])
+        self.modules[module._obj.value] = jit.Loaded(code, [ptx_target.KERNEL_SYMBOL])
         return 0
 
     def cuModuleUnload(self, module):
@@ -173,7 +173,8 @@ def for_the_host(ir, arch):
     ir = ir.replace("external addrspace(3) global [0 x double]", "internal global [65536 x double] zeroinitializer")
     ir = re.sub(r" addrspace\([134]\)", "", ir).replace("ptx_kernel ", "")
     ir = ir.replace(
-        f"@{ptx_target.SYMBOL}(", f"@{ptx_target.SYMBOL}(i32 %ctaid.x, i32 %ntid.x, i32 %tid.x, ptr %wait, "
+        f"@{ptx_target.KERNEL_SYMBOL}(",
+        f"@{ptx_target.KERNEL_SYMBOL}(i32 %ctaid.x, i32 %ntid.x, i32 %tid.x, ptr %wait, ",
     )
     ir = re.sub(r"declare \w+ @llvm\.nvvm.*\n", "", ir)
     ir = ir.replace("call void @llvm.nvvm.bar.warp.sync(i32 -1)", "call void %wait()")

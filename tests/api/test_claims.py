@@ -762,6 +762,19 @@ def test_every_measured_row_of_the_readme_is_listed():
         assert any(fragment in " ".join(line.split()) for fragment in known), line
 
 
+@claim("docs/one_hop.md", "These twelve modules are the main line.")
+def main_line_of_a_hop():
+    """The modules that the first table names, each once; all of them exist."""
+    table = (ROOT / "docs" / "one_hop.md").read_text(encoding="utf-8").split("These twelve")[0]
+    rows = [line.split("|")[2] for line in table.splitlines() if line.startswith("| ") and "`" in line.split("|")[2]]
+    names = {name for row in rows[1:] for name in re.findall(r"`([\w.]+)`", row)}
+    places = {"adaptive.integrator": "simulation"}
+    for name in names:
+        home = "" if name.startswith("contact.") else f"{places.get(name, 'simulation.events')}."
+        importlib.import_module(f"whippletree.{home}{name}")
+    assert len(names) == 12
+
+
 def test_every_check_is_entered():
     """A function of this file that nobody calls would check nothing."""
     tree = ast.parse(Path(__file__).read_text(encoding="utf-8"))

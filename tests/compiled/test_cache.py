@@ -66,7 +66,7 @@ def compiled(monkeypatch):
     original = jit.object_code
 
     def count(text, machine, **options):
-        if kernel.SYMBOL in text:
+        if kernel.LOOP_SYMBOL in text:
             calls.append(1)
         return original(text, machine, **options)
 

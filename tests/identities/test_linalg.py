@@ -31,7 +31,7 @@ def tree_matrix(parents, seed):
     W = np.zeros((n, n), dtype=object)
     for k in range(n):
         W[k, k] = 1 + abs(rationals(rng, 1)[0])
-        for j in linalg._ancestors(parents, k):
+        for j in linalg.ancestors(parents, k):
             W[j, k] = rationals(rng, 1)[0]
     return W @ W.T
 
@@ -122,7 +122,7 @@ def test_the_tree_factor_is_exact_and_has_no_fill_in(parents, seed):
     assert (L.T @ D @ L == A).all()
     assert is_lower(L)
     for i in range(len(parents)):
-        related = {i, *linalg._ancestors(parents, i)}
+        related = {i, *linalg.ancestors(parents, i)}
         assert all(L[i, j] == 0 for j in range(len(parents)) if j not in related)
 
 
@@ -198,3 +198,31 @@ def test_pivoted_qr_of_nothing():
     assert linalg.pivoted_qr(np.zeros((3, 2))).rank(1e-12) == 0
     assert linalg.pivoted_qr(np.zeros((3, 0))).rank(1e-12) == 0
     assert linalg.pivoted_qr(np.zeros((0, 2))).rank(1e-12) == 0
+
+
+# --- null spaces and products of floats -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("m", "n", "rank"), [(3, 5, 2), (5, 3, 3), (4, 4, 0), (0, 3, 0), (2, 0, 0)])
+def test_null_spaces_are_orthonormal_and_vanish_on_both_sides(m, n, rank):
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(m, rank)) @ rng.normal(size=(rank, n))
+    N, L = linalg.null_spaces(A, 1e-12)
+    assert (N.shape, L.shape) == ((n, n - rank), (m, m - rank))
+    for basis, zero in ((N, A @ N), (L, L.T @ A)):
+        np.testing.assert_allclose(basis.T @ basis, np.eye(basis.shape[1]), atol=1e-14)
+        np.testing.assert_allclose(zero, 0, atol=1e-14)
+
+
+@pytest.mark.parametrize(("size", "rank"), [(None, 2), (1.0, 2), (1e4, 1)])
+def test_null_spaces_count_singular_values_above_the_tolerance(size, rank):
+    """Relative to the largest one, 2, or to a size that is given."""
+    N, _ = linalg.null_spaces(np.diag([2.0, 1e-7]), 1e-9, size)
+    assert N.shape[1] == 2 - rank
+    assert linalg.null_spaces(np.diag([2.0, 1e-9]), 1e-9).right.shape[1] == 1
+
+
+def test_a_symmetric_product_sums_its_pairs():
+    F, H = np.arange(6).reshape(3, 2).astype(object), np.arange(9).reshape(3, 3).astype(object)
+    np.testing.assert_array_equal(linalg.symmetric_product(F, 2 * F), 2 * F @ F.T)
+    np.testing.assert_array_equal(linalg.symmetric_product(F, F, H, 3 * H), F @ F.T + 3 * H @ H.T)

@@ -18,6 +18,7 @@ from whippletree.arithmetic.scalars import (
     cos,
     entry,
     exp,
+    is_zero,
     less,
     log,
     power,
@@ -189,12 +190,8 @@ def _dual_power(x: Any, y: Any) -> Dual:
     (a, da), (b, db) = _parts(x), _parts(y)
     value = power(a, b)
     along_base = b * power(a, b - 1) * da if isinstance(x, Dual) else 0
-    along_exponent = power_slope(a, value) * db if isinstance(y, Dual) and not _is_zero(db) else 0
+    along_exponent = power_slope(a, value) * db if isinstance(y, Dual) and not is_zero(db) else 0
     return Dual(value, along_base + along_exponent)
-
-
-def _is_zero(x: Any) -> bool:
-    return isinstance(x, (int, float)) and x == 0
 
 
 def _dual_select(condition: Any, a: Any, b: Any) -> Dual:

@@ -1,7 +1,7 @@
 """Small factorisations on any scalar: no pivoting on values, so that they can be traced and compiled.
 
 All matrices are dense arrays of scalars; loops run over indices known when the code is written, never over values.
-Pivots are returned so that a caller can test them; nothing is regularised here.
+Pivots are returned so that a caller can test them; nothing is regularised here. Null spaces, at the end, are of floats.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class TreeLTDL(NamedTuple):
         """L⁻ᵀ b, tips first."""
         x = np.array(b, dtype=object)
         for i in reversed(range(len(x))):
-            for j in _ancestors(self.parents, i):
+            for j in ancestors(self.parents, i):
                 x[j] = x[j] - self.L[i, j] * x[i]
         return x
 
@@ -110,7 +110,7 @@ class TreeLTDL(NamedTuple):
         x = np.array(b, dtype=object)
         for i in range(len(x)):
             # the parent, which was found last, comes last: nothing else waits for it
-            for j in reversed(_ancestors(self.parents, i)):
+            for j in reversed(ancestors(self.parents, i)):
                 x[i] = x[i] - self.L[i, j] * x[j]
         return x
 
@@ -127,9 +127,9 @@ def tree_ltdl(A: Array, parents: Sequence[int], *, lenient: bool = False) -> Tre
     D, R = np.zeros(n, dtype=object), np.zeros(n, dtype=object)
     for k in reversed(range(n)):
         D[k], R[k] = H[k, k], reciprocal(H[k, k], lenient)
-        for i in _ancestors(parents, k):
+        for i in ancestors(parents, k):
             L[k, i] = H[k, i] * R[k]
-            for j in [i, *_ancestors(parents, i)]:
+            for j in [i, *ancestors(parents, i)]:
                 H[i, j] = H[i, j] - L[k, i] * H[k, j]
     return TreeLTDL(L, D, R, tuple(parents))
 
@@ -161,12 +161,31 @@ def reciprocal(x: Any, lenient: bool) -> Any:
         return math.nan
 
 
-def _ancestors(parents: Sequence[int], k: int) -> list[int]:
+def ancestors(parents: Sequence[int], k: int) -> list[int]:
+    """The parent of an index of a forest, its parent, and so on; a root's parent is negative."""
     chain = []
     while parents[k] >= 0:
         k = parents[k]
         chain.append(k)
     return chain
+
+
+def symmetric_product(F: Array, G: Array, *more: Array) -> Array:
+    """F Gᵀ, or the sum of several such products, known to be symmetric: one triangle is computed, the other shares it.
+
+    Args:
+        F, G: (n, k) each.
+        more: further pairs of factors, F' and G' after each other, of any k.
+    """
+    n = len(F)
+    S = np.empty((n, n), dtype=np.result_type(F, G, *more))
+    for i in range(n):
+        for j in range(i, n):
+            total = F[i] @ G[j]
+            for own, other in zip(more[::2], more[1::2], strict=True):
+                total = total + own[i] @ other[j]
+            S[i, j] = S[j, i] = total
+    return S
 
 
 class PivotedQR(NamedTuple):
@@ -387,3 +406,28 @@ def solve_pivoted(A: Array, b: Array) -> Array:
             x[k] = x[k] - U[k, j] * x[j]
         x[k] = x[k] / U[k, k]
     return x
+
+
+# --- null spaces, of floats only --------------------------------------------------------------------------------------
+
+
+class NullSpaces(NamedTuple):
+    """Orthonormal bases of what a matrix A (m, n) of rank r takes to zero, on both sides."""
+
+    right: Array
+    """N (n, n − r): A N = 0."""
+    left: Array
+    """L (m, m − r): Lᵀ A = 0."""
+
+
+def null_spaces(A: Array, tolerance: float, size: float | None = None) -> NullSpaces:
+    """The null spaces of a matrix of floats, by its singular values.
+
+    Args:
+        A: (m, n); either may be 0.
+        tolerance: share of ``size`` up to which a singular value counts as zero.
+        size: that of the rows; default: the largest singular value.
+    """
+    U, s, Vt = np.linalg.svd(A, full_matrices=True)
+    rank = int(np.sum(s > tolerance * (s.max(initial=0.0) if size is None else size)))
+    return NullSpaces(Vt[rank:].T, U[:, rank:])

@@ -239,6 +239,11 @@ def power_by_products(x: Scalar, exponent: int) -> Any:
     return result
 
 
+def is_zero(x: Any) -> bool:
+    """Whether a scalar is known to be zero, whatever the state: a plain number, no symbol and no traced one."""
+    return isinstance(x, (int, float)) and x == 0
+
+
 def negated(condition: Any) -> Any:
     """not condition, whether it is known already or not."""
     return not condition if isinstance(condition, (bool, np.bool_)) else ~condition

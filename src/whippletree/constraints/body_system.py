@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array, identity, zeros
+from whippletree.arithmetic.scalars import is_zero
 from whippletree.constraints.rows import (
     Prepared,
     frame_acceleration,
@@ -199,11 +200,6 @@ def _add_square(K: Array, row: Array, scaled: Array) -> Array:
             if j <= i:
                 K[i, j] = K[i, j] + row[i] * scaled[j]
     return K
-
-
-def is_zero(x: Any) -> bool:
-    """Whether a scalar is known to be zero, whatever the state."""
-    return isinstance(x, (int, float)) and x == 0
 
 
 # --- constraints ------------------------------------------------------------------------------------------------------

@@ -459,8 +459,7 @@ def _trusted(
 
 def bias_forces(m: Mechanism, links: Field) -> Array:
     """c (nv,), of links in motion."""
-    still = m.sweep.map(lambda link: zeros(link.H.shape[1]), links)
-    return m.join(inverse.inverse_dynamics(m.sweep, links, still, m.base))
+    return m.join(inverse.bias_forces(m.sweep, links, m.base))
 
 
 def least_norm_forces(

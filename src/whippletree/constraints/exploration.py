@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
+from whippletree.arithmetic.linalg import null_spaces
 from whippletree.constraints.long_structure import LongRowSystem, least_motion
 from whippletree.constraints.loop_closure import Closure, attainable, close_loops
 from whippletree.errors import AssemblyError
@@ -279,7 +280,7 @@ def _tangents(closure: Closure, q: Array, probes: int) -> list[Array]:
         if c is None:
             continue
         c = _between_crossings(H, c, random)
-        alike = found.setdefault(_rank(2 * H @ c), [])
+        alike = found.setdefault(_along_branches(H, c).shape[1], [])
         if len(alike) < OF_ONE_RANK and all(1 - (c @ other) ** 2 > SAME_BRANCH**2 for other in alike):
             alike.append(c)
     return [rows.N @ c for alike in found.values() for c in alike]
@@ -292,18 +293,17 @@ def _between_crossings(H: Array, c: Array, random: np.random.Generator) -> Array
     move belongs to every branch of that one.
     """
     for _ in range(NEIGHBOURS):
-        J = 2 * H @ c
-        rank = _rank(J)
-        d = random.normal(size=len(c) - rank) @ np.linalg.svd(J)[2][rank:]
+        free = _along_branches(H, c)
+        d = random.normal(size=free.shape[1]) @ free.T
         near = _on_cone(H, c + ASIDE * d / np.linalg.norm(d))
-        if near is not None and _rank(2 * H @ near) > rank:
+        if near is not None and _along_branches(H, near).shape[1] < free.shape[1]:
             c = near
     return c
 
 
-def _rank(J: Array) -> int:
-    """How many of the equations of the branches are independent, by their derivative J."""
-    return int(np.sum(np.linalg.svd(J, compute_uv=False) > CROSSING))
+def _along_branches(H: Array, c: Array) -> Array:
+    """An orthonormal basis (d, k) of the directions that the equations of the branches allow at c."""
+    return null_spaces(2 * H @ c, CROSSING, 1.0).right
 
 
 def _on_cone(H: Array, c: Array) -> Array | None:
@@ -347,6 +347,4 @@ def _decomposed(A: Array, tolerance: float) -> _Decomposed:
     norms = np.linalg.norm(A, axis=1)
     empty = norms <= tolerance * norms.max(initial=0.0)
     scale = np.where(empty, 1.0, 1 / np.where(empty, 1.0, norms))
-    U, s, Vt = np.linalg.svd(np.where(empty[:, None], 0.0, scale[:, None] * A), full_matrices=True)
-    rank = int(np.sum(s > tolerance * s.max(initial=0.0)))
-    return _Decomposed(Vt[rank:].T, U[:, rank:], scale)
+    return _Decomposed(*null_spaces(np.where(empty[:, None], 0.0, scale[:, None] * A), tolerance), scale)

@@ -33,6 +33,7 @@ import numpy as np
 
 from whippletree.arithmetic import linalg, scalars
 from whippletree.arithmetic.arrays import Array, vector, zeros
+from whippletree.constraints import kkt
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.dynamics import DEPENDENT
 from whippletree.constraints.routes import PIVOT_TOLERANCE, RANK_TOLERANCE
@@ -151,16 +152,16 @@ class _Sharing:
         if m.route == "nullspace":
             self.A, corner = _independent(self.A, corner)
         A_m, self.A_p = self.A[:, self.motors], self.A[:, self.passive]
-        weighed = (A_m @ self.metric, self.A_p * self.R)
-        S = _symmetric(A_m, weighed[0], self.A_p, weighed[1], corner)
+        S = linalg.symmetric_product(A_m, A_m @ self.metric, self.A_p, self.A_p * self.R)
+        S[np.diag_indices(len(S))] += corner
         self.factor = linalg.ldlt(S, lenient=True)
         number = len(m.tree.nodes) + DEPENDENT
         own = enumerate(self.factor.pivots[: len(rows.A)])
         m.require(number, [pivot - PIVOT_TOLERANCE * S[i, i] for i, pivot in own])
         # A_pᵀ S⁻¹ A_p = Xᵀ D⁻¹ X
         self.X = self.factor.forward(self.A_p)
-        T = _symmetric(self.X.T, (self.X.T * self.factor.reciprocals))
-        least = NOTHING / self.R
+        T = linalg.symmetric_product(self.X.T, self.X.T * self.factor.reciprocals)
+        least = kkt.ROUNDED_ZERO / self.R
         self.noticed = linalg.ldlt(T, negligible=PIVOT_TOLERANCE, least=least)
         self.idle = vector(
             *[
@@ -209,24 +210,6 @@ def _independent(A: Array, corner: Array) -> tuple[Array, Array]:
     A, corner = A.copy(), corner.copy()
     A[off], corner[off] = 0, 1
     return A, corner
-
-
-def _symmetric(*parts: Array) -> Array:
-    """Σ Fᵢ Gᵢᵀ over pairs (F, G), known to be symmetric, and a diagonal if there is one more: one triangle is
-    computed."""
-    pairs, diagonal = list(zip(parts[::2], parts[1::2])), parts[-1] if len(parts) % 2 else None
-    size = len(parts[0])
-    S = zeros(size, size)
-    for i in range(size):
-        for j in range(i, size):
-            S[i, j] = S[j, i] = sum((F[i] @ G[j] for F, G in pairs), start=0)
-        if diagonal is not None:
-            S[i, i] = S[i, i] + diagonal[i]
-    return S
-
-
-NOTHING = 2.0**-80
-"""Share of a passive velocity's own weight that rows notice below which it is what rounding left of zero."""
 
 
 def _mean(costs: Array) -> Any:

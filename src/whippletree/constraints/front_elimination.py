@@ -26,6 +26,7 @@ import numpy as np
 
 from whippletree.arithmetic import linalg
 from whippletree.arithmetic.arrays import Array, zeros
+from whippletree.arithmetic.scalars import is_zero
 from whippletree.constraints import kkt
 from whippletree.constraints.body_system import (
     WORLD,
@@ -38,7 +39,6 @@ from whippletree.constraints.body_system import (
     closure_element,
     coupled_unknowns,
     frame_rows,
-    is_zero,
     joint_element,
     row_weights,
     tied_rows,

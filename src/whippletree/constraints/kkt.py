@@ -62,8 +62,9 @@ Margin: TypeAlias = tuple[str, Any]
 MASS, ROWS = "mass", "rows"
 
 
-NOTHING = 2.0**-80
-"""Share of the mean inertia (about 1e-24) below which a diagonal entry is what rounding left of a zero."""
+ROUNDED_ZERO = 2.0**-80
+"""Share (about 1e-24) of the mean inertia, or of the weight of a velocity, below which a diagonal entry is what
+rounding left of a zero."""
 
 
 def _margins(kind: str, factor: linalg.LDLT | linalg.TreeLTDL, diagonal: Array, tolerance: Any) -> list[Margin]:
@@ -77,7 +78,7 @@ def _mass_margins(
     floor: Any = 0
     for d in inertias:
         floor = floor + d
-    floor = floor * (NOTHING / max(len(inertias), 1))
+    floor = floor * (ROUNDED_ZERO / max(len(inertias), 1))
     return [(kind, margin - floor) for kind, margin in _margins(MASS, factor, diagonal, tolerance)]
 
 
@@ -130,7 +131,7 @@ def schur(M: Array, A: Array, parents: Sequence[int], corner: Array | None = Non
     mass = linalg.tree_ltdl(M, parents, lenient=True)
     W = mass.backward(A.T)
     scaled = (W.T * mass.reciprocals).T
-    S = _with_diagonal(_symmetric_product(W, scaled), corner)
+    S = _with_diagonal(linalg.symmetric_product(W.T, scaled.T), corner)
     weights = np.diag(M) if doubtful else zeros(0)
     return Schur(mass, A, W, linalg.ldlt(S, lenient=True), np.diag(S), weights)
 
@@ -179,7 +180,7 @@ def augmented(
     """
     R = row_scales(M, np.array([row @ row for row in A], dtype=object)) if scales is None else scales
     shift = A.T * R
-    heavy = M + _symmetric_product(A, shift.T)
+    heavy = M + linalg.symmetric_product(A.T, shift)
     chosen = list(range(len(M)) if order is None else order)
     path = range(-1, len(M) - 1)  # a dense matrix is that of a chain
     reordered = schur(heavy[np.ix_(chosen, chosen)], A[:, chosen], path, corner, doubtful=True)
@@ -226,7 +227,7 @@ class Softened(NamedTuple):
 
 def stiffened(M: Array, A: Array, stiffness: Array) -> Array:
     """M + Aᵀ C⁻¹ A: the mass matrix with compliant rows eliminated."""
-    return np.asarray(M + _symmetric_product(A, (A.T * stiffness).T))
+    return np.asarray(M + linalg.symmetric_product(A.T, A.T * stiffness))
 
 
 class BlockElimination(NamedTuple):
@@ -243,7 +244,7 @@ class BlockElimination(NamedTuple):
 
     def margins(self, tolerance: Any) -> list[Margin]:
         """Of the pivots of A Aᵀ, which no mass disguises: elimination itself stops at a pivot of exactly zero only."""
-        gram = _symmetric_product(self.rigid.T, self.rigid.T)
+        gram = linalg.symmetric_product(self.rigid, self.rigid)
         return _margins(ROWS, linalg.ldlt(gram, lenient=True), np.diag(gram), tolerance)
 
 
@@ -316,7 +317,7 @@ def nullspace(M: Array, A: Array, rank_tolerance: Any) -> Nullspace:
     qr = linalg.pivoted_qr(A.T)
     rank = qr.rank(rank_tolerance)
     basis = qr.Q[:, rank:]
-    reduced = _symmetric_product(basis, M @ basis)
+    reduced = linalg.symmetric_product(basis.T, (M @ basis).T)
     return Nullspace(M, A, qr, rank, linalg.ldlt(reduced, lenient=True), np.diag(reduced))
 
 
@@ -355,16 +356,6 @@ def dagger(factor: Factored, n: int, m: int) -> Dagger:
     forces = factor.solve(identity(n), zeros(m, n))
     biases = factor.solve(zeros(n, m), -identity(m))
     return Dagger(_mirrored(forces.a), -forces.f, _mirrored(-biases.f))
-
-
-def _symmetric_product(W: Array, scaled: Array) -> Array:
-    """Wᵀ scaled, known to be symmetric: one triangle is computed."""
-    m = W.shape[1]
-    S = zeros(m, m)
-    for i in range(m):
-        for j in range(i, m):
-            S[i, j] = S[j, i] = W[:, i] @ scaled[:, j]
-    return S
 
 
 def _with_diagonal(S: Array, diagonal: Array | None) -> Array:

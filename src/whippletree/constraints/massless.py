@@ -15,6 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
+from whippletree.arithmetic.linalg import null_spaces
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.exploration import generic_configurations
 from whippletree.constraints.massless_rows import Support, directions
@@ -90,7 +91,7 @@ def _relaxed(model: Model, motions: list[FreeDirection]) -> list[Constraint]:
     pivots = _pivots(Z)
     support = Support(tuple(pivots), *_other_rows(model, len(pivots)))
     Z = Z / Z[pivots, range(len(pivots))]
-    undamped = _null_space(Z, _per_velocity(model, "damping"))
+    undamped = _unresisted(Z, _per_velocity(model, "damping"))
     _require_springs(model, Z @ undamped)
     _require_lasting(model, support, undamped)
     resting = _pivots(undamped)
@@ -124,18 +125,16 @@ def _pivots(Z: Array) -> list[int]:
     return found
 
 
-def _null_space(Z: Array, resistance: Array) -> Array:
+def _unresisted(Z: Array, resistance: Array) -> Array:
     """Combinations (z, k) of the motions Z (nv, z) that none of these dampers (or springs) resists, in echelon form."""
     felt = np.sqrt(resistance)[:, None] * Z
-    _, s, Vt = np.linalg.svd(felt, full_matrices=True)
-    rank = int(np.sum(s > RESISTANCE_TOLERANCE * np.sqrt(resistance.max(initial=0.0)) * np.linalg.norm(Z)))
-    free = echelon(Vt[rank:])
-    return np.asarray(free.T)
+    size = np.sqrt(resistance.max(initial=0.0)) * np.linalg.norm(Z)
+    return echelon(null_spaces(felt, RESISTANCE_TOLERANCE, size).right.T).T
 
 
 def _require_springs(model: Model, Z: Array) -> None:
     """Motions that no damper decides must be decided by springs."""
-    loose = Z @ _null_space(Z, _per_velocity(model, "stiffness"))
+    loose = Z @ _unresisted(Z, _per_velocity(model, "stiffness"))
     if loose.shape[1]:
         motion = FreeDirection(loose[:, 0] / np.linalg.norm(loose[:, 0]), 0.0)
         raise UnsupportedError(

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
+from whippletree.arithmetic.linalg import null_spaces
 from whippletree.model import Model
 
 MENTIONED_SHARE = 1e-6
@@ -49,10 +50,7 @@ def allowed(A: Array, tolerance: float) -> Array:
     """An orthonormal basis (nv, d) of the velocities with A v = 0; rows are compared at unit length."""
     norms = np.linalg.norm(A, axis=1)
     rows = A[norms > 0] / norms[norms > 0, None]
-    if not len(rows):
-        return np.eye(A.shape[1])
-    _, s, Vt = np.linalg.svd(rows, full_matrices=True)
-    return np.asarray(Vt[int(np.sum(s > tolerance * s[0])) :].T)
+    return null_spaces(rows, tolerance).right
 
 
 def lightest(M: Array, A: Array, rank_tolerance: float) -> list[FreeDirection]:

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whippletree.arithmetic import linalg, scalars
-from whippletree.arithmetic.arrays import Array, zeros
+from whippletree.arithmetic.arrays import Array
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.routes import RANK_TOLERANCE
 from whippletree.errors import ScalarError, ShapeError, SingularSystemError, UnsupportedError
@@ -317,9 +317,8 @@ class _ProjectorState:
         rates = _vector("v", v, model.nv).astype(object)
         m = Mechanism(skeleton(model))
         links = m.moving(at, rates)
-        still = m.sweep.map(lambda link: zeros(link.H.shape[1]), links)
         self.M = inertia.mass_matrix(m.tree, m.sweep, links).astype(float)
-        self.c = m.join(inverse.inverse_dynamics(m.sweep, links, still, m.base)).astype(float)
+        self.c = m.join(inverse.bias_forces(m.sweep, links, m.base)).astype(float)
         system = constraint_set(model)
         rows = system.rows(m, links, at, rates, t)
         self.rows = len(system.row_names)

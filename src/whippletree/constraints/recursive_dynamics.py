@@ -37,7 +37,7 @@ from whippletree.constraints.constraint_set import ConstraintSet
 from whippletree.constraints.node_rows import LongRows, Moved, Pulls, Sighted, sighted
 from whippletree.spatial import symmetric
 from whippletree.tree.forward import split_inertia
-from whippletree.tree.links import Link, dense
+from whippletree.tree.links import Link, dense, joint_zeros
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import skeleton
 from whippletree.tree.sweeps import Field
@@ -89,7 +89,9 @@ def typical_diagonal(system: ConstraintSet) -> Array:
         m, q = Mechanism(skeleton(system.model)), system.structure.configuration.astype(object)
         links = m.still(q)
         rows = LongRows(m, system, sighted(m, links), q, None, 0.0)
-        freed = _inwards(m, links, _no_forces(m, links), rows, Chosen(kept, zeros(len(kept)), zeros(len(kept)) + 1))
+        freed = _inwards(
+            m, links, joint_zeros(m.sweep, links), rows, Chosen(kept, zeros(len(kept)), zeros(len(kept)) + 1)
+        )
         found = m.sweep.total(lambda own: np.sum(own.E.T * own.N, axis=0), zeros(len(kept)), freed)
         system.__dict__["_typical_diagonal"] = found
     return found
@@ -98,12 +100,8 @@ def typical_diagonal(system: ConstraintSet) -> Array:
 def correct(m: Mechanism, links: Field, rows: LongRows, values: Array, chosen: Chosen) -> LongSolution:
     """−M⁻¹ Aᵀ (A M⁻¹ Aᵀ + C)⁻¹ times ``values`` (k,) of the factored rows, and the impulses that cause it."""
     bare = m.sweep.map(Link.at_rest, links)
-    freed = _inwards(m, bare, _no_forces(m, bare), rows, chosen)
+    freed = _inwards(m, bare, joint_zeros(m.sweep, bare), rows, chosen)
     return _balanced(m, bare, freed, zeros(6), values, chosen)
-
-
-def _no_forces(m: Mechanism, links: Field) -> Field:
-    return m.sweep.map(lambda link: zeros(link.H.shape[1]), links)
 
 
 def _balanced(m: Mechanism, links: Field, freed: Field, base: Array, values: Array, chosen: Chosen) -> LongSolution:

@@ -106,7 +106,7 @@ def factor_motion(
     """The factor of a cluster, and P⁺ (6, 6) for its root body; zeros where that is the world."""
     on_ports = dict(zip(kind.ports, ports, strict=False))
     loads = tuple(dense(link.M) + on_ports[k] if k in on_ports else link.M for k, link in enumerate(links))
-    gram = _symmetric_product(A, A)
+    gram = linalg.symmetric_product(A, A)
     solver = linalg.ldlt(gram, lenient=True)
     x = null_vector(A).reshape(kind.nv, -1)
     if len(A) > FEW_ROWS:
@@ -132,17 +132,8 @@ def _left_over(kind: ClusterKind, links: tuple[Link, ...], factor: MotionFactor)
     I_C = composite_inertia(kind, links, factor.loads)
     for i, reciprocal in enumerate(factor.reciprocal):
         own = factor.felt[:, i]
-        I_C = I_C - _symmetric_product(own[:, None], (own * reciprocal)[:, None])
+        I_C = I_C - linalg.symmetric_product(own[:, None], (own * reciprocal)[:, None])
     return I_C
-
-
-def _symmetric_product(W: Array, V: Array) -> Array:
-    """W Vᵀ, known to be symmetric: one triangle is computed."""
-    found = zeros(len(W), len(W))
-    for i in range(len(W)):
-        for j in range(i, len(W)):
-            found[i, j] = found[j, i] = W[i] @ V[j]
-    return found
 
 
 def composite_inertia(kind: ClusterKind, links: tuple[Link, ...], loads: Sequence[Any]) -> Array:

@@ -24,6 +24,7 @@ from functools import lru_cache
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
+from whippletree.arithmetic.linalg import null_spaces
 from whippletree.constraints.motions import FreeDirection
 from whippletree.model import Model
 
@@ -286,5 +287,4 @@ def _lines(u: Array) -> Array:
 
 def _tangents(Q: Array, u: Array) -> Array:
     """An orthonormal basis (d, k) of the directions along the cone at u, u among them."""
-    _, s, Vt = np.linalg.svd(2 * Q @ u, full_matrices=True)
-    return np.asarray(Vt[int(np.sum(s > SAME_DIRECTION)) :].T)
+    return null_spaces(2 * Q @ u, SAME_DIRECTION, 1.0).right

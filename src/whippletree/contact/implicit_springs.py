@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.arithmetic.scalars import less, select
+from whippletree.arithmetic.scalars import is_zero, less, select
 from whippletree.model import Joint, Model
 from whippletree.model.flexible_body import FlexibleBody
 from whippletree.tree.element_forces import element_forces
@@ -59,11 +59,6 @@ class StepDamping(NamedTuple):
         return StepDamping(self.diagonal.astype(float), blocks)
 
 
-def is_passive(joint: Joint) -> bool:
-    """Whether a joint has a spring or a damper; open parameters may give it one."""
-    return joint.kind == "modal" or any(not _is_zero(x) for x in (joint.stiffness, joint.damping))
-
-
 def own_inertias(model: Model) -> dict[str, float]:
     """The least inertia of its own body along each moving joint, by name, rotors included, kg m² or kg.
 
@@ -89,7 +84,7 @@ def _least_inertia(node: Node) -> float:
 def implicit_damping(joint: Joint, inertia: float, h: Any) -> Any:
     """d̃ = d + h k_s of a joint whose own body has that inertia, N m s/rad or N s/m."""
     d, k = joint.damping, joint.stiffness
-    if _is_zero(k) or joint.type.nq != joint.type.nv:  # joints that store a quaternion have no springs
+    if is_zero(k) or joint.type.nq != joint.type.nv:  # joints that store a quaternion have no springs
         return d
     resolved = less(4 * h * h * k, inertia + h * d)
     return d + select(resolved, 0, h * k)
@@ -114,21 +109,21 @@ def implicit_dampings(model: Model, h: Any, servos: Array | None = None) -> Step
     for joint, part in zip(model.joints, model.v_slices, strict=True):
         if joint.kind == "modal" and joint.flexible is not None:
             blocks.append((part, modal_damping(joint.flexible, h)))
-        elif is_passive(joint) and joint.name in inertias:
+        elif joint.has_springs and joint.name in inertias:
             found[part] = found[part] + implicit_damping(joint, inertias[joint.name], h)
     return StepDamping(found, tuple(blocks))
 
 
 def implicit_links(m: Mechanism, links: Field, h: Any, servos: Array | None = None) -> Field:
     """These links with the inertia h D̃ that dampers, springs and servos (nv,) add."""
-    if servos is None and not any(map(is_passive, m.tree.joints)):
+    if servos is None and not any(joint.has_springs for joint in m.tree.joints):
         return links
     damping = implicit_dampings(m.tree.model, h, servos)
     stiff = m.velocities(damping.diagonal)
 
     def stiffer(link: Link, own: Array) -> Link:
         # all freedoms of a joint have one damper, and servos drive joints of one freedom
-        return link if not len(own) or _is_zero(own[0]) else link._replace(J=link.J + h * own[0])
+        return link if not len(own) or is_zero(own[0]) else link._replace(J=link.J + h * own[0])
 
     found = m.sweep.map(stiffer, links, stiff)
     return with_modal_inertia(m, found, h, damping) if damping.blocks else found
@@ -156,7 +151,7 @@ def implicit_model(model: Model, h: float, servos: Array | None = None) -> Model
             rotary = np.asarray(body.integrals.rotary_products + h * blocks[part.start].astype(float))
             return replace(joint, flexible=replace(body, integrals=body.integrals._replace(rotary_products=rotary)))
         own = damping.diagonal[part]
-        if not len(own) or _is_zero(own[0]):
+        if not len(own) or is_zero(own[0]):
             return joint
         return replace(joint, rotor_inertia=joint.armature + h * own[0], gear_ratio=1)
 
@@ -167,7 +162,7 @@ def forces_of_joints(m: Mechanism, q: Array, v: Array, h: Any, servos: Array | N
     """−K (q − rest) − D̃ v (nv,), and what elements other than joints apply; integer zeros where there is neither."""
     nv = m.tree.model.nv
     springs = element_forces(m, q, v) if m.tree.model.elements else np.zeros(nv, dtype=int).astype(object)
-    if any(map(is_passive, m.tree.joints)):
+    if any(joint.has_springs for joint in m.tree.joints):
         still = m.velocities(np.zeros(nv, dtype=int).astype(object))
         springs = springs + m.join(passive_forces(m.sweep, m.joints, m.coordinates(q), still))
     elif servos is None:
@@ -185,7 +180,3 @@ def dampings(model: Model) -> StepDamping:
         else:
             found[part] = joint.damping
     return StepDamping(found, tuple(blocks))
-
-
-def _is_zero(x: Any) -> bool:
-    return isinstance(x, (int, float)) and x == 0

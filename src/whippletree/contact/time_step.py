@@ -28,7 +28,7 @@ import numpy as np
 
 from whippletree.arithmetic import linalg
 from whippletree.arithmetic.arrays import Array, zeros
-from whippletree.arithmetic.scalars import less, select
+from whippletree.arithmetic.scalars import is_zero, less, select
 from whippletree.constraints import dynamics, kkt
 from whippletree.constraints.routes import row_weights
 from whippletree.contact.implicit_springs import forces_of_joints, implicit_links
@@ -334,7 +334,7 @@ def _responses(
         m.require_invertible(links)
         factor, push = implicit_factor(m, links, q, v, push, h, actuators)
         half = factor.backward(J.T)
-        G = _symmetric(half.T, (half.T * factor.reciprocals).T)
+        G = linalg.symmetric_product(half.T, half.T * factor.reciprocals)
         return v + factor.solve(push), G, (J, factor.L, factor.reciprocals), zeros(nv)
     if actuators.coupling:
         raise UnsupportedError(
@@ -354,7 +354,12 @@ def _responses(
     residual = zeros(len(system.row_names))
     residual[list(system.position_rows)] = at.rows.residual()
     residual = np.where(soft, 0, residual)
-    return v + change, _symmetric(J, response), (response,), at.factor.solve(zeros(nv), at.right(residual)).a
+    return (
+        v + change,
+        linalg.symmetric_product(J, response.T),
+        (response,),
+        at.factor.solve(zeros(nv), at.right(residual)).a,
+    )
 
 
 def implicit_factor(
@@ -376,7 +381,7 @@ def implicit_factor(
     for servo in actuators.coupling:
         row, gain = actuators.row(m, q, servo), servo.gain(h)
         scaled = [h * gain * x for x in row]
-        M = M + np.array([[0 if _nothing(a) or _nothing(b) else a * b for b in row] for a in scaled], dtype=object)
+        M = M + np.array([[0 if is_zero(a) or is_zero(b) else a * b for b in row] for a in scaled], dtype=object)
         push = push - np.array(scaled, dtype=object) * (row @ v)
     parents = elimination_parents(m.tree, actuators)
     if ties is not None:
@@ -402,24 +407,10 @@ def elimination_parents(tree: Skeleton, actuators: Servos) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _nothing(x: Any) -> bool:
-    return isinstance(x, (int, float)) and x == 0
-
-
 def bias_in_space(m: Mechanism, links: Field, v: Array) -> Array:
     """The joint forces (nv,) of a motion that keeps its velocities in space: c without what turning axes add to it."""
     still = m.velocities(-m.manifold().turning(v))
     return m.join(inverse.inverse_dynamics(m.sweep, links, still, m.base))
-
-
-def _symmetric(left: Array, right: Array) -> Array:
-    """A product that is known to be symmetric: one triangle is computed."""
-    n = len(left)
-    G = zeros(n, n)
-    for i in range(n):
-        for j in range(i, n):
-            G[i, j] = G[j, i] = left[i] @ right[:, j]
-    return G
 
 
 def changed(m: Mechanism, response: Response, impulse: Array, parents: tuple[int, ...] = ()) -> Array:

@@ -66,7 +66,7 @@ STALLED_CHANGE = 1e-7
 NO_STEP = 1e30
 """Square of a step that is none, and gap that is none: infinite, or no number."""
 
-ROUND = "round"
+CONE_ROUND = "round"
 SIGNS = (1, -1)
 """Of the two sides of a limit: what its slack gains when the value grows."""
 TRIANGLE = tuple((i, j) for i in range(3) for j in range(i, 3))
@@ -155,7 +155,7 @@ class ConeProgram:
         )
         begin = [*self._begin(), *self._look(), *self._judge(first=True)]
         # values were carried along from round to round
-        return [*begin, Until(ROUND, ROUNDS, self.space.address("done"), body), *self._values()]
+        return [*begin, Until(CONE_ROUND, ROUNDS, self.space.address("done"), body), *self._values()]
 
     # ---- places --------------------------------------------------------------------------------------------------
 

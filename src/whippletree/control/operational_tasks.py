@@ -26,7 +26,7 @@ from whippletree.errors import NameLookupError, ShapeError
 from whippletree.model import Model
 from whippletree.spatial import cross
 from whippletree.tree import inverse, kinematics, momentum
-from whippletree.tree.links import Link, world_poses
+from whippletree.tree.links import Link, joint_zeros, world_poses
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.sweeps import Field
 
@@ -122,8 +122,7 @@ class TaskMotion:
 
 def _momentum_bias(m: Mechanism, links: Field, center: Array) -> Array:
     """Rate (6,) of the momentum about the centre of mass at zero joint accelerations, without gravity."""
-    still = m.sweep.map(lambda link: zeros(link.H.shape[1]), links)
-    alpha = inverse.accelerations(m.sweep, links, still, zeros(6))
+    alpha = inverse.accelerations(m.sweep, links, joint_zeros(m.sweep, links), zeros(6))
 
     def carried(link: Link, alpha: Array, pose: Any) -> Any:
         return pose.force(link.M @ alpha + link.b)

@@ -425,8 +425,7 @@ class _Terms:
         """M a + c − Aᵀ f − Jᵀ p as a matrix E (nv, n) and e (nv,), in units of the weight."""
         m, layout, links, nv = self.m, self.layout, self.at.links, self.layout.model.nv
         M = inertia.mass_matrix(m.tree, m.sweep, links)
-        still = m.sweep.map(lambda link: zeros(link.H.shape[1]), links)
-        c = m.join(inverse.inverse_dynamics(m.sweep, links, still, m.base))
+        c = m.join(inverse.bias_forces(m.sweep, links, m.base))
         c = c - m.join(sums.passive_forces(m.sweep, m.joints, m.coordinates(self.q), m.velocities(self.v)))
         if layout.model.elements:
             c = c - element_forces(m, self.q, self.v)

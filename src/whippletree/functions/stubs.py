@@ -10,7 +10,7 @@ from pathlib import Path
 from whippletree.functions import CATALOGUE
 from whippletree.functions.registry import OPTIONAL, Function, shape_text, type_name
 
-HEAD = """# Generated from the table of functions by `make stubs`. Do not edit.
+STUB_HEAD = """# Generated from the table of functions by `make stubs`. Do not edit.
 from typing import Any, NamedTuple
 
 from numpy.typing import ArrayLike
@@ -45,7 +45,7 @@ NAME_TYPES = {
 def reference_stub() -> str:
     """The stub of :mod:`whippletree.functions.reference_table`: methods, and the types of several results."""
     entries = list(CATALOGUE.values())
-    lines = [HEAD]
+    lines = [STUB_HEAD]
     for entry in entries:
         if len(entry.outputs) > 1:
             lines.append(_result_class(entry))
@@ -68,7 +68,7 @@ def compiled_stub() -> str:
     """The stub of :mod:`whippletree.compiler.compiled_table`: functions to call, each with its ufunc and its status."""
     several = sorted(type_name(entry.name) for entry in CATALOGUE.values() if len(entry.outputs) > 1)
     imports = "".join(f"    {name},\n" for name in several)
-    head = HEAD.replace("from typing import Any, NamedTuple\n", "from typing import Any\n\nimport numpy as np")
+    head = STUB_HEAD.replace("from typing import Any, NamedTuple\n", "from typing import Any\n\nimport numpy as np")
     lines = [f"{head}from whippletree.functions.reference_table import (\n{imports})\n", COMPILED_FUNCTION]
     for entry in CATALOGUE.values():
         lines.append(f"class _{type_name(entry.name)}(_Function):")

@@ -130,16 +130,14 @@ def inverse_dynamics(m: Mechanism, q: Array, v: Array, a: Array) -> Array:
 def bias(m: Mechanism, q: Array, v: Array) -> Array:
     """c (nv,): the joint forces that keep a = 0, of Coriolis, centrifugal and gravity terms."""
     links = m.moving(q, v)
-    still = m.sweep.map(lambda link: zeros(link.H.shape[1]), links)
-    return m.join(inverse.inverse_dynamics(m.sweep, links, still, m.base))
+    return m.join(inverse.bias_forces(m.sweep, links, m.base))
 
 
 @function(gravity=("nv",), loops=True, constraints="tree")
 def gravity(m: Mechanism, q: Array) -> Array:
     """The joint forces (nv,) that hold the system still against gravity."""
     links = m.still(q)
-    still = m.sweep.map(lambda link: zeros(link.H.shape[1]), links)
-    return m.join(inverse.inverse_dynamics(m.sweep, links, still, m.base))
+    return m.join(inverse.bias_forces(m.sweep, links, m.base))
 
 
 @function(a=("nv",), loops=True, may_fail=True, constraints="honours")

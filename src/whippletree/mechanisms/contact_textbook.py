@@ -13,7 +13,8 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array, vector
 from whippletree.errors import ModelError
-from whippletree.mechanisms.linkages import PLANAR_GRAVITY, moving
+from whippletree.mechanisms.linkages import moving
+from whippletree.mechanisms.trees import PLANAR_GRAVITY
 from whippletree.model import WORLD, Model
 from whippletree.model.builder import Builder
 from whippletree.model.contact_pairs import UPWARDS

@@ -11,7 +11,8 @@ from typing import Any
 
 from whippletree.errors import ModelError
 from whippletree.mechanisms.contact_textbook import about_z, flat_ground
-from whippletree.mechanisms.linkages import PLANAR_GRAVITY, moving
+from whippletree.mechanisms.linkages import moving
+from whippletree.mechanisms.trees import PLANAR_GRAVITY
 from whippletree.model import WORLD, Model
 from whippletree.model.builder import Builder
 

@@ -15,11 +15,9 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.errors import ModelError
+from whippletree.mechanisms.trees import PLANAR_GRAVITY
 from whippletree.model import WORLD, Model, State
 from whippletree.model.builder import Builder
-
-PLANAR_GRAVITY = (0, -9.81, 0)
-"""m/s²: y is up."""
 
 
 def rod(mass: Any, length: Any) -> dict[str, Any]:

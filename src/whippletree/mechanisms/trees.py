@@ -15,6 +15,7 @@ from whippletree.spatial import quaternion_rotation
 from whippletree.spatial.joints import KINDS
 
 PLANAR_GRAVITY = (0, -9.81, 0)
+"""m/s²: y is up."""
 
 
 def pendulum(length: Any = 1.0, mass: Any = 1.0) -> Model:

@@ -24,9 +24,9 @@ from whippletree.model.closing_joints import (
     turning_faults,
     with_closing_joints,
 )
+from whippletree.model.constraint_syntax import JOINT_DATA
 from whippletree.model.contact_pairs import contact_faults, group_faults
 from whippletree.model.faults import (
-    LIMITS,
     actuator_faults,
     depth_first,
     held_mode_faults,
@@ -59,7 +59,7 @@ from whippletree.model.model import (
 )
 from whippletree.model.sensors import Sensor, sensor_faults
 
-JOINT_DATA = ("pitch", "rotor_inertia", "gear_ratio", "stiffness", "rest", "damping", "friction", *LIMITS)
+JOINT_WORDS = ("pitch", *JOINT_DATA)
 """Properties of a joint beside its place and axes."""
 
 UNIT_ROUNDING = 1e-15
@@ -162,9 +162,9 @@ class Builder:
         """
         name = self._named("joint", name)
         try:
-            for word in data.keys() - JOINT_DATA:
-                hint = did_you_mean(word, JOINT_DATA)
-                raise ValueError(f"there is no {word!r}; known: {', '.join(JOINT_DATA)}{hint}")
+            for word in data.keys() - JOINT_WORDS:
+                hint = did_you_mean(word, JOINT_WORDS)
+                raise ValueError(f"there is no {word!r}; known: {', '.join(JOINT_WORDS)}{hint}")
             axes = (self._unit(axis, f"joint {name!r}: axis"), self._unit(second_axis, f"joint {name!r}: second axis"))
             inner = pose_matrix(child_position, child_rotation)
             self._joints.append(Joint(name, kind, parent, child, pose_matrix(position, rotation), *axes, **data))

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+from whippletree.model.faults import LIMITS
+
 
 class Words(NamedTuple):
     """How a kind of constraint is written."""
@@ -43,10 +45,7 @@ KINDS: dict[str, Words] = {
 COMMON = ("compliance", "switchable", "active", "without")
 """Parameters of every kind."""
 
-JOINT_DATA = (
-    "rotor_inertia", "gear_ratio", "stiffness", "rest", "damping", "friction", "lower", "upper", "velocity_limit",
-    "effort_limit",
-)  # fmt: skip
+JOINT_DATA = ("rotor_inertia", "gear_ratio", "stiffness", "rest", "damping", "friction", *LIMITS)
 """Properties that a file gives a joint which closes a loop: kept as data, without effect; ``wt.diagnose`` says so."""
 
 

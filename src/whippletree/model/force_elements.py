@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
+from whippletree.arithmetic.scalars import is_zero
 from whippletree.errors import did_you_mean
 from whippletree.model.frozen import Part, frozen_array
 from whippletree.spatial import joints as joint_types
@@ -75,7 +76,7 @@ class Tendon(Part):
     @property
     def acts(self) -> bool:
         """Whether it has a spring or a damper of its own."""
-        return not all(isinstance(x, (int, float)) and x == 0 for x in (self.stiffness, self.damping))
+        return not (is_zero(self.stiffness) and is_zero(self.damping))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

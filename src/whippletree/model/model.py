@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array as Array
+from whippletree.arithmetic.scalars import is_zero
 from whippletree.errors import NameLookupError
 from whippletree.model.activations import Activation, Muscle
 from whippletree.model.flexible_body import FlexibleBody
@@ -116,10 +117,8 @@ class Joint(Part):
 
     @property
     def has_springs(self) -> bool:
-        """Whether a spring, a damper or the elasticity of modes acts along it."""
-        return self.kind == "modal" or not all(
-            isinstance(x, (int, float)) and x == 0 for x in (self.stiffness, self.damping)
-        )
+        """Whether a spring, a damper or the elasticity of modes acts along it; open parameters may give it one."""
+        return self.kind == "modal" or not (is_zero(self.stiffness) and is_zero(self.damping))
 
     @property
     def armature(self) -> Any:

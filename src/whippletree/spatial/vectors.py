@@ -16,6 +16,7 @@ import numpy as np
 
 from whippletree.arithmetic import scalars
 from whippletree.arithmetic.arrays import Array, identity, vector, zeros
+from whippletree.arithmetic.linalg import symmetric_product
 
 
 def cross(a: Array, b: Array) -> Array:
@@ -75,13 +76,7 @@ def symmetric(upper: Array) -> Array:
 
 def congruence(R: Array, A: Array) -> Array:
     """R A Rᵀ for a symmetric A, one triangle computed."""
-    half = R @ A
-    n = len(R)
-    result = np.empty((n, n), dtype=half.dtype)
-    for i in range(n):
-        for j in range(i, n):
-            result[i, j] = half[i] @ R[j]
-    return symmetric(result)
+    return symmetric_product(R @ A, R)
 
 
 class Pose(NamedTuple):

@@ -24,6 +24,7 @@ import numpy as np
 
 from whippletree.arithmetic import linalg
 from whippletree.arithmetic.arrays import Array, identity, zeros
+from whippletree.arithmetic.scalars import is_zero
 from whippletree.tree.inverse import inverse_dynamics
 from whippletree.tree.links import Link, dense
 from whippletree.tree.sweeps import Field, Sweeper
@@ -92,7 +93,7 @@ def split_inertia(P: Array, H: Array, J: Any) -> tuple[Array, linalg.LDLT, Array
     U = P @ H
     D = linalg.ldlt(H.T @ U + J * identity(n), lenient=True)
     K = D.solve(U.T).T
-    along = _unit_rows(H) if _is_zero(J) else []
+    along = _unit_rows(H) if is_zero(J) else []
     for column, row in enumerate(along):
         K[row] = 0
         K[row, column] = 1
@@ -116,10 +117,6 @@ def _unit_rows(H: Array) -> list[int]:
             return []
         rows.append(int(support[0]))
     return rows
-
-
-def _is_zero(x: Any) -> bool:
-    return isinstance(x, (int, float)) and x == 0
 
 
 # --- hybrid dynamics --------------------------------------------------------------------------------------------------

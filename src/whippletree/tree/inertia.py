@@ -25,7 +25,7 @@ from whippletree.arithmetic.arrays import Array, identity, zeros
 from whippletree.spatial import RigidInertia
 from whippletree.tree.forward import forward_dynamics
 from whippletree.tree.inverse import inverse_dynamics
-from whippletree.tree.links import Link, carried, pushed
+from whippletree.tree.links import Link, carried, joint_zeros, pushed
 from whippletree.tree.skeleton import Place, Skeleton
 from whippletree.tree.sweeps import Field, Sweeper
 
@@ -82,18 +82,13 @@ def mass_matrix_inverse(tree: Skeleton, sweep: Sweeper, links: Field) -> Array:
     factor = linalg.tree_ltdl(mass_matrix(tree, sweep, links), tree.velocity_parents, lenient=True)
     n = tree.model.nv
     inverse = factor.forward(identity(n))  # L⁻¹, with the zeros of unrelated pairs
-    scaled = (inverse * factor.reciprocals).T
-    result = zeros(n, n)
-    for i in range(n):
-        for j in range(i, n):
-            result[i, j] = result[j, i] = inverse[i] @ scaled[:, j]
-    return result
+    return linalg.symmetric_product(inverse, inverse * factor.reciprocals)
 
 
 def operational_inverse(tree: Skeleton, sweep: Sweeper, links: Field, places: list[Place]) -> Array:
     """J M⁻¹ Jᵀ (6 f, 6 f) of the stacked Jacobians of f frames: column by column, a unit wrench and what it moves."""
     still = sweep.map(_at_rest, links)
-    nothing = [zeros(link.H.shape[1]) for link in links]
+    nothing = joint_zeros(sweep, links)
     columns = []
     for place in places:
         for e in identity(6):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.tree.links import Link, dense
+from whippletree.tree.links import Link, dense, joint_zeros
 from whippletree.tree.sweeps import Field, Sweeper
 
 
@@ -41,6 +41,11 @@ def loads(sweep: Sweeper, links: Field, qdd: Field, base: Any) -> Field:
 def inverse_dynamics(sweep: Sweeper, links: Field, qdd: Field, base: Any) -> Field:
     """T = M θ̈ + C by the O(N) Newton–Euler recursion."""
     return sweep.map(lambda load: load.effort, loads(sweep, links, qdd, base))
+
+
+def bias_forces(sweep: Sweeper, links: Field, base: Any) -> Field:
+    """C: the joint forces that keep θ̈ = 0."""
+    return inverse_dynamics(sweep, links, joint_zeros(sweep, links), base)
 
 
 class Composite(NamedTuple):

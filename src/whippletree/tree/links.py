@@ -97,6 +97,11 @@ def _inertia_at(node: Node, q: Array) -> RigidInertia | DeformedInertia:
     return own.at(q) if isinstance(own, ModalInertia) else own
 
 
+def joint_zeros(sweep: Sweeper, links: Field) -> Field:
+    """Zero for every freedom, joint by joint: no accelerations, or no joint forces."""
+    return sweep.map(lambda link: zeros(link.H.shape[1]), links)
+
+
 def moving_links(sweep: Sweeper, nodes: Field, q: Field, v: Field) -> Field:
     """Links of a rigid model in motion: with the twist V = φ* H* θ̇ and the terms a and b that it causes."""
 

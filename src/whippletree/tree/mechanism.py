@@ -12,7 +12,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.errors import SingularSystemError
 from whippletree.model import Model
 from whippletree.tree.forward import articulate
-from whippletree.tree.links import falling, moving_links, still_links
+from whippletree.tree.links import falling, joint_zeros, moving_links, still_links
 from whippletree.tree.skeleton import Place, Skeleton, skeleton
 from whippletree.tree.steps import Manifold
 from whippletree.tree.sweeps import Field, Sweeper, Unrolled
@@ -126,8 +126,7 @@ class Mechanism:
     def require_invertible(self, links: Field) -> None:
         """Require inertia of every joint that may lack it, for functions that invert M by another road."""
         if self.tree.doubtful:
-            nothing = [np.zeros(link.H.shape[1], dtype=object) for link in links]
-            self.require_inertia(articulate(self.sweep, links, nothing))
+            self.require_inertia(articulate(self.sweep, links, joint_zeros(self.sweep, links)))
 
     def require_inertia(self, freedoms: Field) -> None:
         """Require the pivots that may fail to be positive: those of joints whose own body does not settle it."""

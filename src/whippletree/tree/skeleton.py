@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array, vector, zeros
+from whippletree.arithmetic.scalars import is_zero
 from whippletree.errors import ScalarError, UnsupportedError
 from whippletree.model import WORLD, Body, Joint, Model
 from whippletree.spatial import Pose, RigidInertia, joints
@@ -231,8 +232,7 @@ def _moving_part(at: Pose, body: Body, joint: Joint, on_world: bool) -> tuple[No
 
 def rotor_turns(joint: Joint) -> bool:
     """Whether a joint has a rotor that resists along axes which turn: a free one, whose linear velocity has them."""
-    armature = joint.armature
-    return joint.kind == "free" and not (isinstance(armature, (int, float)) and armature == 0)
+    return joint.kind == "free" and not is_zero(joint.armature)
 
 
 def _aligned(joint: Joint) -> tuple[JointType, Pose]:

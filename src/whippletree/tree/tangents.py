@@ -37,6 +37,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array, zeros
+from whippletree.arithmetic.scalars import is_zero
 from whippletree.spatial import Pose, RigidInertia, add_cross_force, add_cross_motion, cross_motion, join, skew
 from whippletree.spatial.joints import Free
 from whippletree.tree.links import falling
@@ -278,8 +279,7 @@ def _freedoms_above(parts: Sequence[MovingPart]) -> list[list[int]]:
 
 def _floats(part: MovingPart) -> bool:
     """Whether a part has a free joint to the world, without a rotor that would tie it to the world."""
-    rotor = part.armature
-    return part.parent < 0 and isinstance(part.joint, Free) and isinstance(rotor, (int, float)) and rotor == 0
+    return part.parent < 0 and isinstance(part.joint, Free) and is_zero(part.armature)
 
 
 def _numbers(part: slice) -> range:

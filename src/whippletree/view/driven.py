@@ -17,6 +17,7 @@ from whippletree.compiler.compiled import compile as compile_model
 from whippletree.errors import WhippletreeError
 from whippletree.model import Actuator, Model
 from whippletree.view.items import LAYERS
+from whippletree.view.notebook import ServedPage
 from whippletree.view.pose_series import Moves, single
 from whippletree.view.scene import Scene
 
@@ -79,7 +80,7 @@ def slider_range(model: Model, actuator: Actuator) -> tuple[float, float]:
     )
 
 
-class DrivenViewer:
+class DrivenViewer(ServedPage):
     """A page that steps a model and shows it: ``play()``, ``pause()``, ``restart()``, ``command(name, value)``."""
 
     def __init__(self, server: Any, shown: Scene, motion: DrivenMotion) -> None:
@@ -94,16 +95,6 @@ class DrivenViewer:
         self._draw()
         self._clock = threading.Thread(target=self._run, daemon=True, name="whippletree live motion")
         self._clock.start()
-
-    @property
-    def url(self) -> str:
-        """Where the page is."""
-        return f"http://{self.server.get_host()}:{self.server.get_port()}"
-
-    def _repr_html_(self) -> str:
-        from whippletree.view.notebook import framed_address
-
-        return framed_address(self.url)
 
     def play(self) -> None:
         """Let time pass."""

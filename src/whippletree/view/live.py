@@ -27,6 +27,7 @@ from whippletree.model import Model
 from whippletree.view import page_curves, style
 from whippletree.view.driven import DrivenMotion, DrivenViewer
 from whippletree.view.items import LAYERS
+from whippletree.view.notebook import ServedPage
 from whippletree.view.replay import refuse_swapped
 from whippletree.view.scene import FRAMES, Scene, scene
 
@@ -112,7 +113,7 @@ def _require_place(host: str, port: int) -> None:
                 raise OSError(error.errno, f"show: no page at {host}:{port}: {error.strerror}") from None
 
 
-class Viewer:
+class Viewer(ServedPage):
     """A page that plays one scene."""
 
     def __init__(self, server: Any, shown: Scene, curves: list[page_curves.Curves]) -> None:
@@ -131,17 +132,6 @@ class Viewer:
         self.seek(self.time)
         self._clock = threading.Thread(target=self._run, daemon=True, name="whippletree viewer")
         self._clock.start()
-
-    @property
-    def url(self) -> str:
-        """Where the page is."""
-        return f"http://{self.server.get_host()}:{self.server.get_port()}"
-
-    def _repr_html_(self) -> str:
-        """The page in a frame, where a notebook shows the viewer."""
-        from whippletree.view.notebook import framed_address
-
-        return framed_address(self.url)
 
     def play(self) -> None:
         """Go on from here; from the start at the end."""

@@ -7,7 +7,7 @@ saved notebook still plays them.
 from __future__ import annotations
 
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from whippletree.errors import WhippletreeError
 from whippletree.view.replay import page_text
@@ -33,6 +33,21 @@ def framed(page: str, height: int = HEIGHT) -> str:
 def framed_address(url: str, height: int = HEIGHT) -> str:
     """A page that a server offers, in a frame."""
     return f'<iframe src="{escape(url)}" style="width:100%;height:{height}px;border:1px solid #dfe3e8"></iframe>'
+
+
+class ServedPage:
+    """A page that a viser server offers."""
+
+    server: Any
+
+    @property
+    def url(self) -> str:
+        """Where the page is."""
+        return f"http://{self.server.get_host()}:{self.server.get_port()}"
+
+    def _repr_html_(self) -> str:
+        """The page in a frame, where a notebook shows the viewer."""
+        return framed_address(self.url)
 
 
 def model_html(model: Model) -> str:

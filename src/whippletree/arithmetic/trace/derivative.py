@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from whippletree.arithmetic import scalars
-from whippletree.arithmetic.scalars import Table
+from whippletree.arithmetic.scalars import Table, is_zero
 from whippletree.arithmetic.trace.traced import CONDITIONS, Trace, Traced
 
 _CONSTANT = frozenset({"input", "const", *CONDITIONS})
@@ -64,7 +64,7 @@ def tangent(outputs: Sequence[Any], inputs: Sequence[Traced], directions: Sequen
     """ẏ = (∂y/∂x) ẋ: the derivative of the outputs along one direction, by one sweep forwards."""
     trace = inputs[0].trace
     last = max((y.index for y in outputs if isinstance(y, Traced)), default=-1)
-    slope: dict[int, Any] = {x.index: d for x, d in zip(inputs, directions, strict=True) if not _is_zero(d)}
+    slope: dict[int, Any] = {x.index: d for x, d in zip(inputs, directions, strict=True) if not is_zero(d)}
     fixed = {x.index for x in inputs}
     for index in range(last + 1):
         operation, *operands = trace.nodes[index]
@@ -77,7 +77,7 @@ def tangent(outputs: Sequence[Any], inputs: Sequence[Traced], directions: Sequen
             total = 0
             for operand, partial in _partials(trace, index):
                 total = total + partial * slope.get(operand, 0)
-        if not _is_zero(total):
+        if not is_zero(total):
             slope[index] = total
     return [slope.get(y.index, 0) if isinstance(y, Traced) else 0 for y in outputs]
 
@@ -93,7 +93,7 @@ def gradient(outputs: Sequence[Any], seeds: Sequence[Any], inputs: Sequence[Trac
     for index in range(max(adjoint, default=-1), -1, -1):
         bar = adjoint.get(index, 0)
         operation, *operands = trace.nodes[index]
-        if index in stop or _is_constant(operation) or _is_zero(bar):
+        if index in stop or _is_constant(operation) or is_zero(bar):
             continue
         if operation == "select":
             condition, a, b = operands
@@ -109,7 +109,3 @@ def gradient(outputs: Sequence[Any], seeds: Sequence[Any], inputs: Sequence[Trac
 def _is_constant(operation: str) -> bool:
     """Whether nodes of an operation have no slopes: a table is constant from entry to entry."""
     return operation in _CONSTANT or isinstance(operation, Table)
-
-
-def _is_zero(x: Any) -> bool:
-    return isinstance(x, (int, float)) and x == 0

@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from whippletree.arithmetic.trace.passes import Straight
-from whippletree.arithmetic.trace.traced import Node
+from whippletree.arithmetic.trace.traced import LEAVES, Node
 
-_LEAVES = ("input", "const")
 _TRIALS = 24
 
 
@@ -40,7 +39,7 @@ def crowding(nodes: Sequence[Node], order: Sequence[int], registers: int) -> int
 
 
 def _operands(node: Node) -> Sequence[int]:
-    return () if node[0] in _LEAVES else node[1:]
+    return () if node[0] in LEAVES else node[1:]
 
 
 def _demanded(code: Straight, start: int) -> list[int]:
@@ -74,14 +73,14 @@ def _with_late_leaves(nodes: Sequence[Node], order: Sequence[int]) -> list[int]:
     def sequence() -> Iterator[int]:
         seen: set[int] = set()
         for i in order:
-            if nodes[i][0] not in _LEAVES:
+            if nodes[i][0] not in LEAVES:
                 for operand in nodes[i][1:]:
-                    if nodes[operand][0] in _LEAVES and operand not in seen:
+                    if nodes[operand][0] in LEAVES and operand not in seen:
                         seen.add(operand)
                         yield operand
                 yield i
         # an output may be an input itself
-        yield from (i for i in order if nodes[i][0] in _LEAVES and i not in seen)
+        yield from (i for i in order if nodes[i][0] in LEAVES and i not in seen)
 
     return list(sequence())
 
@@ -89,7 +88,7 @@ def _with_late_leaves(nodes: Sequence[Node], order: Sequence[int]) -> list[int]:
 def _renumbered(code: Straight, order: Sequence[int]) -> Straight:
     number = {i: place for place, i in enumerate(order)}
     nodes = [
-        node if node[0] in _LEAVES else (node[0], *[number[i] for i in node[1:]])
+        node if node[0] in LEAVES else (node[0], *[number[i] for i in node[1:]])
         for node in (code.nodes[i] for i in order)
     ]
     return Straight(nodes, [number[w] if isinstance(w, int) else w for w in code.outputs])

@@ -37,6 +37,9 @@ ARITY = {
 CONDITIONS = frozenset({"lt", "and", "or", "not"})
 """Operations whose value is a truth value, not a number."""
 
+LEAVES = ("input", "const")
+"""Nodes without operands, which nothing computes."""
+
 
 def arity(operation: str) -> int | None:
     """How many operands an operation has; None if there is no such operation."""

@@ -353,7 +353,7 @@ class _Loaded:
         image = kernel.image(ptx_target.architecture(device.capability), rows)
         start = ptx_target.how_to_start(image)
         self.work = start.work
-        self.module = driver.Module(device, image, ptx_target.SYMBOL, start.threads, start.shared)
+        self.module = driver.Module(device, image, ptx_target.KERNEL_SYMBOL, start.threads, start.shared)
 
     def launch(self, states: int, arrays: Sequence[Sequence[int]], sizes: Mapping[str, int], stream: int) -> None:
         """As :meth:`CudaKernel.launch`."""

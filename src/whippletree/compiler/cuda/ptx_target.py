@@ -45,7 +45,7 @@ from whippletree.compiler.llvm.sine import far_arguments_function
 from whippletree.compiler.program import Block, Program, every_block, tables_of
 from whippletree.errors import DeviceError, UnsupportedError
 
-SYMBOL = "whippletree_kernel"
+KERNEL_SYMBOL = "whippletree_kernel"
 TRIPLE = "nvptx64-nvidia-cuda"
 
 GLOBAL = 1
@@ -155,7 +155,7 @@ class _Kernel:
                     w.emit(f"call void @{_PART}{number}({passed})")
             else:
                 self.one_state(self.how.main, w, aside, state, thread, within)
-        head = f"define ptx_kernel void @{SYMBOL}({_listed(self.parameters)}) #0"
+        head = f"define ptx_kernel void @{KERNEL_SYMBOL}({_listed(self.parameters)}) #0"
         functions = [self.part(number, block) for number, block in enumerate(parts)]
         return "\n".join([_definition(head, w), _attributes(self.how.form), *functions])
 

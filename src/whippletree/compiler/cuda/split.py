@@ -14,7 +14,7 @@ from itertools import accumulate, pairwise
 
 from whippletree.arithmetic.trace import Node, Straight
 from whippletree.arithmetic.trace.schedule import ordered
-from whippletree.arithmetic.trace.traced import CONDITIONS
+from whippletree.arithmetic.trace.traced import CONDITIONS, LEAVES
 from whippletree.compiler.program import Address, Block, Buffer, Index, Program
 
 LONGEST_PIECE = 12_000
@@ -25,8 +25,6 @@ PART_SIZE = 5_000
 
 LEEWAY = 0.1
 """By how much of its length a part may become shorter or longer, so that less is alive at its end."""
-
-_LEAVES = ("input", "const")
 
 
 def parted(program: Program, longest: int = LONGEST_PIECE, most: int = PART_SIZE) -> Program:
@@ -59,7 +57,7 @@ class _Parting:
             part.collect()
         outputs: list[list[tuple[Address, int | float]]] = [[] for _ in parts]
         for address, w in zip(self.block.stores, self.code.outputs, strict=True):
-            computed = isinstance(w, int) and self.nodes[w][0] not in _LEAVES
+            computed = isinstance(w, int) and self.nodes[w][0] not in LEAVES
             outputs[self.part_of(int(w)) if computed else 0].append((address, w))
         blocks = []
         for number, (part, ours) in enumerate(zip(parts, outputs, strict=True)):
@@ -86,7 +84,7 @@ class _Part:
     def collect(self) -> None:
         """Everything that is computed here, in order."""
         for node in self.range:
-            if self.whole.nodes[node][0] not in (*_LEAVES, *CONDITIONS):
+            if self.whole.nodes[node][0] not in (*LEAVES, *CONDITIONS):
                 self.take(node)
 
     def take(self, node: int) -> int:
@@ -143,11 +141,11 @@ def _alive(nodes: Sequence[Node]) -> list[int]:
     last = [-1] * len(nodes)
     for i in range(len(nodes) - 1, -1, -1):
         kind, *operands = nodes[i]
-        for operand in operands if kind not in _LEAVES else ():
+        for operand in operands if kind not in LEAVES else ():
             last[operand] = max(last[operand], last[i] if kind in CONDITIONS else i)
     change = [0] * (len(nodes) + 1)
     for i, node in enumerate(nodes):
-        if node[0] not in (*_LEAVES, *CONDITIONS) and last[i] > i:
+        if node[0] not in (*LEAVES, *CONDITIONS) and last[i] > i:
             change[i + 1] += 1
             change[last[i] + 1] -= 1
     return list(accumulate(change))

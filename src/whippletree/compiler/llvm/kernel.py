@@ -26,7 +26,7 @@ from whippletree.compiler.program import Block, Buffer, Each, Index, Loop, Progr
 WORK_LIMIT = 1 << 25
 """Bytes of work space that the vector variant may use; a larger system gets fewer lanes."""
 
-SYMBOL = "whippletree_loop"
+LOOP_SYMBOL = "whippletree_loop"
 
 STOP = 2
 """Slot of the control block that loops over time look at: not 0 if they are to end at once."""
@@ -154,8 +154,8 @@ class Kernel:
         """The address of NumPy's inner loop with that many lanes."""
         with jit.compiling():
             if width not in self._loaded:
-                self._loaded[width] = jit.Loaded(self._object_code(width), [SYMBOL])
-            return self._loaded[width][SYMBOL]
+                self._loaded[width] = jit.Loaded(self._object_code(width), [LOOP_SYMBOL])
+            return self._loaded[width][LOOP_SYMBOL]
 
     def _find_interface(self) -> Interface:
         key = self._key("interface")
@@ -178,7 +178,7 @@ class Kernel:
 
             lanes = "one state at a time" if width == 1 else f"{width} states at a time"
             with telling(f"{self._recipe.what or self.interface.name}: machine code for {lanes}"):
-                text = numpy_loop(self._build(), MachineLanes(width, o.real), SYMBOL)
+                text = numpy_loop(self._build(), MachineLanes(width, o.real), LOOP_SYMBOL)
                 code = jit.object_code(text, o.machine, level=level)
             self.cache.store(key, code)
         return code

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from whippletree.arithmetic.trace import Node
-from whippletree.arithmetic.trace.traced import CONDITIONS
+from whippletree.arithmetic.trace.traced import CONDITIONS, LEAVES
 
-_LEAVES = ("input", "const")
 _ELSEWHERE = CONDITIONS | {"const"}
 """Constants are part of instructions, and conditions have registers of their own."""
 
@@ -91,7 +90,7 @@ class _Planner:
 
     def _operands(self, node: int) -> Sequence[int]:
         found = self.nodes[node]
-        return () if found[0] in _LEAVES else [i for i in found[1:] if self.nodes[i][0] not in _ELSEWHERE]
+        return () if found[0] in LEAVES else [i for i in found[1:] if self.nodes[i][0] not in _ELSEWHERE]
 
     def run(self) -> SpillPlan:
         for node in self.order:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from whippletree.arithmetic.trace import Node, Straight, Table
+from whippletree.arithmetic.trace.traced import LEAVES
 from whippletree.compiler.llvm.atan2 import angle_of_point
 from whippletree.compiler.llvm.exponential import exponential, hyperbolic_tangent, logarithm, power
 from whippletree.compiler.llvm.ir import MachineLanes, Operand, Writer
@@ -19,7 +20,6 @@ from whippletree.compiler.llvm.packs import WIDTH, Packs
 from whippletree.compiler.llvm.sine import sines_and_cosines
 from whippletree.compiler.llvm.spill_plan import SpillStep
 
-_LEAVES = ("input", "const")
 _SINES = ("sin", "cos")
 _PIECE = 256
 
@@ -88,7 +88,7 @@ def _stages_of_sines(nodes: list[Node]) -> list[list[int]]:
     depth = [0] * len(nodes)
     stages: list[list[int]] = []
     for index, node in enumerate(nodes):
-        if node[0] in _LEAVES:
+        if node[0] in LEAVES:
             continue
         below = max(depth[i] for i in node[1:])
         if node[0] in _SINES:
@@ -169,7 +169,7 @@ class _Emission:
             i = open_.pop()
             if i not in found:
                 found.add(i)
-                if self.nodes[i][0] not in _LEAVES:
+                if self.nodes[i][0] not in LEAVES:
                     open_.extend(j for j in self.nodes[i][1:] if not self.value[j])
         return sorted(found)
 

@@ -51,7 +51,7 @@ from whippletree.constraints.constraint_set import constraint_set
 from whippletree.contact.problem.cones import largest
 from whippletree.model import Model
 
-ROUND, KEPT = "round", "kept"
+STEP_ROUND, KEPT = "round", "kept"
 """The counter of the rounds, and the number of a step that is kept."""
 
 STEPS = 16
@@ -223,7 +223,7 @@ class CollocationKernel:
         # each step takes a round for each iteration, one to look, one to end and one for its guards
         rounds = STEPS * (self.patience.most + 3)
         return self.space.program(
-            "collocation_steps", [*opening, Until(ROUND, rounds, address("over"), body), *closing]
+            "collocation_steps", [*opening, Until(STEP_ROUND, rounds, address("over"), body), *closing]
         )
 
     @cached_property

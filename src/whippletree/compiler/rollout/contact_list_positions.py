@@ -50,7 +50,7 @@ ROUNDS_WITH_LOOPS, PROGRESS_WITH_LOOPS = 20, 0.99
 that turns by 0.03 rad in a step opens its loop while an overlap is undone. With 6 rounds and one half, a belt of 40
 links kept overlaps of 2e-5 m; with these, none."""
 
-ROUND = "position round"
+POSITION_ROUND = "position round"
 
 
 class Positions:
@@ -176,7 +176,7 @@ class Positions:
         return [
             put(-1, *each(("together", "moved apart"))),
             # a scene in which nothing overlaps any more finds the same again
-            Until(ROUND, self.rounds + 1, self.space.address("together"), body, "run along"),
+            Until(POSITION_ROUND, self.rounds + 1, self.space.address("together"), body, "run along"),
             If(self.space.address("moved apart"), (*self.tree.energy(), end)),
         ]
 

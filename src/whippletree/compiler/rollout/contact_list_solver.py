@@ -82,8 +82,6 @@ MOST_INTERIOR_VELOCITIES = 64
 """Velocities up to which a kernel has the interior-point method: its matrix is dense, of the size of the velocities,
 so that a step of it costs some 0.1 ms with 40 of them and 2 ms with 100."""
 
-LOCAL = len(Local._fields)
-
 
 class ListSolver:
     """Statements that solve a problem whose numbers are in buffers of these names:

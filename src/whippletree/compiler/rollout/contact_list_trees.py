@@ -151,7 +151,7 @@ class WrittenTree:
         self.parents = (
             tuple(range(-1, space.model.nv - 1)) if self.massless else elimination_parents(self.tree, space.actuators)
         )
-        self.related = [(i, j) for i in range(space.model.nv) for j in _ancestors(self.parents, i)]
+        self.related = [(i, j) for i in range(space.model.nv) for j in linalg.ancestors(self.parents, i)]
         """Entries of L below its diagonal that are not zero."""
         space.work(L=(len(self.related),), root=(space.model.nv,))  # D^(−1/2)
 
@@ -544,11 +544,3 @@ def _lower(inner: Array, x: Array, upper: bool = False) -> Array:
 
 def _reciprocals(numbers: Array) -> Array:
     return np.array([1 / x for x in numbers], dtype=object)
-
-
-def _ancestors(parents: Sequence[int], k: int) -> list[int]:
-    chain = []
-    while parents[k] >= 0:
-        k = parents[k]
-        chain.append(k)
-    return chain

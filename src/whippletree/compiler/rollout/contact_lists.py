@@ -63,7 +63,7 @@ from whippletree.compiler.rollout.contact_list_reach import CLOSE, LATE
 from whippletree.compiler.rollout.contact_list_recursion import RecursiveRows, own_block, suits_recursion
 from whippletree.compiler.rollout.contact_list_results import StepResults
 from whippletree.compiler.rollout.contact_list_rows import DenseRows
-from whippletree.compiler.rollout.contact_list_solver import LOCAL, ListSolver
+from whippletree.compiler.rollout.contact_list_solver import ListSolver
 from whippletree.compiler.rollout.contact_list_trees import (
     SCREW,
     TWIST,
@@ -78,7 +78,7 @@ from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, STEP, Driven,
 from whippletree.contact.geometry.shape_numbers import POSE
 from whippletree.contact.kinematics.contact_set import contact_set
 from whippletree.contact.problem.cones import largest
-from whippletree.contact.problem.contact_problem import local
+from whippletree.contact.problem.contact_problem import Local, local
 from whippletree.contact.time_step import shifts
 from whippletree.model import Model
 from whippletree.spatial import add_cross
@@ -192,7 +192,7 @@ class _ListBuilder(StepSpace):
             sign=(len(self.blocks.limited),),
             flag=(k,),
             own=(k, 6),  # the block's own part of G, its upper triangle
-            local=(k, LOCAL),
+            local=(k, len(Local._fields)),
             g=(k, 3),
             shift=(k,),
             approach=(k, 3),

@@ -16,16 +16,14 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.program import Address, Buffer, Index, Lookup, Loop, Statement, Switch
 from whippletree.compiler.program.traced_blocks import Piece, piece, traced_block
-from whippletree.compiler.rollout.contact_kinds import TOUCH
+from whippletree.compiler.rollout.contact_kinds import PAIR, TOUCH
 from whippletree.contact.geometry.rounded_polytopes import Solid
 from whippletree.contact.geometry.shape_numbers import POSE, pose_of, with_numbers
 from whippletree.contact.geometry.shapes import Shape
 from whippletree.contact.kinematics.scene_layout import GeometryClass, PairKind
 from whippletree.spatial import Pose
 
-PAIR = "pair"
-
-HEAD = 3
+PAIR_HEAD = 3
 """Numbers of a pair before the places of its candidates: its kind and its two geometries."""
 
 
@@ -48,7 +46,7 @@ def scene_narrow_phase(
     space = _PairLists(
         Buffer("geometries", "input", ("G", max(most, 1))),
         Buffer("carriers", "input", ("G",), integer=True),
-        Buffer("pairs", "input", ("P", HEAD + slots), integer=True),
+        Buffer("pairs", "input", ("P", PAIR_HEAD + slots), integer=True),
         Buffer("margins", "input", ("P",)),
         poses,
         touches,
@@ -74,7 +72,7 @@ class _PairLists:
             body += self._look_up(side, own)
             reads += self._reads(side, own)
         for slot in range(kind.slots):
-            where = Address("pairs", (Index(PAIR), Index(None, HEAD + slot)))
+            where = Address("pairs", (Index(PAIR), Index(None, PAIR_HEAD + slot)))
             body.append(Lookup(f"place {slot}", where, self.touches.shape[0]))
 
         def find(*given: Any) -> list[Any]:

@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
+from whippletree.arithmetic.linalg import null_spaces
 from whippletree.contact.impact.laws import Law
 from whippletree.errors import SingularSystemError
 
@@ -178,9 +179,8 @@ def response(M: Array, A: Array, J: Array | None, compliance: Array | None = Non
     Raises:
         SingularSystemError: if the block matrix has no inverse: a massless motion that no row carries, or a dead point.
     """
-    n, m = len(M), len(A)
-    corner = np.zeros((m, m)) if compliance is None else np.diag(compliance)
-    inverse = block_inverse(np.block([[M, -A.T], [A, corner]]), n)
+    n = len(M)
+    inverse = block_inverse(block_matrix(M, A, compliance=compliance), n)
     rows = np.zeros((0, n)) if J is None else J
     X = inverse[:, :n] @ rows.T
     G = rows @ X[:n]
@@ -190,12 +190,27 @@ def response(M: Array, A: Array, J: Array | None, compliance: Array | None = Non
 def responses(M: Array, A: Array, J: Array) -> Array:
     """M† Jᵀ (m, n, r) at m states at once: M (m, n, n), rows A that hold (m, a, n), rows J (m, r, n)."""
     m, r, n = J.shape
-    a = A.shape[1]
-    K = np.zeros((m, n + a, n + a))
-    K[:, :n, :n], K[:, :n, n:], K[:, n:, :n] = M, -np.swapaxes(A, 1, 2), A
-    right = np.zeros((m, n + a, r))
+    right = np.zeros((m, n + A.shape[1], r))
     right[:, :n] = np.swapaxes(J, 1, 2)
-    return np.linalg.solve(K, right)[:, :n]
+    return np.linalg.solve(block_matrix(M, A), right)[:, :n]
+
+
+def block_matrix(M: Array, A: Array, acting: Array | None = None, compliance: Array | None = None) -> Array:
+    """K = [M −Eᵀ; A C] (..., n + r, n + r), of one state or many.
+
+    Args:
+        M: inertia, (..., n, n).
+        A: rows that hold, (..., r, n).
+        acting: E (..., r, n), along which the forces of the rows act; default: A itself.
+        compliance: the diagonal of C for the first rows, (≤ r,); default: all are rigid.
+    """
+    *batch, r, n = A.shape
+    K = np.zeros((*batch, n + r, n + r))
+    K[..., :n, :n], K[..., :n, n:], K[..., n:, :n] = M, -np.swapaxes(A if acting is None else acting, -1, -2), A
+    if compliance is not None:
+        soft = range(n, n + len(compliance))
+        K[..., soft, soft] = compliance
+    return K
 
 
 def block_inverse(K: Array, n: int) -> Array:
@@ -230,7 +245,7 @@ def _massless_motions(masses: bytes, rows: bytes, n: int) -> Array:
     unit = np.sqrt(np.maximum(np.diag(M), 0.0))
     if np.all(unit > 0) and _definite(M / np.outer(unit, unit)):
         return np.zeros((n, 0))
-    basis = null_space(A)
+    basis = null_spaces(A, DEPENDENT).right
     values, vectors = np.linalg.eigh(basis.T @ M @ basis)
     largest = float(np.abs(np.diag(M)).max())
     found = np.asarray(basis @ vectors[:, values <= MASSLESS_IMPACT * largest])
@@ -240,15 +255,6 @@ def _massless_motions(masses: bytes, rows: bytes, n: int) -> Array:
 
 def _definite(M: Array) -> bool:
     return bool(np.linalg.eigvalsh(M)[0] > MASSLESS_IMPACT)
-
-
-def null_space(A: Array) -> Array:
-    """An orthonormal basis (n, n − r) of the motions that every row allows."""
-    if not len(A):
-        return np.eye(A.shape[1])
-    _, s, Vt = np.linalg.svd(A, full_matrices=True)
-    rank = int(np.sum(s > DEPENDENT * s[0])) if s.size and s[0] > 0 else 0
-    return np.asarray(Vt[rank:].T)
 
 
 def holding_rows(M: Array, A: Array, first: Array | None = None) -> Array:
@@ -266,5 +272,5 @@ def holding_rows(M: Array, A: Array, first: Array | None = None) -> Array:
         j = int(np.argmax(moves))
         rows.append(np.eye(len(M))[j])
         # what is left of the motions once velocity j is held
-        Z = Z @ null_space(Z[j : j + 1])
+        Z = Z @ null_spaces(Z[j : j + 1], DEPENDENT).right
     return np.array(rows).reshape(len(rows), len(M))

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.contact.impact.impact import LEAVES_CONE, Impact, block_inverse, holding_rows
+from whippletree.contact.impact.impact import LEAVES_CONE, Impact, block_inverse, block_matrix, holding_rows
 from whippletree.contact.impact.laws import Law, Newton, Plastic
 from whippletree.contact.problem import active_set
 from whippletree.contact.problem.active_set import SLIDE, STICK
@@ -68,9 +68,7 @@ def impact_derivative(impact: Impact, law: Law, change: Changes) -> ImpactSlopes
     B = np.concatenate([kept, holds])
     dB = np.concatenate([change.A, change.J[:, own], np.zeros((m, *holds.shape))], axis=1)
     r = len(B)
-    inverse = block_inverse(np.block([[impact.M, -B.T], [B, np.zeros((r, r))]]), len(impact.M))
-    dK = np.zeros((m, n + r, n + r))
-    dK[:, :n, :n], dK[:, :n, n:], dK[:, n:, :n] = change.M, -np.swapaxes(dB, 1, 2), dB
+    inverse, dK = block_inverse(block_matrix(impact.M, B), n), block_matrix(change.M, dB)
 
     def push(x: Array, db: Array) -> Array:
         """δx (m, n + r, …) of K x = b."""

@@ -19,7 +19,6 @@ from whippletree.contact.geometry.closed_forms import Touching
 from whippletree.contact.geometry.shape_numbers import kind_of, numbers_of_pose, numbers_of_shape
 from whippletree.contact.geometry.shapes import Cavity, HalfSpace, HeightField, Shape, Terrain, shape_of
 from whippletree.contact.geometry.step_forms import step_form
-from whippletree.contact.implicit_springs import is_passive
 from whippletree.model import Model
 from whippletree.spatial import Pose
 from whippletree.spatial.joints import Free
@@ -201,7 +200,7 @@ def _unsuited(model: Model) -> Unsuited | None:
         parent >= 0 or not isinstance(n.joint, Free) for parent, n in zip(tree.parents, tree.nodes)
     ):
         return Unsuited("not all of its bodies move freely")
-    if any(is_passive(joint) or joint.armature != 0 for joint in tree.joints):
+    if any(joint.has_springs or joint.armature != 0 for joint in tree.joints):
         return Unsuited("its joints have springs, dampers or rotors")
     if any(not node.inertia.mass > 0 for node in tree.nodes) or tree.doubtful:
         return Unsuited("a body has no inertia")

@@ -24,7 +24,7 @@ def length(x: Any, y: Any) -> Any:
 
 def project_on_cone(x: Array, mu: Any) -> Array:
     """The point (3,) of the cone K that is nearest to x (3,)."""
-    if isinstance(mu, (int, float)) and mu == 0:
+    if scalars.is_zero(mu):
         return np.array([largest([x[0], 0]), 0, 0], dtype=object)
     normal, side = x[0], length(x[1], x[2])
     inside = both(not_less(normal, 0), not_less(mu * normal, side))

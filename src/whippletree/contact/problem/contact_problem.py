@@ -24,7 +24,7 @@ import numpy as np
 
 from whippletree.arithmetic import scalars
 from whippletree.arithmetic.arrays import Array, zeros
-from whippletree.arithmetic.scalars import less, negated, select
+from whippletree.arithmetic.scalars import is_zero, less, negated, select
 from whippletree.contact.problem.cones import both, cone_violation, largest, length, natural_map, not_less
 from whippletree.contact.problem.delassus import Matrix, is_sparse, part
 
@@ -256,7 +256,7 @@ def _inverse(x: Any) -> Any:
 
 def _can_stop(inverse: Any, b: Any, speed: Any) -> Any:
     """Whether sticking is possible along a principal axis: it is mobile, or there is no velocity but for rounding."""
-    if isinstance(b, (int, float)) and b == 0:
+    if is_zero(b):
         return True  # a tangent that does not exist, as that of a joint limit
     return negated(both(not_less(0, inverse), less(speed, b * b)))
 

@@ -24,7 +24,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from whippletree.arithmetic import linalg
 from whippletree.arithmetic.arrays import Array
+from whippletree.contact.impact.impact import block_matrix
 from whippletree.simulation.events.equations import At
 
 if TYPE_CHECKING:
@@ -71,9 +73,7 @@ def _supports(phase: Phase, at: At, loaded: list[int], idle: list[int]) -> list[
 def under_contacts(phase: Phase, at: At, forces: Array) -> Array:
     """Accelerations, and forces of the rows that are no contacts, under given contact forces, (n + r,)."""
     own = np.concatenate([at.A[0, phase.kept], phase.holds])
-    n, r, kept = len(at.M[0]), len(own), len(phase.kept)
-    K = np.block([[at.M[0], -own.T], [own, np.zeros((r, r))]])
-    K[range(n, n + kept), range(n, n + kept)] = phase.scene.compliance[phase.kept]
+    K = block_matrix(at.M[0], own, compliance=phase.scene.compliance[phase.kept])
     bias = np.concatenate([at.gamma[0, phase.kept], np.zeros(len(phase.holds))])
     right = np.concatenate([at.b[0] + at.J[0].T @ forces.reshape(-1), -bias])
     return np.asarray(np.linalg.lstsq(K, right, rcond=None)[0])
@@ -109,14 +109,14 @@ class PseudoInverse:
     asked for in between."""
 
     def __init__(self) -> None:
-        self._borders: dict[int, tuple[Array, Array]] = {}
+        self._borders: dict[int, linalg.NullSpaces] = {}
 
     def __call__(self, K: Array) -> Array:
         """K⁺ (m, n, n) of m matrices."""
         size = K.shape[1]
         if size not in self._borders:
-            self._borders[size] = _null_spaces(K[0])
-        L, N = self._borders[size]
+            self._borders[size] = linalg.null_spaces(K[0], RANK_OF_MODE)
+        N, L = self._borders[size]
         inverse = _inverse(_bordered(K, L, N))
         P, right = inverse[:, :size, :size], inverse[:, :size, size:]
         left, S = np.swapaxes(inverse[:, size:, :size], 1, 2), inverse[:, size:, size:]
@@ -127,12 +127,6 @@ class PseudoInverse:
         if len(others):
             result[others] = np.linalg.pinv(K[others], rcond=RANK_OF_MODE)
         return result
-
-
-def _null_spaces(K: Array) -> tuple[Array, Array]:
-    U, s, Vt = np.linalg.svd(K)
-    rank = int(np.sum(s > RANK_OF_MODE * s[0]))
-    return U[:, rank:], Vt[rank:].T
 
 
 def _bordered(K: Array, L: Array, N: Array) -> Array:

@@ -22,7 +22,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.contact.contact_modes import Mode
-from whippletree.contact.impact.impact import holding_rows, massless_motions
+from whippletree.contact.impact.impact import block_matrix, holding_rows, massless_motions
 from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.events.compiled_phase import HELD_MOTIONS, SwitchedRows
 from whippletree.simulation.events.equations import REACHES_MASSLESS, At, EventEquations
@@ -282,14 +282,9 @@ class Phase:
 
     def block_matrix(self, at: At, d: Array) -> tuple[Array, Array]:
         """K and the right-hand side, for slips along d."""
-        R = self._rows(at, self.acting_rows)
-        E = self._acting(at, R, d)
-        m, r, n = R.shape
-        K = np.zeros((m, n + r, n + r))
-        K[:, :n, :n], K[:, :n, n:], K[:, n:, :n] = at.M, -np.swapaxes(E, 1, 2), R
-        soft = self.scene.compliance[self.kept]
-        K[:, range(n, n + len(soft)), range(n, n + len(soft))] = soft
-        bias = np.concatenate([at.gamma[:, self.kept], np.zeros((m, len(self.holds))), at.beta[:, self.acting_rows]], 1)
+        R, none = self._rows(at, self.acting_rows), np.zeros((len(at.M), len(self.holds)))
+        K = block_matrix(at.M, R, self._acting(at, R, d), self.scene.compliance[self.kept])
+        bias = np.concatenate([at.gamma[:, self.kept], none, at.beta[:, self.acting_rows]], axis=1)
         return K, np.concatenate([at.b + self.rubbed, -bias], axis=1)
 
     def _rows(self, at: At, contact_rows: list[int]) -> Array:
@@ -477,9 +472,10 @@ class Phase:
         return np.concatenate([own, np.zeros((m, len(self.holds))), gaps, np.zeros((m, len(self.sticking_rows)))], 1)
 
     def _corrections(self, at: At, change: Array) -> Array:
+        """The least-energy d (m, n) that changes the rows of the mode by ``change``."""
+        return self.least_energy(at.M, self._rows(at, self.contact_rows), change)
+
+    def least_energy(self, M: Array, R: Array, change: Array) -> Array:
         """The least-energy d (m, n) with R d = change."""
-        R = self._rows(at, self.contact_rows)
-        m, r, n = R.shape
-        K = np.zeros((m, n + r, n + r))
-        K[:, :n, :n], K[:, :n, n:], K[:, n:, :n] = at.M, -np.swapaxes(R, 1, 2), R
-        return self.solved(K, np.concatenate([np.zeros((m, n)), change], axis=1))[:, :n]
+        m, _, n = R.shape
+        return self.solved(block_matrix(M, R), np.concatenate([np.zeros((m, n)), change], axis=1))[:, :n]

@@ -28,7 +28,7 @@ from whippletree.controllers import is_batched
 from whippletree.errors import SingularSystemError, UnsupportedError
 from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.fixed_step.free_bodies import FreeBodies
-from whippletree.simulation.method import Chunk, Memo, Method, Task
+from whippletree.simulation.method import Chunk, Memo, Method, Task, positive
 from whippletree.simulation.motion import Motion
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import skeleton
@@ -248,15 +248,7 @@ class ImplicitMidpoint(FixedStep):
 
 def _checked(step: Any) -> float | None:
     """The length of a step that was asked for, s; None if none was."""
-    if step is None:
-        return None
-    try:
-        length = float(step)
-    except (TypeError, ValueError):
-        length = np.nan
-    if not (np.isfinite(length) and length > 0):
-        raise ValueError(f"simulate: step {step!r} must be positive and finite")
-    return length
+    return None if step is None else positive("step", step)
 
 
 def _rows(times: Array, step: float | None) -> list[OutputRows]:

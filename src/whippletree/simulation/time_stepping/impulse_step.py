@@ -18,7 +18,7 @@ from whippletree.arithmetic.lanes import laned, plain
 from whippletree.compiler.compiled import compile
 from whippletree.compiler.rollout.contact_list_suitability import lists_pay, reason_against_lists, suits_lists
 from whippletree.compiler.rollout.contact_sweeps import coloured_sweeps, contact_sweeps
-from whippletree.contact.implicit_springs import StepDamping, dampings, implicit_dampings, implicit_model, is_passive
+from whippletree.contact.implicit_springs import StepDamping, dampings, implicit_dampings, implicit_model
 from whippletree.contact.kinematics.broad_phase import LOOK_AHEAD, Near, Neighbourhood
 from whippletree.contact.kinematics.contact_set import contact_set
 from whippletree.contact.problem.contact_problem import ContactProblem, Measure
@@ -114,7 +114,7 @@ class ImpulseStep:
         self._lists_pay = self.actuators.acting or not self.written or lists_pay(self.model)
         self.damping = dampings(self.model).as_floats()
         """Of the joints, N m s/rad or N s/m."""
-        self._passive = bool(self.model.elements) or any(is_passive(joint) for joint in self.model.joints)
+        self._passive = bool(self.model.elements) or any(joint.has_springs for joint in self.model.joints)
         self._implicit: dict[str, tuple[Motion, StepDamping]] = {}
         self._friction = self.blocks.friction.astype(float)
         self._restitution = self.blocks.restitution.astype(float)

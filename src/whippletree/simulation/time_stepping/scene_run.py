@@ -14,7 +14,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.cpu.cpu_function import CompiledFunction, compile_function
-from whippletree.compiler.rollout.scene_kinds import HEAD
+from whippletree.compiler.rollout.scene_kinds import PAIR_HEAD
 from whippletree.compiler.rollout.scene_step import ACCOUNT, scene_program
 from whippletree.contact.kinematics.near_pairs import NearPairs, near_pairs
 from whippletree.contact.kinematics.scene_layout import BODY, SceneLayout
@@ -161,9 +161,9 @@ class SteppedScene:
         kinds = self.layout.kind_numbers[self.layout.class_of[near.first], self.layout.class_of[near.second]]
         slots = self.slots[kinds]
         start = np.cumsum(slots) - slots
-        pairs = np.zeros((len(kinds), HEAD + int(self.slots.max())), dtype=np.int64)
+        pairs = np.zeros((len(kinds), PAIR_HEAD + int(self.slots.max())), dtype=np.int64)
         pairs[:, 0], pairs[:, 1], pairs[:, 2] = kinds, near.first, near.second
-        pairs[:, HEAD:] = start[:, None] + np.arange(self.slots.max())
+        pairs[:, PAIR_HEAD:] = start[:, None] + np.arange(self.slots.max())
         owner = np.repeat(np.arange(len(kinds)), slots)
         key = near.first * len(self.layout.names) + near.second
         keys = key[owner] * MOST_SLOTS + np.arange(len(owner)) - start[owner]

@@ -23,6 +23,7 @@ import numpy as np
 
 from whippletree.arithmetic import scalars
 from whippletree.arithmetic.arrays import Array, vector, zeros
+from whippletree.arithmetic.scalars import is_zero
 from whippletree.arithmetic.trace import Traced
 from whippletree.compiler.frontend.flatten import rebuild
 from whippletree.compiler.frontend.loops.body_types import BodyTypes, TableColumn, classify
@@ -40,7 +41,6 @@ from whippletree.constraints.body_system import (
     Unknowns,
     Weight,
     closure_element,
-    is_zero,
     joint_bias,
     joint_element,
     row_weights,

@@ -78,7 +78,7 @@ class Dragging(Phase):
         R = self._rows(at, self.contact_rows)
         asked = np.zeros(R.shape[:2])
         asked[0, len(self.kept) + self.place] = 1.0
-        motion = self._corrected(at.M, R, asked)[0]
+        motion = self.least_energy(at.M, R, asked)[0]
         slips = [self.mode.directions[i] @ at.J[0, 3 * i + 1 : 3 * i + 3] @ motion for i in self.dragged]
         return np.asarray(motion / slips[0] if slips else motion)
 
@@ -118,7 +118,7 @@ class Dragging(Phase):
             if size <= CLOSED_SLIP or size >= last:
                 break
             M = self.scene.motion.evaluate("mass_matrix", q=q[None])
-            q, last = self.scene.moved(q, self._corrected(M, R, -residual[None])[0]), size
+            q, last = self.scene.moved(q, self.least_energy(M, R, -residual[None])[0]), size
         found = np.concatenate([q, self.velocity_projected(t, q, v)])
         self._require_stable(np.array([t]), found[None])
         return found
@@ -136,7 +136,7 @@ class Dragging(Phase):
         row = len(self.kept) + self.place
         R[:, row] = law.row
         speed[:, row] = law.value if self.damped else np.einsum("mi,mi->m", law.row, v) + law.rate
-        return np.asarray(v + self._corrected(at.M, R, -speed))
+        return np.asarray(v + self.least_energy(at.M, R, -speed))
 
     def _holding(self, t: Array, y: Array) -> Array:
         """λ (m,)."""
@@ -155,13 +155,6 @@ class Dragging(Phase):
         law = self.law(t + shifts, np.concatenate([self.scene.moved(q, shifts[:, None] * v), v], axis=1))
         rates = (np.einsum("mi,mi->m", law.row, v) + law.rate).reshape(4, m)
         return np.asarray(np.array([1, -8, 8, -1]) @ rates / (12 * SECOND_DIFFERENCE))
-
-    def _corrected(self, M: Array, R: Array, change: Array) -> Array:
-        """The least-energy d (m, n) with R d = change."""
-        m, r, n = R.shape
-        K = np.zeros((m, n + r, n + r))
-        K[:, :n, :n], K[:, :n, n:], K[:, n:, :n] = M, -np.swapaxes(R, 1, 2), R
-        return self.solved(K, np.concatenate([np.zeros((m, n)), change], axis=1))[:, :n]
 
     def _require_stable(self, t: Array, y: Array) -> None:
         """Refuse to go on where the slip runs away.
