@@ -46,12 +46,10 @@ def constants() -> Iterator[Constant]:
         module = ".".join(path.relative_to(SOURCES).with_suffix("").parts)
         body = ast.parse(path.read_text(encoding="utf-8")).body
         for statement, after in zip(body, [*body[1:], None], strict=True):
-            if not isinstance(statement, (ast.Assign, ast.AnnAssign)) or statement.value is None:
-                continue
-            target = statement.target if isinstance(statement, ast.AnnAssign) else statement.targets[0]
-            value = _number(statement.value)
-            if isinstance(target, ast.Name) and target.id.isupper() and value is not None:
-                yield Constant(module, target.id, value, _docstring(after))
+            for target, expression in _assignments(statement):
+                value = _number(expression)
+                if isinstance(target, ast.Name) and target.id.isupper() and value is not None:
+                    yield Constant(module, target.id, value, _docstring(after))
 
 
 def page() -> str:
@@ -68,11 +66,25 @@ def page() -> str:
     return "\n".join(parts)
 
 
+def _assignments(statement: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Targets and values of an assignment, also of several values (A, B = 1, 2) or of one to several (A = B = 1)."""
+    if isinstance(statement, ast.AnnAssign) and statement.value is not None:
+        yield statement.target, statement.value
+    for target in statement.targets if isinstance(statement, ast.Assign) else []:
+        if isinstance(target, ast.Tuple) and isinstance(statement.value, ast.Tuple):
+            yield from zip(target.elts, statement.value.elts, strict=True)
+        else:
+            yield target, statement.value
+
+
+ARITHMETIC = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.Constant)
+"""Parts of an expression that is a number, such as ``2.0**-40``."""
+
+
 def _number(node: ast.expr) -> float | None:
-    try:
-        value = ast.literal_eval(node)
-    except ValueError:
+    if not all(isinstance(part, ARITHMETIC) for part in ast.walk(node)):
         return None
+    value = eval(compile(ast.Expression(node), "<constant>", "eval"))  # numbers and operators alone
     return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 

@@ -41,7 +41,7 @@ from whippletree.tree.links import Link
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import Skeleton
 
-DEPENDENT = 2.0**-36
+DEPENDENT_FRONT = 2.0**-36
 """Share of its free mobility (about 1e-11) up to which the pivot of a row says that it depends on others: the square of
 the sine of its angle to them, whose rounding grows with the number of bodies."""
 
@@ -135,7 +135,7 @@ class LongRowSystem:
         if key not in plans:
             plans.clear()
             plans[key] = EliminationPlan(unknowns, rows, columns, np.arange(unknowns.closures, unknowns.count))
-        self.fronts: Fronts = factor_fronts(plans[key], Entries(rows, columns, values), DEPENDENT)
+        self.fronts: Fronts = factor_fronts(plans[key], Entries(rows, columns, values), DEPENDENT_FRONT)
 
     @property
     def dependent(self) -> list[int]:

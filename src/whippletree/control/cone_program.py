@@ -33,7 +33,7 @@ from whippletree.contact.problem.cones import largest
 from whippletree.contact.problem.lorentz import Scaling, exit_rate, product, quotient
 from whippletree.control.tiled_algebra import GROUP, LANE, LINE, TILE, I, TiledAlgebra, groups
 
-ROUNDS = 40
+CONE_ROUNDS = 40
 """Rounds at most. A standing humanoid takes 6 to 15; what has no answer takes them all."""
 
 INNER = 0.99
@@ -60,7 +60,7 @@ YIELDING = 1e-6
 """δ: what a limit of an entry of x yields for a change 1 of its multiplier; nothing, where the rounds end at an answer.
 As for rows, it decides how fast they end."""
 
-STALLED_CHANGE = 1e-7
+CONE_STALLED = 1e-7
 """Largest change of an unknown in a round below which rows that are not met never will be."""
 
 NO_STEP = 1e30
@@ -155,7 +155,7 @@ class ConeProgram:
         )
         begin = [*self._begin(), *self._look(), *self._judge(first=True)]
         # values were carried along from round to round
-        return [*begin, Until(CONE_ROUND, ROUNDS, self.space.address("done"), body), *self._values()]
+        return [*begin, Until(CONE_ROUND, CONE_ROUNDS, self.space.address("done"), body), *self._values()]
 
     # ---- places --------------------------------------------------------------------------------------------------
 
@@ -331,7 +331,7 @@ class ConeProgram:
             beyond, slope = largest([0, *missing]), largest([0, *steepest])
             # rows and limits are met, or they contradict each other and nothing moves any more
             met = largest([missed, beyond]) / SOLVED_ROWS
-            met = met if first else select(less(largest([0, *moved]), STALLED_CHANGE), 0, met)
+            met = met if first else select(less(largest([0, *moved]), CONE_STALLED), 0, met)
             met = largest([met, largest([0, *loose]) / SOLVED_ROWS])  # a slack that is too small is no contradiction
             worst = largest([mean / (scale[0] * SOLVED_GAP), met, slope / (scale[0] * SOLVED_GRADIENT)])
             # multipliers of rows that cannot be met grow until rounding loses them: x is the last point that was one

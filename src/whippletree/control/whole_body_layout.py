@@ -12,7 +12,7 @@ import numpy as np
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.prescribed_joints import task_rows
 from whippletree.contact.kinematics.contact_set import contact_set, no_closed_form
-from whippletree.control.cone_program import ROUNDS, ConeSizes
+from whippletree.control.cone_program import CONE_ROUNDS, ConeSizes
 from whippletree.control.operational_tasks import POSTURE, OperationalTask, selected_rows
 from whippletree.control.tiled_algebra import TILE, groups
 from whippletree.errors import UnsupportedError
@@ -266,7 +266,7 @@ def shortfalls(control: WholeBody, answer: Answer) -> list[Shortfall]:
     rows, tasks = _missing(control, np.asarray(answer.residual))
     rows += _stops(control, np.asarray(answer.beyond))
     at_fault = [*_efforts(control, answer), *_cones(control, answer)]
-    if not rows and answer.report[4] >= ROUNDS:
+    if not rows and answer.report[4] >= CONE_ROUNDS:
         rows = [_unsettled(np.asarray(answer.report))]
     if not rows and not (tasks and at_fault):
         return []
@@ -276,8 +276,8 @@ def shortfalls(control: WholeBody, answer: Answer) -> list[Shortfall]:
 def _unsettled(report: Any) -> Shortfall:
     """The program took all its rounds and met its rows."""
     text = (
-        f"the program is not settled after {ROUNDS} rounds: a gradient of {report[3]:.3g} is left. All rows and limits "
-        "are met; weights or costs that differ by more than rounding can tell leave tasks undecided"
+        f"the program is not settled after {CONE_ROUNDS} rounds: a gradient of {report[3]:.3g} is left. All rows and "
+        "limits are met; weights or costs that differ by more than rounding can tell leave tasks undecided"
     )
     return Shortfall("program", "program", float(report[3]), text)
 

@@ -76,7 +76,7 @@ EFFORT_COST = 1e-4
 HORIZON = 0.05
 """s within which a joint may reach its stop or its velocity limit."""
 
-LANES = 1
+PROGRAM_WIDTH = 1
 """States of a batch that go through the program together. The loops of a single state fill the lanes of a CPU already,
 and its numbers stay in the first caches: µs per state with 1 and 4 lanes, solo12: 23 and 34, the G1: 112 and 181."""
 
@@ -163,7 +163,7 @@ class WholeBody:
         """The compiled function, whose inputs are those of :meth:`inputs`."""
         layout = self.layout
         key = ("whole_body", self.tasks, self.settings)
-        return self.dyn.program(key, lambda: whole_body_program(layout), width=LANES)
+        return self.dyn.program(key, lambda: whole_body_program(layout), width=PROGRAM_WIDTH)
 
     def __call__(
         self,

@@ -29,7 +29,7 @@ from whippletree.tree.skeleton import skeleton
 POSITION_CORRECTIONS = 10
 """Newton corrections that a position projection may take; each squares the residual, so few are ever needed."""
 
-OPEN = 1e-6
+OPEN_LOOP = 1e-6
 """Residual of a position row, m or rad, that a projected state must not have: then some rows contradict others."""
 
 
@@ -337,11 +337,11 @@ class Motion:
         rows = np.atleast_1d(self.evaluate("constraint_residual", q=q, t=t))
         system = constraint_set(self.model)
         names = system.named(system.position_rows)
-        left = [f"{names[k]} = {rows[k]:.6g}" for k in self._rigid_positions if abs(rows[k]) > OPEN]
+        left = [f"{names[k]} = {rows[k]:.6g}" for k in self._rigid_positions if abs(rows[k]) > OPEN_LOOP]
         if left:
             raise IntegrationError(
                 f"model {self.model.name!r}: at t = {t:.9g} s no motion nearby meets all constraints; open by more "
-                f"than {OPEN:g} m or rad: {', '.join(left[:8])}. They contradict each other, or ask for more than "
+                f"than {OPEN_LOOP:g} m or rad: {', '.join(left[:8])}. They contradict each other, or ask for more than "
                 f"the mechanism can reach, or belong to another branch than the model's start (wt.diagnose(model, q) "
                 f"tells); wt.assemble(model, q, t=t) closes a configuration that is merely far off.",
                 t,

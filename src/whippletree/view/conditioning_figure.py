@@ -17,7 +17,7 @@ from whippletree.simulation.run import simulate
 if TYPE_CHECKING:
     import xarray
 
-WIDTH, HEIGHT, DPI = 9.0, 2.9, 90
+FIGURE_WIDTH, ROW_HEIGHT, DPI = 9.0, 2.9, 90
 
 
 def panels(count: int, rows: int = 1) -> tuple[Any, list[Any]]:
@@ -26,7 +26,7 @@ def panels(count: int, rows: int = 1) -> tuple[Any, list[Any]]:
         from matplotlib.figure import Figure
     except ImportError as missing:
         raise MissingExtraError("drawing figures", "matplotlib", "plot") from missing
-    figure = Figure(figsize=(WIDTH, HEIGHT * rows), layout="constrained", dpi=DPI)
+    figure = Figure(figsize=(FIGURE_WIDTH, ROW_HEIGHT * rows), layout="constrained", dpi=DPI)
     return figure, list(np.ravel(figure.subplots(rows, count // rows, squeeze=False)))
 
 

@@ -44,7 +44,7 @@ CURVE_RATE = 6.0
 SPEEDS = ("0.001", "0.003", "0.01", "0.03", "0.1", "0.25", "0.5", "1", "2", "5", "10")
 """Seconds of the run per second of the clock."""
 
-NOTHING = 1e-6
+NO_LENGTH = 1e-6
 """Scale of what has no length, such as the arrow of a force that is zero."""
 
 
@@ -239,7 +239,7 @@ class LiveStage:
         for track in shown.tracks:
             rotations, lengths = _unscaled(track.poses[:, :3, :3])
             self._turns.append(viser.transforms.SO3.from_matrix(rotations).wxyz)
-            self._stretches.append(None if np.allclose(lengths, 1.0) else np.maximum(lengths, NOTHING))
+            self._stretches.append(None if np.allclose(lengths, 1.0) else np.maximum(lengths, NO_LENGTH))
         self._nodes = [server.scene.add_frame(f"/track {k}", show_axes=False) for k in range(len(shown.tracks))]
         self._meshes = [self._mesh(k) for k in range(len(shown.items))]
         self._look()

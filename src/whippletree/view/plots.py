@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import xarray
     from matplotlib.figure import Figure
 
-WIDTH, HEIGHT = 7.0, 3.4
+PLOT_WIDTH, PLOT_HEIGHT = 7.0, 3.4
 """Inches, of one panel."""
 
 PANEL, DIAGRAM, MOST_ABOVE = 2.2, 5.4, 5.0
@@ -34,7 +34,7 @@ class PlotKind(NamedTuple):
 
     draw: Callable[..., None]
     needs_model: bool = False
-    height: float = HEIGHT
+    height: float = PLOT_HEIGHT
 
 
 PLOTS = {
@@ -125,10 +125,10 @@ def plot(
         if chosen.needs_model and model is None:
             raise UnsupportedError(f"the figure {what!r} draws bodies: call plot(run, {what!r}, model=model)")
         if ax is None:
-            figure = PictureFigure(figsize=(WIDTH, chosen.height), layout="constrained")
+            figure = PictureFigure(figsize=(PLOT_WIDTH, chosen.height), layout="constrained")
             ax = figure.add_subplot()
             chosen.draw(ax, run, model, **options)
-            figure.set_figwidth(max(WIDTH, DIAGRAM + curves.legend_width(ax)))
+            figure.set_figwidth(max(PLOT_WIDTH, DIAGRAM + curves.legend_width(ax)))
             return figure
         chosen.draw(ax, run, model, **options)
         return ax.figure  # type: ignore[no-any-return]
@@ -196,7 +196,7 @@ def _page(run: xarray.Dataset, model: Model | None, panels: Sequence[Panel], pic
     from whippletree.view.picture_figure import PictureFigure
 
     share = strobe.proportions(run, model) if picture and model is not None else 0.0
-    figure = PictureFigure(figsize=(WIDTH, PANEL * len(panels)), layout="constrained")
+    figure = PictureFigure(figsize=(PLOT_WIDTH, PANEL * len(panels)), layout="constrained")
     grid = figure.add_gridspec(len(panels) + picture, 2)
     beside = _stacked(figure, grid, panels, run, model)
     width = DIAGRAM + beside

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 FRAMES = 300
 """Moments of a run that are drawn unless told otherwise."""
 
-LEVEL = 1 - 1e-6
+LEVEL_COSINE = 1 - 1e-6
 """Cosine of the angle between up and a half-space's normal above which its surface is level."""
 
 STEEP = 0.3
@@ -158,7 +158,7 @@ class _Drawing:
         level = [
             float(g.pose[:3, 3].astype(float) @ vertical)
             for g in self.model.geometries
-            if g.body == WORLD and g.kind == "half_space" and g.pose[:3, 2].astype(float) @ vertical > LEVEL
+            if g.body == WORLD and g.kind == "half_space" and g.pose[:3, 2].astype(float) @ vertical > LEVEL_COSINE
         ]
         return max(level, default=lowest)
 

@@ -22,7 +22,7 @@ class Form:
     room: int = 0  # slots of shared memory that each thread may put other values into
 
 
-SMALL = 1800
+SMALL_KERNEL = 1800
 """Operations up to which a block of code is left as it was traced: it fits the registers of a thread."""
 
 LONG_KERNEL = 5500
@@ -56,7 +56,7 @@ class Shaped:
 def fitted(program: Program, real: Real, rows: bool) -> Shaped:
     """The program arranged for the first form in which its values find room."""
     operations = max((block.code.operations for block in every_block(program.body)), default=0)
-    if operations <= SMALL:
+    if operations <= SMALL_KERNEL:
         return Shaped(program)
     forms = CANDIDATES[real]
     found = shaped(program, forms[0], rows or operations > LONG_KERNEL)

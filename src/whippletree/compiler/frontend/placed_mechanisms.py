@@ -35,7 +35,7 @@ from whippletree.tree.skeleton import skeleton
 PLACED = ("nq", "nv", "rows", "positions", "switches")
 """Names of sizes of which every mechanism of a scene has its own part."""
 
-NEIGHBOURS = 16
+FILLED_TOGETHER = 16
 """Numbers of a row that are filled by one block: enough for tiles of every vector width."""
 
 FAILED = "failed"
@@ -97,7 +97,7 @@ class _PlacedScene:
     def _fill(self, name: str, value: float) -> Statement:
         """One number everywhere in an output: row by row, some neighbours at a time; the last ones overlap others."""
         *rows, last = self.outputs[name]
-        width = min(last, NEIGHBOURS)
+        width = min(last, FILLED_TOGETHER)
         starts, start = f"starts_{last}", f"{name}_start"
         if starts not in self.space.buffers:
             self.space.index(starts, [*range(0, last - width, width), last - width])

@@ -47,7 +47,7 @@ SWEEPS_OF_FIRST_TURN = 4
 """Sweeps of the first turn, for robots: from the impulses of the step before, one Newton step after them solves nearly
 all steps of a humanoid that lies, which 14 sweeps leave unsolved."""
 
-RESTING, FINE = 100, 1e-3
+RESTFUL, FINE = 100, 1e-3
 """Where the first sweep of a step changes less than so many tolerances, a scene comes to rest; sweeps and Newton's
 method then go on to the second share of one, for a few steps, so that it rests to rounding. Without it a humanoid that
 lies down hovers at the tolerance, with half a Newton step in every step; with it, one sweep a step is enough."""
@@ -72,7 +72,7 @@ whole turn: damping must fall below the compliance with which four legs push aga
 an ant that creeps. Of 36 000 steps of such ants, 3701 were left unsolved with this patience, 71 without, and 2 with the
 interior-point method after it; of a humanoid that falls and lies 394, 158 and 0."""
 
-DAMPING, EASING = 1e-5, 0.3
+DAMPING, DAMPING_EASING = 1e-5, 0.3
 """Share of its own diagonal by which a block is damped in the first Newton step of a turn, and the factor by which it
 falls from step to step."""
 
@@ -228,7 +228,7 @@ class ListSolver:
             change: Array, fineness: Array, earlier: Array, left: Array, swept: Array, made: Array, tolerance: Any
         ) -> list[Any]:
             # little enough, or no number any more, or the last one that is worth it
-            restful = both(less(made[0], 1), less(change[0], RESTING * RESTING * tolerance * tolerance))
+            restful = both(less(made[0], 1), less(change[0], RESTFUL * RESTFUL * tolerance * tolerance))
             target = select(restful, FINE * tolerance, fineness[0])
             enough = select(less(swept[0], FIRST_SWEEPS - 1), target, tolerance)
             busy = less(enough * enough, change[0])
@@ -385,7 +385,7 @@ class ListSolver:
         """Impulses eliminated block by block, one system of the size of the velocities, impulses back within bounds."""
         each = self.space.each
         count = traced_block(
-            lambda made, damping: [made + 1, EASING * damping],
+            lambda made, damping: [made + 1, DAMPING_EASING * damping],
             each(("newtons", "damping")),
             each(("newtons", "damping")),
         )

@@ -30,7 +30,7 @@ COUPLINGS_PER_VELOCITY = 20
 a batch of 256, lists and 10 sweeps over all blocks: a quadruped on its four feet, 8 couplings, 2.7 and 1.3; hopper, 96,
 0.9 and 3.7; half cheetah, 256, 1.2 and 4.7; walker, 196, 2.0 and 8.9. A humanoid on eight points has 16."""
 
-USUAL_STEP, NO_INERTIA = 1e-3, 1e-13
+USUAL_STEP, NO_SHARE_OF_INERTIA = 1e-3, 1e-13
 """Step (s) at which dampers and springs give inertia, and the share of the largest below which there is none."""
 
 
@@ -90,4 +90,4 @@ def _has_inertia(model: Model, long: bool) -> bool:
         A = constraint_set(model).matrix(m, links, q)
         M = M + np.trace(M) / max(np.sum(A * A), 1.0) * A.T @ A
     sizes = np.linalg.eigvalsh(M)
-    return bool(sizes[0] > NO_INERTIA * sizes[-1])
+    return bool(sizes[0] > NO_SHARE_OF_INERTIA * sizes[-1])

@@ -42,7 +42,7 @@ CLOSE, INVESTED = 20.0, 300
 """Where the impulses of the step before leave no more than so many times the tolerance, so many sweeps may go on to the
 residual at which a step is *calm*, :func:`next_calm`: what is at rest then needs hardly any."""
 
-CALM_WAY, CHEAP, DEAR = 0.05, 30, 100
+CALM_WAY, CHEAP, DEAR_SWEEPS = 0.05, 30, 100
 """A scene becomes calmer as long as a step takes few sweeps for it, no more than the first number, and less calm beyond
 the second, up to the tolerance: sweeps for the sake of the next step do not pay while balls land. It ends where the
 residual moves contacts by so small a share of the overlap tolerance in a step that nothing has to be moved apart. A
@@ -65,7 +65,7 @@ def next_calm(calm: Any, sweeps: Any, tolerance: Any, smallest: Any) -> Any:
     least = select(less(smallest, CALM_SHARE * tolerance), smallest, CALM_SHARE * tolerance)
     lower = largest([calm * 0.7, least])
     higher = select(less(2 * calm, tolerance), 2 * calm, tolerance)
-    return select(less(CHEAP, sweeps), select(less(DEAR, sweeps), higher, calm), lower)
+    return select(less(CHEAP, sweeps), select(less(DEAR_SWEEPS, sweeps), higher, calm), lower)
 
 
 class SceneSolver:

@@ -53,7 +53,7 @@ from whippletree.spatial import add_cross, congruence, cross, quaternion_rotatio
 from whippletree.spatial.joints import Free
 from whippletree.spatial.vectors import Pose
 
-ROUNDS, GLANCE = 60, 12
+SOLVER_ROUNDS, GLANCE = 60, 12
 """Times that contacts which were left out may join the list of a step, and sweeps until they are looked for; twice as
 many each time that none has joined. An impact travels through a pile: there is no use in solving the problem of half of
 it."""
@@ -189,7 +189,7 @@ class _StepBuilder(WorkSpace):
             self.put(1, self.at("restores")),
             self.bounces.begin(),
             *self._unsolved(),
-            Until("round", ROUNDS, self.address("solved"), tuple(self._round())),
+            Until("round", SOLVER_ROUNDS, self.address("solved"), tuple(self._round())),
             *self._finish(),
         )
         # a step that would go too far without impulses is not even begun; one of no length is a look at the gaps

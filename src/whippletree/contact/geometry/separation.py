@@ -20,11 +20,11 @@ from whippletree.contact.geometry.shapes import Ball, Box, Capsule, Cylinder, El
 FLUSH = 1e-8
 """m: a face that separates as much as the nearest points do, up to this, gives the direction of contact."""
 
-CLEAR, ALONG = 1e-3, 0.99
+CLEAR_GAP, ALONG = 1e-3, 0.99
 """m: shapes that are farther apart than this have a direction of approach that is no rounding; and the cosine to it
 that the normal of a face must have to be met."""
 
-SEARCHES, SHRINKS, NEIGHBOURS = 40, 0.6, 10
+SEARCHES, SHRINKS, STRIDE = 40, 0.6, 10
 """Rounds of a search over directions, how its neighbourhood shrinks, and that every tenth direction is tried in it: the
 last neighbourhood is 1e-9 wide."""
 
@@ -56,7 +56,7 @@ def met_face(
     best, found = gap - FLUSH, None
     for side, one, other, at, beside in ((0, first, second, X, Y), (1, second, first, Y, X)):
         normals, heights = _planes(one)
-        if gap > CLEAR:
+        if gap > CLEAR_GAP:
             along = np.flatnonzero(normals @ ((normal if side else -normal) @ at[0]) > ALONG)
             normals, heights = normals[along], heights[along]
         if len(heights):
@@ -82,7 +82,7 @@ def searched(first: BoundedShape, second: BoundedShape, X: Placed, Y: Placed) ->
         k = int(np.argmax(apart))
         best, gap = tried[k], float(apart[k])
         width *= SHRINKS
-        around = best + width * _DIRECTIONS[::NEIGHBOURS]
+        around = best + width * _DIRECTIONS[::STRIDE]
         tried = np.concatenate([best[None], around / np.linalg.norm(around, axis=1, keepdims=True)])
     point = X[1] + X[0] @ farthest(first, -best @ X[0])
     return Touch(gap, point, axes_of(vector(*best.tolist())))

@@ -28,7 +28,7 @@ from whippletree.errors import SingularSystemError
 MASSLESS_IMPACT = 1e-13
 """Share of the largest inertia below which a motion counts as massless."""
 
-DEPENDENT = 1e-10
+DEPENDENT_IMPACT = 1e-10
 """Relative size of a singular value below which rows count as dependent."""
 
 DEAD_POINT = (
@@ -121,7 +121,7 @@ class Impact:
         """Contacts on parts without mass."""
         Z = massless_motions(self.M, self.A)
         rows = range(len(self.friction)) if Z.shape[1] else []
-        return [i for i in rows if float(np.abs(self._rows(i) @ Z).max()) > DEPENDENT]
+        return [i for i in rows if float(np.abs(self._rows(i) @ Z).max()) > DEPENDENT_IMPACT]
 
     def _rows(self, i: int) -> Array:
         return np.asarray(self.J[3 * i : 3 * i + 3])
@@ -245,7 +245,7 @@ def _massless_motions(masses: bytes, rows: bytes, n: int) -> Array:
     unit = np.sqrt(np.maximum(np.diag(M), 0.0))
     if np.all(unit > 0) and _definite(M / np.outer(unit, unit)):
         return np.zeros((n, 0))
-    basis = null_spaces(A, DEPENDENT).right
+    basis = null_spaces(A, DEPENDENT_IMPACT).right
     values, vectors = np.linalg.eigh(basis.T @ M @ basis)
     largest = float(np.abs(np.diag(M)).max())
     found = np.asarray(basis @ vectors[:, values <= MASSLESS_IMPACT * largest])
@@ -267,10 +267,10 @@ def holding_rows(M: Array, A: Array, first: Array | None = None) -> Array:
     while Z.shape[1]:
         moves = np.linalg.norm(Z, axis=1)
         if first is not None:
-            moving = moves > DEPENDENT
+            moving = moves > DEPENDENT_IMPACT
             moves = np.where(moving & (first == first[moving].max()), moves, 0.0)
         j = int(np.argmax(moves))
         rows.append(np.eye(len(M))[j])
         # what is left of the motions once velocity j is held
-        Z = Z @ null_spaces(Z[j : j + 1], DEPENDENT).right
+        Z = Z @ null_spaces(Z[j : j + 1], DEPENDENT_IMPACT).right
     return np.array(rows).reshape(len(rows), len(M))

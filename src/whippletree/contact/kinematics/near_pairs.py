@@ -21,7 +21,7 @@ SMALLEST = 2.0**-40
 FEW_BALLS = 40
 """Balls that are compared each with each: quicker than making a tree."""
 
-ROUNDING = 1 + 1e-12
+ROUNDED_REACH = 1 + 1e-12
 """Makes up for the rounding of distances in the trees; every pair is looked at once more."""
 
 
@@ -133,11 +133,11 @@ def balls_near(centres: Array, radii: Array, reach: float) -> tuple[Array, Array
     most = [float(half[own].max()) for own in members]
     firsts, seconds = [], []
     for k, (tree, own) in enumerate(zip(trees, members, strict=True)):
-        found = tree.query_pairs(2 * most[k] * ROUNDING, output_type="ndarray")
+        found = tree.query_pairs(2 * most[k] * ROUNDED_REACH, output_type="ndarray")
         firsts.append(own[found[:, 0]])
         seconds.append(own[found[:, 1]])
         for j in range(k):
-            between = trees[j].sparse_distance_matrix(tree, (most[j] + most[k]) * ROUNDING, output_type="ndarray")
+            between = trees[j].sparse_distance_matrix(tree, (most[j] + most[k]) * ROUNDED_REACH, output_type="ndarray")
             firsts.append(members[j][between["i"]])
             seconds.append(own[between["j"]])
     a, b = np.concatenate(firsts), np.concatenate(seconds)

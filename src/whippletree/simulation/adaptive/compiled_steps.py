@@ -36,14 +36,14 @@ from whippletree.simulation.adaptive.integrator import (
     NO_LONGER_FALLING,
     SETTLING,
     SHORTEST_AT_KINKS,
-    SLOW,
+    SLOW_CONTRACTION,
     STALLED_CHANGE,
     worthwhile,
 )
 from whippletree.simulation.adaptive.newton import DIFFERENCE, radau_modes
 from whippletree.simulation.adaptive.strides import AcceptedStep, Departure, Stride, TriedStep
 from whippletree.simulation.method import Task
-from whippletree.simulation.motion import OPEN, POSITION_CORRECTIONS
+from whippletree.simulation.motion import OPEN_LOOP, POSITION_CORRECTIONS
 
 COMPILED_AT_ONCE = 12
 """Moving bodies up to which the code is compiled before the first step."""
@@ -152,7 +152,7 @@ class CompiledSteps:
         if not kept or not self.motion.model.constraints or self.blocks is not None:
             return len(kept)
         q, _ = self.motion.split(np.array([step.state for step in kept]))
-        is_open = self.motion.gaps(np.array([step.end for step in kept]), q) > OPEN
+        is_open = self.motion.gaps(np.array([step.end for step in kept]), q) > OPEN_LOOP
         return int(is_open.argmax()) if is_open.any() else len(kept)
 
     def _call(self, call: Departure) -> tuple[Array, ...]:
@@ -161,7 +161,7 @@ class CompiledSteps:
         if kind not in self._functions:
             self._compile(*kind)
         clock = np.array([call.time, call.length, guess.start, guess.length, call.error])
-        slow = SLOW if call.solver == "auto" else np.inf
+        slow = SLOW_CONTRACTION if call.solver == "auto" else np.inf
         eased = EASED / gauss_rule().contraction if call.solver == "auto" else 0.0
         bounds = np.array([call.end, min(call.most, STEPS), call.rtol, call.atol, slow, eased])
         more = (self.motion.all_on,) if len(self.motion.all_on) else ()

@@ -35,7 +35,7 @@ CONVERGED_POINTS = 1e-3
 SETTLING = 5
 """Iterations that every step may take before it must converge."""
 
-SLOW, EASED = 0.2, 0.1
+SLOW_CONTRACTION, EASED = 0.2, 0.1
 """Contraction of a Picard iteration from which stiffness is looked for; and the one that would be left to it where
 Newton's method is given up again."""
 
@@ -59,7 +59,7 @@ STALLED_CHANGE, NO_LONGER_FALLING = 0.1, 0.7
 """Change, in units of the tolerance, at which an iteration may stop if it no longer gets nearer to the goal; and the
 ratio of two changes from which that is so."""
 
-MOVE, MOVES = 0.9, 6
+MOVE, MOST_MOVES = 0.9, 6
 """By how much, and how often, a step that does not converge is shortened to move its points."""
 
 KINKED = 1e2
@@ -330,7 +330,7 @@ class Integrator:
         if self.statistics.steps % LOOK_AGAIN == 0 and self.corrector is None and self.solver == "auto":
             return self._stiff_behind(trial, t, y)
         held_back = trial.growth_by_error > worthwhile(len(y)) * trial.growth_by_contraction
-        if held_back and trial.contraction > SLOW:
+        if held_back and trial.contraction > SLOW_CONTRACTION:
             length = trial.polynomial.length * min(trial.growth_by_error, LEAP)
             return self._stiffness_of(t, y, length) is not None
         return False
@@ -417,7 +417,7 @@ class Integrator:
                 stiffness = found
             elif not self.dead_points:
                 length *= 0.5  # stiff: the iteration contracts in short steps only
-            elif moves < MOVES:
+            elif moves < MOST_MOVES:
                 moves, length = moves + 1, length * MOVE
             elif slack < MOST_SLACK:
                 moves, length, slack = 0, longest, slack * 10.0

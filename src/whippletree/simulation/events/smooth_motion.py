@@ -216,7 +216,7 @@ class SmoothMotion:
 # --- Integrations that hardly get on: hundreds of steps for a tiny share of what is left ------------------------------
 
 
-CRAWLING_STEPS, CRAWLING = 500, 1e-6
+CRAWLING_STEPS, CRAWLING_PHASE = 500, 1e-6
 """How many steps may lead through how small a share of the time that is left."""
 
 
@@ -225,7 +225,7 @@ class Crawl:
 
     def __init__(self, start: float, end: float) -> None:
         self._mark = start
-        self._least = CRAWLING * (end - start)
+        self._least = CRAWLING_PHASE * (end - start)
         self._steps = 0
 
     def watch(self, time: float) -> None:

@@ -33,7 +33,7 @@ from whippletree.simulation.motion import Motion
 from whippletree.simulation.time_stepping.motors import Motors
 from whippletree.tree.mechanism import Mechanism
 
-CORRECTION_SWEEPS = (0, 5, 15, 30)
+SWEEPS_TRIED = (0, 5, 15, 30)
 """Sweeps of a round that moves overlaps apart, until it is as exact as the velocities are, or to the last; what they
 leave is left to the next round or step."""
 
@@ -410,7 +410,7 @@ class ImpulseStep:
         push, nothing = np.zeros((count, 3)), np.zeros(count)
         along = np.tile([1.0, 0.0, 0.0], (count, 1))
         problem = ContactProblem.of(scaled(G, along), gaps[:, None] * along, nothing, nothing)
-        for count in CORRECTION_SWEEPS:
+        for count in SWEEPS_TRIED:
             push, _, left = sweeps(problem, push, nothing, count)
             if left.velocity <= h * self.tolerance:  # here a length, m
                 break
