@@ -174,7 +174,12 @@ def test_a_controller_of_the_wrong_length_is_refused():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"duration": -1.0}, "simulate: duration -1.0 and output_dt -0.005 must be positive and finite"),
+        ({"duration": -1.0}, "simulate: duration is -1.0, expected a positive, finite number"),
+        ({"duration": np.nan}, "simulate: duration is nan, expected a positive, finite number"),
+        (
+            {"duration": np.nan, "method": "time_stepping"},
+            "simulate: duration is nan, expected a positive, finite number",
+        ),
         (
             {"duration": 1.0, "q0": [0.0]},
             "simulate: q0 has shape (1,), expected (2,) or (runs, 2) for model 'double pendulum'",

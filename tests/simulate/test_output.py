@@ -121,8 +121,8 @@ def test_a_model_that_cannot_move(method):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"duration": "long"}, "simulate: duration is 'long', expected a number"),
-        ({"output_dt": [1]}, "simulate: output_dt is [1], expected a number"),
+        ({"duration": "long"}, "simulate: duration is 'long', expected a positive, finite number"),
+        ({"output_dt": [1]}, "simulate: output_dt is [1], expected a positive, finite number"),
         ({"rtol": -1.0}, "simulate: rtol is -1.0, expected a positive, finite number"),
         ({"atol": 0.0}, "simulate: atol is 0.0, expected a positive, finite number"),
         ({"atol": np.inf}, "simulate: atol is inf, expected a positive, finite number"),

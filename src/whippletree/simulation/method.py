@@ -173,8 +173,8 @@ class Method(ABC):
         """Costs and events of the run: attributes of the result."""
 
 
-def positive(name: str, value: Any) -> float:
-    """The value of an option that must be a positive, finite number.
+def positive(name: str, value: Any, *, or_zero: bool = False) -> float:
+    """The value of an argument that must be a positive, finite number; it may be 0 where that is said.
 
     Raises:
         ValueError: if it is not.
@@ -183,7 +183,7 @@ def positive(name: str, value: Any) -> float:
         number = float(value)
     except (TypeError, ValueError):
         number = np.nan
-    if not (np.isfinite(number) and number > 0):
+    if not (np.isfinite(number) and (number > 0 or (number == 0 and or_zero))):
         raise ValueError(f"simulate: {name} is {value!r}, expected a positive, finite number")
     return number
 

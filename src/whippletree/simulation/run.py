@@ -27,7 +27,7 @@ from whippletree.model.input_checks import refuse_zero_quaternions
 from whippletree.simulation.adaptive.integrator import Event
 from whippletree.simulation.checkpoint import Checkpoint
 from whippletree.simulation.conditioning_watch import Watch
-from whippletree.simulation.method import Method, Task, dry_joints, find_method, limited_joints, suitable
+from whippletree.simulation.method import Method, Task, dry_joints, find_method, limited_joints, positive, suitable
 from whippletree.simulation.motion import Motion
 from whippletree.simulation.one_by_one import InTurn
 from whippletree.simulation.output.dataset import check_names, dataset, refuse_more_than_memory
@@ -139,9 +139,10 @@ def simulate(
         raise ValueError(f"simulate: the controller {controller!r} is not a function of (t, q, v)")
     q, v = _starts(model, q0, v0)
     refuse_zero_quaternions("simulate", "q0", q, model)
-    rtol, atol = _tolerance("rtol", rtol), _tolerance("atol", atol)
-    duration = _number("duration", duration)
-    spacing = way.spacing(duration, options) if output_dt is None else _number("output_dt", output_dt)
+    # rtol may be 0, atol may not: a coordinate at 0 would have to be exact
+    rtol, atol = positive("rtol", rtol, or_zero=True), positive("atol", atol)
+    duration = positive("duration", duration)
+    spacing = way.spacing(duration, options) if output_dt is None else positive("output_dt", output_dt)
     times = _output_times(duration, spacing)
     points, variables = _listed(points), None if variables is None else _listed(variables)
     refuse_more_than_memory(model, len(times), len(q) if q.ndim == 2 else 1, variables)
@@ -379,25 +380,8 @@ def _listed(names: str | Sequence[str]) -> Sequence[str]:
     return (names,) if isinstance(names, str) else names
 
 
-def _number(name: str, value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise ValueError(f"simulate: {name} is {value!r}, expected a number") from None
-
-
-def _tolerance(name: str, value: Any) -> float:
-    """A tolerance; rtol may be 0, atol may not: a coordinate at 0 would have to be exact."""
-    number = _number(name, value)
-    if not (np.isfinite(number) and (number > 0 or (number == 0 and name == "rtol"))):
-        raise ValueError(f"simulate: {name} is {value!r}, expected a positive, finite number")
-    return number
-
-
 def _output_times(duration: float, spacing: float) -> Array:
     """0, spacing, 2 spacing, … and the end itself."""
-    if not (duration > 0 and spacing > 0 and np.isfinite(duration)):
-        raise ValueError(f"simulate: duration {duration!r} and output_dt {spacing!r} must be positive and finite")
     if duration / spacing > MOST_OUTPUT_ROWS:
         raise ValueError(
             f"simulate: duration {duration!r} and output_dt {spacing!r} ask for {duration / spacing:.3g} rows of "
