@@ -166,3 +166,12 @@ def test_random_loops_that_are_singular_among_random_loops(seed):
     with pytest.warns(RuntimeWarning, match="machine code has no answer for 1 of 2 states"):
         batch = dynamics(*(np.stack([own, x]) for own, x in zip(case.regular, state, strict=True)))
     np.testing.assert_array_equal(batch, [dynamics(*case.regular), found])
+
+
+def test_least_norm_forces_have_no_answer_where_rows_depend_on_each_other():
+    """Forces that keep to a branch are not those of the rows: dividing by the zero of their Gram matrix told nothing."""
+    linkage = wt.mechanisms.four_bar()
+    given = (np.zeros(3), np.array([0.2, 0.0, 1.9]), np.ones(3), np.ones(2))
+    for of in (wt.reference, wt.compile):
+        with pytest.raises(wt.SingularSystemError, match="constraint rows depend on each other"):
+            of(linkage).constraint_forces_least_norm(*given)

@@ -524,7 +524,11 @@ class Compiled(CompiledTable):
             if not all(np.isfinite(x).all() for x in state.values()):
                 return None
             plain = Reference(self.model, tuple(self._parameter_shapes), self.route)
-            return ReferenceFunction(plain, find(function.name, self.model), names).of_model(self.model, state)
+            second = ReferenceFunction(plain, find(function.name, self.model), names)
+            try:
+                return second.of_model(self.model, state)
+            except ZeroDivisionError:  # an input is 0 that divides, such as a weight
+                return None
 
         return rescue
 

@@ -481,7 +481,11 @@ def least_norm_forces(
     gram = K.T @ scaled
     if at.mask is not None:
         gram = gram + np.diag(1 - at.mask)
-    return np.asarray(scaled @ linalg.ldlt(gram).solve(f))
+    factor = linalg.ldlt(gram, lenient=True)
+    if m.route == "nullspace":  # which allows rows that depend on each other: their forces are not those of A alone
+        number, diagonal = len(m.tree.nodes) + DEPENDENT, np.diagonal(gram)
+        m.require(number, [d - PIVOT_TOLERANCE * own for d, own in zip(factor.pivots, diagonal, strict=True)])
+    return np.asarray(scaled @ factor.solve(f))
 
 
 def dagger(m: Mechanism, q: Array, t: Any, active: Array | None) -> kkt.Dagger:
