@@ -169,7 +169,7 @@ def test_random_loops_that_are_singular_among_random_loops(seed):
 
 
 def test_least_norm_forces_have_no_answer_where_rows_depend_on_each_other():
-    """Forces that keep to a branch are not those of the rows: dividing by the zero of their Gram matrix told nothing."""
+    """Forces that keep to a branch are not those of the rows: a division by zero told nothing."""
     linkage = wt.mechanisms.four_bar()
     given = (np.zeros(3), np.array([0.2, 0.0, 1.9]), np.ones(3), np.ones(2))
     for of in (wt.reference, wt.compile):
