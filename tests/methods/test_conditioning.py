@@ -38,12 +38,14 @@ def test_prediction_is_within_a_hundred_for_factorisations(trees, route, record_
     assert middle <= 100
 
 
+@pytest.mark.slow
 def test_the_recursion_is_the_default_for_a_reason(trees):
     for o in trees:
         assert o.measured["recursive"] < 2e-14
         assert o.predicted["recursive"] < 1e-10
 
 
+@pytest.mark.slow
 def test_cholesky_follows_the_equilibrated_kappa(trees):
     by_name = {o.case.name: o for o in trees}
     light, heavy = by_name["light tip 32, straight"], by_name["heavy tip 32, straight"]
