@@ -125,7 +125,7 @@ class ResidualBound(NamedTuple):
 
 
 def residual_bound(model: Model, q: Any, v: Any, tau: Any, a: Any, f: Any = None, *, t: float = 0.0) -> ResidualBound:
-    """How wrong an acceleration can be: |M†| (|r| + |Δr|) + |A†|ᵀ (|s| + |Δs|), from what its equations leave over.
+    """How wrong an acceleration can be, from what its equations leave over: ``|M†| (|r| + |Δr|) + |A†|ᵀ (|s| + |Δs|)``.
 
     Whoever computed a, by whatever route, in whatever precision: r = tau + Aᵀ f − M a − c and s = A a + γ + C f are
     evaluated here, and Δ bounds what that evaluation may be wrong by.

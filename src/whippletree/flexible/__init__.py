@@ -1,7 +1,6 @@
 """Where modes come from: ``wt.flexible`` makes the flexible bodies that ``Builder.flexible_body`` takes.
 
-    beams                 uniform beams by Euler and Bernoulli or Timoshenko, any ends; bending, stretching, twisting;
-                          as chains of rigid links, to compare with
+    beams                 uniform beams by Euler and Bernoulli or Timoshenko; as chains of rigid links, to compare with
     nodal_modes           modes at points with masses, as a test or another program gives them: their integrals, damping
     finite_elements       frames of beams as sparse matrices, and what a body of finite elements is
     reduction             Craig and Bampton: from sparse matrices and interface frames to a few modes

@@ -12,6 +12,7 @@ from scipy.optimize import minimize
 
 import whippletree as wt
 from whippletree.contact.geometry.height_field import Grid, spline_coefficients
+from whippletree.contact.geometry.terrain import Jet, nearest_on_terrain
 
 RNG = np.random.default_rng(4)
 HEIGHTS = 0.08 * RNG.normal(size=(9, 12)).cumsum(axis=0).cumsum(axis=1) / 6
@@ -327,3 +328,14 @@ def test_events_on_a_fine_field_are_those_on_its_plane():
     assert list(ours.attrs["event_names"]) == list(theirs.attrs["event_names"]) != []
     assert ours.attrs["event_times"] == pytest.approx(theirs.attrs["event_times"], abs=1e-11)
     assert ours.q[-1].values == pytest.approx(theirs.q[-1].values, abs=1e-9)
+
+
+def test_ground_that_is_steep_beyond_measure_has_a_foot():
+    """(1 + hx²)(1 + hy²) − (hx hy)² cancelled to 0, which divides."""
+
+    def wall(x, y):
+        return Jet(1e9 * (x + y), 1e9, 1e9, -1e30, 0.0, -1e30)
+
+    foot, axes = nearest_on_terrain(wall, np.array([0.1, 0.2, 0.3]))
+    assert np.isfinite(foot.astype(float)).all()
+    np.testing.assert_allclose((axes @ axes.T).astype(float), np.eye(3), atol=1e-15)

@@ -129,10 +129,12 @@ def _step(jet: Jet, shape: Array | Rolling, x: Any, y: Any) -> tuple[Any, Any]:
     gx, gy = x - p[0] + off * hx, y - p[1] + off * hy
     a, b = 1 + hx * hx + off * hxx - (px[0] + px[2] * hx), hx * hy + off * hxy - (py[0] + py[2] * hx)
     c, d = hx * hy + off * hxy - (px[1] + px[2] * hy), 1 + hy * hy + off * hyy - (py[1] + py[2] * hy)
-    convex = _both(less(0, a), less(0, a * d - b * c))
+    determinant = a * d - b * c
+    convex = _both(less(0, a), less(0, determinant))
+    # that of the other matrix in a form that steep ground does not cancel to zero
+    determinant = select(convex, determinant, 1 + hx * hx + hy * hy)
     a, b = select(convex, a, 1 + hx * hx), select(convex, b, hx * hy)
     c, d = select(convex, c, hx * hy), select(convex, d, 1 + hy * hy)
-    determinant = a * d - b * c
     return x - (d * gx - b * gy) / determinant, y - (a * gy - c * gx) / determinant
 
 
