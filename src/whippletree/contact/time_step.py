@@ -33,6 +33,7 @@ from whippletree.constraints import dynamics, kkt
 from whippletree.constraints.routes import row_weights
 from whippletree.contact.implicit_springs import forces_of_joints, implicit_links
 from whippletree.contact.kinematics.contact_set import ContactSet, contact_set, contact_set_of_steps
+from whippletree.contact.kinematics.joint_contacts import limited_axes, nearer_ends, rubbing_axes
 from whippletree.contact.problem.cones import both, largest
 from whippletree.contact.problem.contact_problem import ContactProblem, LoadedDiscs
 from whippletree.contact.servos import Servos
@@ -58,17 +59,6 @@ POSITION_ROUNDS = 6
 
 POSITION_PROGRESS = 0.5
 """Share of the deepest overlap that a round must leave at most for another one to follow."""
-
-
-class Axis(NamedTuple):
-    """A joint with one freedom that has a limit or dry friction."""
-
-    joint: str
-    q: int
-    v: int
-    lower: Any
-    upper: Any
-    friction: Any
 
 
 class ContactMoment(NamedTuple):
@@ -104,13 +94,8 @@ class ContactBlocks:
         self.model = model
         self.actuators = Servos(model, servos or alone)
         self.contacts: ContactSet = contact_set_of_steps(model) if alone else contact_set(model)
-        axes = [
-            Axis(joint.name, model.q_slices[k].start, model.v_slices[k].start, joint.lower, joint.upper, joint.friction)
-            for k, joint in enumerate(model.joints)
-            if joint.type.nv == 1 and joint.type.nq == 1
-        ]
-        self.limited = [axis for axis in axes if limits and (axis.lower > -np.inf or axis.upper < np.inf)]
-        self.rubbing = [axis for axis in axes if axis.friction != 0]
+        self.limited = limited_axes(model) if limits else ()
+        self.rubbing = rubbing_axes(model)
         self.moments = [
             ContactMoment(i, share, axes)
             for i, c in enumerate(self.contacts.candidates)
@@ -149,8 +134,8 @@ class ContactBlocks:
         """Name of each block."""
         return (
             *self.contacts.names,
-            *[f"limit {axis.joint}" for axis in self.limited],
-            *[f"friction {axis.joint}" for axis in self.rubbing],
+            *[f"limit {axis.name}" for axis in self.limited],
+            *[f"friction {axis.name}" for axis in self.rubbing],
             *[f"{moment.word} {self.contacts.names[moment.candidate]}" for moment in self.moments],
             *[f"servo {servo.actuator.name}" for servo in self.servos],
         )
@@ -176,7 +161,7 @@ class ContactBlocks:
         carriers = [{c.first_body, c.second_body} for c in self.contacts.candidates]
         children = {joint.name: {joint.child} for joint in self.model.joints}
         paths = [_joints_below(self.model, bodies) for bodies in carriers]
-        paths += [_joints_below(self.model, children[axis.joint]) for axis in (*self.limited, *self.rubbing)]
+        paths += [_joints_below(self.model, children[axis.name]) for axis in (*self.limited, *self.rubbing)]
         paths += [paths[moment.candidate] for moment in self.moments]
         for servo in self.servos:
             moved = [joint for i in self.actuators.moved(servo) for joint in _joints_with(self.model, i)]
@@ -199,16 +184,6 @@ class ContactBlocks:
         bounds += [servo.reach for servo in self.servos]
         return np.array([*[0] * others, *[h * bound for bound in bounds]], dtype=object)
 
-    def limits(self, q: Array) -> tuple[Array, Array]:
-        """Distance to the nearer end of each joint's range, and the sign of the velocity that leads away from it."""
-        gaps, signs = [], []
-        for axis in self.limited:
-            below, above = q[axis.q] - axis.lower, axis.upper - q[axis.q]
-            nearer = less(above, below)
-            gaps.append(select(nearer, above, below))
-            signs.append(select(nearer, -1, 1))
-        return np.array(gaps, dtype=object), np.array(signs, dtype=object)
-
     def rows(self, m: Mechanism, q: Array) -> tuple[Array, Array]:
         """Gaps (blocks,) and J (blocks, 3, nv); joint friction has no gap and gets 0."""
         k, nv = len(self.contacts.candidates), self.model.nv
@@ -217,7 +192,7 @@ class ContactBlocks:
         if k:
             J[:k] = self.contacts.jacobian(m, q).reshape(k, 3, nv)
             gaps[:k] = self.contacts.points(m, q).gap
-        distances, signs = self.limits(q)
+        distances, signs = nearer_ends(self.limited, q)
         for i, axis in enumerate(self.limited, start=k):
             J[i, 0, axis.v], gaps[i] = signs[i - k], distances[i - k]
         for i, axis in enumerate(self.rubbing, start=k + len(self.limited)):

@@ -83,7 +83,7 @@ class Phase:
         # dry joints are pressed by a given force, and have no normal
         self.normals = [i for i in mode.closed if not scene.pressed[i]]
         self.contact_rows = [3 * i for i in self.normals] + self.sticking_rows
-        self.rubbed = scene.dry_joints.resistance(mode.directions[scene.pressed > 0, 0])
+        self.rubbed = scene.joints.resistance(mode.directions[scene.pressed > 0, 0])
         self.weightless = scene.weightless(at, mode.closed)
         # a massless foot with a direction slips under load (see dragging), one without trails along without force
         self.dragged = [i for i in self.weightless if i in mode.sliding and not mode.trails(i)]

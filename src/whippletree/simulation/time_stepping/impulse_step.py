@@ -21,6 +21,7 @@ from whippletree.compiler.rollout.contact_sweeps import coloured_sweeps, contact
 from whippletree.contact.implicit_springs import StepDamping, dampings, implicit_dampings, implicit_model
 from whippletree.contact.kinematics.broad_phase import LOOK_AHEAD, Near, Neighbourhood
 from whippletree.contact.kinematics.contact_set import contact_set
+from whippletree.contact.kinematics.joint_contacts import nearer_ends, nearer_ends_of_many
 from whippletree.contact.problem.contact_problem import ContactProblem, Measure
 from whippletree.contact.problem.delassus import Matrix, delassus, is_sparse, scaled, with_diagonal
 from whippletree.contact.problem.independent_parts import appended, parts_of, responses, stacked
@@ -261,10 +262,8 @@ class ImpulseStep:
 
     def gaps(self, q: Array) -> tuple[Array, Array, Array]:
         """Of all contacts (..., contacts) and joint limits (..., limits), m or rad, and the limits' signs."""
-        axes = self.blocks.limited
-        own = q[..., [axis.q for axis in axes]]
-        below, above = own - [axis.lower for axis in axes], [axis.upper for axis in axes] - own
-        return self._gaps(q), np.minimum(below, above), np.where(above < below, -1.0, 1.0)
+        distances, signs = nearer_ends_of_many(self.blocks.limited, q)
+        return self._gaps(q), distances, signs
 
     def _gaps(self, q: Array) -> Array:
         if not self.contacts:
@@ -313,7 +312,7 @@ class ImpulseStep:
 
     def _joined(self, q: Array, near: Near, span: float, rubbing: Array) -> tuple[Array, Array, Any]:
         """Numbers, gaps and J of some contacts, of the limits within ``span``, and of some dry joints."""
-        distances, signs = (x.astype(float) for x in self.blocks.limits(q))
+        distances, signs = (x.astype(float) for x in nearer_ends(self.blocks.limited, q))
         close = np.flatnonzero(distances <= span)
         others = self.contacts + len(self.blocks.limited)
         numbers = np.concatenate([near.numbers, self.contacts + close, others + rubbing]).astype(int)
