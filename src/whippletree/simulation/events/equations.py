@@ -19,7 +19,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.massless import only_for_massless
-from whippletree.contact.impact.impact import massless_motions
+from whippletree.contact.impact.impact import massless_basis
 from whippletree.contact.kinematics.contact_set import Candidate, Listed, contact_set
 from whippletree.contact.kinematics.joint_contacts import JointContacts
 from whippletree.simulation.motion import Motion
@@ -149,7 +149,7 @@ class EventEquations:
 
     def weightless(self, at: At, contacts: Iterable[int]) -> list[int]:
         """Those of these contacts that are on parts without mass, at the first state."""
-        Z = massless_motions(at.M[0], at.A[0, self.firm])
+        Z = massless_basis(at.M[0], at.A[0, self.firm])
         if not Z.size:
             return []
         rows = {i: at.J[0, 3 * i : 3 * i + 3] for i in contacts}
