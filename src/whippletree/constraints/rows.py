@@ -23,6 +23,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array, identity, zeros
 from whippletree.arithmetic.dual_numbers import Dual, duals, slopes
 from whippletree.constraints.kinds import KINDS
+from whippletree.constraints.kinds.constraint_kinds import relative
 from whippletree.constraints.kinds.demand import Demand, kind_fault, selected, spelling_faults
 from whippletree.constraints.massless_rows import HeldRows, RelaxedRows
 from whippletree.errors import ModelError, NameLookupError
@@ -159,6 +160,9 @@ class FrameRows:
     def velocity(self) -> Array:
         if self.demand.level == "velocity":
             return self.demand.residual(self.poses, self.twists(), self.t)
+        if self.demand.of_point:
+            r, v, _ = _point_motion(relative(self.poses), self.twists(), [zeros(6)] * 2)
+            return slopes(_of_point(self.demand, duals(r, v), Dual(self.t, 1)))
         moved = [moved_pose(X, V) for X, V in zip(self.poses, self.twists(), strict=True)]
         return slopes(self.demand.residual(moved, Dual(self.t, 1)))
 
@@ -225,6 +229,9 @@ def frame_places(tree: Skeleton, c: Prepared) -> list[Place]:
     if c.demand.on != "frames":
         return []
     places = [tree.place(name) for name in c.constraint.on]
+    if c.demand.of_point:  # the second frame may have any axes: those of its node are at hand
+        first, (node, pose) = places
+        return [first, Place(node, Pose(identity(3), pose.p))]
     return [_carrier(tree, places), *places] if c.demand.carried else places
 
 
@@ -241,6 +248,8 @@ def frame_coefficients(demand: Demand, poses: Sequence[Pose], i: int, t: Any) ->
         drift = demand.residual(poses, still, t)
         units = [[e if k == i else rest for k, rest in enumerate(still)] for e in identity(6)]
         return np.stack([demand.residual(poses, twists, t) - drift for twists in units], axis=1)
+    if demand.of_point:
+        return _point_coefficients(demand, relative(poses), i, t)
     columns = []
     for e in identity(6):
         moved = [moved_pose(X, e) if k == i else lifted_pose(X) for k, X in enumerate(poses)]
@@ -256,8 +265,42 @@ def frame_acceleration(
         moved = [moved_pose(X, V) for X, V in zip(poses, twists, strict=True)]
         changing = [duals(V, rate) for V, rate in zip(twists, rates, strict=True)]
         return slopes(demand.residual(moved, changing, Dual(t, 1)))
+    if demand.of_point:
+        r, v, a = _point_motion(relative(poses), twists, rates)
+        return slopes(slopes(_of_point(demand, duals(duals(r, v), duals(v, a)), _time_jet(t))))
     jets = [_jet(X, V, rate) for X, V, rate in zip(poses, twists, rates, strict=True)]
     return slopes(slopes(demand.residual(jets, _time_jet(t))))
+
+
+# A residual of one point asks for no derivatives of rotations. With X the pose of the second frame in the first, whose
+# twists are (w, u) and accelerations (w', u') in their own axes, its origin r moves in the axes of the first as
+#     r' = R u2 - u1 - w1 x r        r'' = R (u2' + w2 x u2) - (u1' + w1 x u1) - w1' x r - w1 x (w1 x r) - 2 w1 x r'
+
+
+def _point_motion(X: Pose, twists: Sequence[Array], rates: Sequence[Array]) -> tuple[Array, Array, Array]:
+    """The second origin in the axes of the first frame (3,), its velocity there and its acceleration."""
+    (w1, u1), (w2, u2) = ((V[:3], V[3:]) for V in twists)
+    rate1, rate2 = rates
+    v = X.R @ u2 - u1 - cross(w1, X.p)
+    turned = cross(w1, u1 + cross(w1, X.p) + 2 * v) + rate1[3:] + cross(rate1[:3], X.p)
+    return X.p, v, X.R @ (rate2[3:] + cross(w2, u2)) - turned
+
+
+def _point_coefficients(demand: Demand, X: Pose, i: int, t: Any) -> Array:
+    """G (rows, 6) of frame i: the slopes of the residual along the point, times what a twist does to the point."""
+    still = zeros(3)
+    slope = np.stack([slopes(_of_point(demand, duals(X.p, still + e), Dual(t, 0))) for e in identity(3)], axis=1)
+    G = zeros(len(demand.rows), 6)
+    if i == 0:
+        G[:, :3], G[:, 3:] = slope @ skew(X.p), -slope
+    else:
+        G[:, 3:] = slope @ X.R
+    return G
+
+
+def _of_point(demand: Demand, r: Array, t: Any) -> Array:
+    """The residual of a second origin at r."""
+    return demand.residual((Pose.identity(), Pose(identity(3), r)), t)
 
 
 class JointRows:
