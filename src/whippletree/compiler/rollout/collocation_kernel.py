@@ -437,7 +437,12 @@ class CollocationKernel:
             raw = y + h * c[0]
             then = select(less(h, bounds[0] - t), t + h, bounds[0])
             shorter = h * self._growth(tally, error)
-            again = solved & less(1, error) & less(patience.shortest, shorter) & less(0, bounds[1])
+            again = solved & less(1, error)
+            if self.newton is not None:
+                # a matrix of the start fits a shorter step better
+                unsolved = sound & ~solved & less(rejections[0], step_control.HALVINGS)
+                shorter, again = select(unsolved, h / 2, shorter), again | unsolved
+            again = again & less(patience.shortest, shorter) & less(0, bounds[1])
             clock = [t, select(again, shorter, h), *now[2:]]
             flags = [select(good, 1, -1), select(good | again, -1, 1), -1, -1, select(again, 1, -1)]
             count = [rejections[0] + select(again, 1, 0), rejections[1] + select(again, tally[2], 0)]
@@ -499,7 +504,8 @@ class CollocationKernel:
     def _growth(self, tally: Array, error: Any) -> Any:
         """How much longer than the last step the next one is."""
         change, first, rounds, _ = tally
-        by_contraction = step_control.growth_by_contraction(step_control.mean_contraction(change, first, rounds))
+        contraction = step_control.mean_contraction(change, first, rounds)
+        by_contraction = step_control.growth_by_contraction(contraction, self.newton is not None)
         # near a dead point a slow iteration says nothing of shorter steps
         minds = self.newton is not None or not self.model.constraints
         return step_control.growth(rounds, step_control.growth_by_error(error, self.order), by_contraction, minds)
@@ -513,7 +519,7 @@ class CollocationKernel:
             contraction = step_control.mean_contraction(change, first, rounds)
             worse = maximum(error[0], step_control.error_before(error_of_last, h / length, self.order))
             by_error = step_control.growth_by_error(worse, self.order)
-            by_contraction = step_control.growth_by_contraction(contraction)
+            by_contraction = step_control.growth_by_contraction(contraction, self.newton is not None)
             slow = less(self.patience.worthwhile * by_contraction, by_error) & less(bounds[4], contraction)
             return [[h * self._growth(tally, worse), contraction, select(slow, 1, -1)]]
 

@@ -403,7 +403,8 @@ class Integrator:
         none: WhippletreeError | None = None
         while length > shortest:
             try:
-                trial = self._trial(t, y, length, guess, slack, stiffness)
+                with np.errstate(all="ignore"):  # an iteration that diverges passes by numbers that are none
+                    trial = self._trial(t, y, length, guess, slack, stiffness)
             except NO_RATES as error:
                 none, length = error, length / 2
                 self._reject(t, length)
