@@ -252,8 +252,9 @@ class Compiled(CompiledTable):
         controller: Callable[[Any, Any, Any], Any] | Literal["affine"] | None = None,
         blocks: RateBlocks | None = None,
         guards: GuardBlocks | None = None,
-    ) -> NamedFunction:
-        """The function of :class:`whippletree.compiler.rollout.collocation_kernel.CollocationKernel`.
+    ) -> tuple[NamedFunction, list[float]]:
+        """The function of :class:`whippletree.compiler.rollout.collocation_kernel.CollocationKernel`, and the constants
+        of a traced controller, which are its last argument where there are any.
 
         ``controller``: one that becomes part of it, or an affine one, whose gains come with each call; ``blocks``: the
         equations of motion, where they are not the model's; ``guards``: what ends a call where it may vanish.
@@ -266,21 +267,21 @@ class Compiled(CompiledTable):
             return CollocationKernel(self.model, scheme, patience, control, self.route, blocks, guards)
 
         if controller is None:
-            return self.program(key, lambda: kernel_under("none").program())
+            return self.program(key, lambda: kernel_under("none").program()), []
         if controller == "affine":
 
             def build() -> Program:
                 kernel = kernel_under("affine")
                 return kernel.program(kernel.affine_control())
 
-            return self.program((*key, "affine"), build)
+            return self.program((*key, "affine"), build), []
         if key not in self._kernels:
             self._kernels[key] = kernel_under("traced")
         kernel = self._kernels[key]
         # a controller is known by its code only after it was traced: the same function may do something else today
-        control = kernel.control(controller)
+        control, constants = kernel.control(controller)
         known = (*key, digest(Program("controller", (), (control,))))
-        return self.program(known, lambda: kernel.program(control))
+        return self.program(known, lambda: kernel.program(control, len(constants))), constants
 
     def contact_rollout(
         self,
