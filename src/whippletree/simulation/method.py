@@ -219,10 +219,10 @@ def suitable(model: Model, q: Array | None = None) -> str:
     meet the ends of their ranges. A model that asks for a step, as a file for a time-stepping simulator does, gets it
     where it has anything of that. A start beyond the range of a joint is no event: steps bring a tree back into it,
     while loops, which may not reach it at all, are integrated, and the run tells what it leaves out. Torsional and
-    rolling friction is known to steps only.
+    rolling friction, and limits of tendons, are known to steps only.
     """
     meets = model.touches or dry_joints(model) or limited_joints(model)
-    if meets and model.time_step is not None:
+    if (meets and model.time_step is not None) or limited_tendons(model):
         return "time_stepping"
     if not model.touches:
         if _starts_beyond_a_range(model, model.home.q if q is None else q):
@@ -245,6 +245,11 @@ def limited_joints(model: Model) -> list[str]:
         for joint in model.joints
         if joint.type.nv == joint.type.nq == 1 and (joint.lower > -np.inf or joint.upper < np.inf)
     ]
+
+
+def limited_tendons(model: Model) -> list[str]:
+    """Names of the tendons whose length has an end."""
+    return [tendon.name for tendon in model.tendons if tendon.is_limited]
 
 
 def _starts_beyond_a_range(model: Model, q: Array) -> bool:

@@ -6,7 +6,7 @@ filterexact, muscle). They drive a joint of one freedom, a tendon, or a site. Ot
 
 A tendon that sums up joints, or goes from site to site, straight or around spheres and cylinders, is taken with its
 spring, its damper and its pulleys. The fluid of ``<option>`` drags on every body as on the box that has its inertia.
-Left out, and named: limits, friction and inertia of tendons, and bodies whose geoms ask for the fluid model of
+Left out, and named: friction and inertia of tendons, and bodies whose geoms ask for the fluid model of
 ellipsoids.
 """
 
@@ -218,20 +218,29 @@ def add_elements(draft: Draft, parts: Parts) -> None:
 def _add_tendons(draft: Draft, parts: Parts) -> None:
     compiled, pulled = parts.poses, {part.target for part in parts.spec.actuators if part.name in parts.driven}
     sprung, damped = (not switched_off(parts.spec, word, "PASSIVE") for word in ("SPRING", "DAMPER"))
+    limited = not switched_off(parts.spec, "LIMIT", "CONSTRAINT")
     for part in parts.spec.tendons:
         number = compiled.tendon(part.name).id
         _tell_what_is_left_out(draft, compiled, number, part.name)
         stiffness = float(np.ravel(compiled.tendon_stiffness[number])[0]) if sprung else 0.0
         damping = float(np.ravel(compiled.tendon_damping[number])[0]) if damped else 0.0
-        if stiffness or damping or part.name in pulled:
+        limits = _ends_of_tendon(compiled, number) if limited else (-np.inf, np.inf)
+        if stiffness or damping or limits != (-np.inf, np.inf) or part.name in pulled:
             rest = tuple(map(float, compiled.tendon_lengthspring[number]))
-            path = _path(draft, parts, number)
-            draft.builder.tendon(part.name, stiffness=stiffness, damping=damping, rest=rest, **path)
+            path = path_of_tendon(draft, parts, number)
+            draft.builder.tendon(part.name, stiffness=stiffness, damping=damping, rest=rest, limits=limits, **path)
+
+
+def _ends_of_tendon(compiled: Any, number: int) -> tuple[float, float]:
+    """Lengths between which a tendon is held: at its margin from the ends of its range, as joints are."""
+    if not compiled.tendon_limited[number]:
+        return -np.inf, np.inf
+    (lower, upper), margin = map(float, compiled.tendon_range[number]), float(compiled.tendon_margin[number])
+    return lower + margin, upper - margin
 
 
 def _tell_what_is_left_out(draft: Draft, compiled: Any, number: int, name: str) -> None:
     for word, found in (
-        ("limits of tendons", compiled.tendon_limited[number]),
         ("dry friction of tendons", compiled.tendon_frictionloss[number]),
         ("inertia of tendons (armature)", compiled.tendon_armature[number]),
         ("non-linear springs and dampers of tendons", _curved(compiled, number)),
@@ -245,7 +254,7 @@ def _curved(compiled: Any, number: int) -> bool:
     return any(numbers is not None and bool(np.any(numbers[number])) for numbers in found)
 
 
-def _path(draft: Draft, parts: Parts, number: int) -> dict[str, Any]:
+def path_of_tendon(draft: Draft, parts: Parts, number: int) -> dict[str, Any]:
     """The joints with their weights, or the branches of frames with their divisors and obstacles, of a tendon."""
     from mujoco import mjtWrap
 
