@@ -179,7 +179,7 @@ PAIR = """<worldbody>
 
 
 ROPED = """<compiler angle='radian'/><worldbody><site name="nail" pos=".3 0 0"/>
-  <body name="a" pos="0 0 1"><joint name="ja" axis="0 1 0" ref=".1"/><geom size=".1"/><site name="middle" pos=".4 .2 .1"/>
+<body name="a" pos="0 0 1"><joint name="ja" axis="0 1 0" ref=".1"/><geom size=".1"/><site name="middle" pos="0 .4 0"/>
   <body name="b" pos="1 0 0"><joint name="jb" axis="1 1 0" ref=".2"/><geom size=".1"/><site name="tip" pos="0 .5 .2"/>
   </body></body></worldbody>"""
 

@@ -20,7 +20,7 @@ are the moments of torsional and rolling friction, which act on angular velociti
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
@@ -258,7 +258,7 @@ class ContactBlocks:
         return J
 
 
-def _nearer_ends(places: Sequence[Any], ranges: Sequence[tuple[Any, Any]]) -> tuple[Array, Array]:
+def _nearer_ends(places: Iterable[Any], ranges: Sequence[tuple[Any, Any]]) -> tuple[Array, Array]:
     """Distance of each place to the nearer end of its range, and the sign of the velocity that leads away from it."""
     gaps, signs = [], []
     for place, (lower, upper) in zip(places, ranges, strict=True):

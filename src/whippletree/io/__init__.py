@@ -105,8 +105,8 @@ def _with_choices(model: Model, contacts: bool | None, limits: bool, actuators: 
     """The model with what was asked for of its contacts, limits and actuators."""
     if not limits:
         joints = (replace(joint, lower=-math.inf, upper=math.inf) for joint in model.joints)
-        free = {"limits": (-math.inf, math.inf)}
-        elements = (replace(x, **free) if isinstance(x, Tendon) else x for x in model.elements)
+        free = -math.inf, math.inf
+        elements = (replace(x, limits=free) if isinstance(x, Tendon) else x for x in model.elements)
         model = replace(model, joints=tuple(joints), elements=tuple(elements))
     if not actuators and model.actuators:
         keys = (replace(key, commands=np.zeros(0), act=np.zeros(0)) for key in model.key_frames)

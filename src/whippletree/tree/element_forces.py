@@ -246,8 +246,8 @@ def joints_of_tendon(tree: Skeleton, tendon: Tendon) -> set[str]:
     for k, branch in enumerate(tendon.route):
         for i, ends in enumerate(pairwise(branch)):
             frames = [*ends, *[obstacles[k, i] for _ in range((k, i) in obstacles)]]
-            paths = [set(tree.path(tree.place(frame).node)) for frame in frames]
-            found |= {tree.joints[node].name for node in set().union(*paths) - set.intersection(*paths)}
+            first, *others = (set(tree.path(tree.place(frame).node)) for frame in frames)
+            found |= {tree.joints[node].name for node in first.union(*others) - first.intersection(*others)}
     return found
 
 

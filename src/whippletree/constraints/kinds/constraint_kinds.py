@@ -315,7 +315,8 @@ def cable(c: Constraint) -> Demands:
     ``branches`` says how many of the frames each branch of it passes (default: all in one), ``factors`` what the length
     of each counts (default 1 each): 1/n where a pulley shares it among n, negative where two ropes balance each other.
     """
-    length, sizes = c.parameters.get("length"), tuple(c.parameters.get("branches", ())) or (len(c.on),)
+    length: Any = c.parameters.get("length")
+    sizes = tuple(c.parameters.get("branches", ())) or (len(c.on),)
     factors = tuple(c.parameters.get("factors", ())) or (1,) * len(sizes)
     faults = ["a cable needs its length, m"] * (length is None)
     if sum(sizes) != len(c.on) or any(size < 2 for size in sizes):
