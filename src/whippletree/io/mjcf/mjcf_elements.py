@@ -224,19 +224,27 @@ def _add_tendons(draft: Draft, parts: Parts) -> None:
         _tell_what_is_left_out(draft, compiled, number, part.name)
         stiffness = float(np.ravel(compiled.tendon_stiffness[number])[0]) if sprung else 0.0
         damping = float(np.ravel(compiled.tendon_damping[number])[0]) if damped else 0.0
-        limits = _ends_of_tendon(compiled, number) if limited else (-np.inf, np.inf)
+        limits = -np.inf, np.inf
+        if limited and compiled.tendon_limited[number]:
+            ends = compiled.tendon_range[number], compiled.tendon_margin[number]
+            limits = held_ends(draft, f"tendon {part.name!r}", *ends)
         if stiffness or damping or limits != (-np.inf, np.inf) or part.name in pulled:
             rest = tuple(map(float, compiled.tendon_lengthspring[number]))
             path = path_of_tendon(draft, parts, number)
             draft.builder.tendon(part.name, stiffness=stiffness, damping=damping, rest=rest, limits=limits, **path)
 
 
-def _ends_of_tendon(compiled: Any, number: int) -> tuple[float, float]:
-    """Lengths between which a tendon is held: at its margin from the ends of its range, as joints are."""
-    if not compiled.tendon_limited[number]:
-        return -np.inf, np.inf
-    (lower, upper), margin = map(float, compiled.tendon_range[number]), float(compiled.tendon_margin[number])
-    return lower + margin, upper - margin
+def held_ends(draft: Draft, where: str, ends: Any, margin: Any) -> tuple[float, float]:
+    """Ends between which a limit holds a joint or a tendon: at its margin from those of its range, as contacts do."""
+    lower, upper = float(ends[0] + margin), float(ends[1] - margin)
+    if lower <= upper:
+        return lower, upper
+    middle = float(ends[0] + ends[1]) / 2
+    draft.notes.append(
+        f"{where}: its margin of {float(margin):g} is more than half of its range, and both ends push at once: it is "
+        f"held in the middle, at {middle:g}"
+    )
+    return middle, middle
 
 
 def _tell_what_is_left_out(draft: Draft, compiled: Any, number: int, name: str) -> None:

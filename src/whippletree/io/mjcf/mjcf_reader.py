@@ -45,6 +45,7 @@ from whippletree.io.mjcf.mjcf_elements import (
     add_elements,
     add_key_frames,
     add_sensors,
+    held_ends,
     path_of_tendon,
     unit_quaternions,
 )
@@ -247,7 +248,7 @@ def _carry(draft: Draft, parts: Parts, number: int, qpos: Array, *, floats: bool
     joints = range(compiled.body_jntadr[number], compiled.body_jntadr[number] + compiled.body_jntnum[number])
     anchor = np.zeros(3)
     for joint in joints:
-        kind, data = _KINDS[int(compiled.jnt_type[joint])], _joint_data(parts, joint)
+        kind, data = _KINDS[int(compiled.jnt_type[joint])], _joint_data(draft, parts, joint)
         if kind == "free":
             pose = _Pose(np.zeros(3), np.eye(3))  # qpos of a free joint is the pose in the world
         elif kind != "prismatic":
@@ -285,7 +286,7 @@ def _add_joint(draft: Draft, name: str, kind: str, parent: str, child: str, pose
     draft.builder.joint(name, kind, parent, child, position=pose.position, rotation=pose.rotation, **data)
 
 
-def _joint_data(parts: Parts, joint: int) -> dict[str, Any]:
+def _joint_data(draft: Draft, parts: Parts, joint: int) -> dict[str, Any]:
     """Forces along a joint, without those that the file switches off."""
     compiled, weighed = parts.poses, parts.masses  # springs and dampers may follow from masses (springdamper)
     first = compiled.jnt_dofadr[joint]
@@ -304,9 +305,9 @@ def _joint_data(parts: Parts, joint: int) -> dict[str, Any]:
     if data.get("stiffness"):
         data["rest"] = float(compiled.qpos_spring[compiled.jnt_qposadr[joint]])
     if compiled.jnt_limited[joint] and not switched_off(parts.spec, "LIMIT", "CONSTRAINT"):
-        (lower, upper), margin = map(float, compiled.jnt_range[joint]), float(compiled.jnt_margin[joint])
-        # a limit holds the joint at its margin, as contacts do
-        data |= {"upper": upper} if kind == _BALL else {"lower": lower + margin, "upper": upper - margin}
+        ends = compiled.jnt_range[joint], compiled.jnt_margin[joint]
+        lower, upper = held_ends(draft, f"joint {compiled.jnt(joint).name!r}", *ends)
+        data |= {"upper": float(ends[0][1])} if kind == _BALL else {"lower": lower, "upper": upper}
     if compiled.jnt_actfrclimited[joint]:
         data["effort_limit"] = float(np.abs(compiled.jnt_actfrcrange[joint]).max())
     return data
