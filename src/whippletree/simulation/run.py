@@ -28,7 +28,7 @@ from whippletree.model.input_checks import refuse_zero_quaternions
 from whippletree.simulation.adaptive.integrator import Event
 from whippletree.simulation.checkpoint import Checkpoint
 from whippletree.simulation.conditioning_watch import Watch
-from whippletree.simulation.method import Method, Task, find_method, positive, suitable
+from whippletree.simulation.method import Method, Task, find_method, limited_tendons, positive, suitable
 from whippletree.simulation.motion import Motion
 from whippletree.simulation.one_by_one import InTurn
 from whippletree.simulation.output.dataset import check_names, dataset, refuse_more_than_memory
@@ -181,7 +181,7 @@ def _way(model: Model, method: str, options: dict[str, Any], alone: bool) -> typ
         options.setdefault("step", model.time_step)
     way = _with_options(find_method(method, model).form_for(model, alone), method, options)
     _refuse_unseen_contacts(model, way, method)
-    _tell_of_unseen_friction(model, way, method)
+    _tell_of_unseen_forces(model, way, method)
     return way
 
 
@@ -305,7 +305,14 @@ def _refuse_unseen_contacts(model: Model, way: type[Method], method: str) -> Non
         )
 
 
-def _tell_of_unseen_friction(model: Model, way: type[Method], method: str) -> None:
+def _tell_of_unseen_forces(model: Model, way: type[Method], method: str) -> None:
+    tendons = [repr(name) for name in limited_tendons(model)]
+    if tendons and not way.touches:
+        warn_caller(
+            f"simulate: method {method!r} leaves out the limits of tendon {', '.join(tendons)}: they act in "
+            f"method='time_stepping'; wt.load(..., limits=False) has none",
+            RuntimeWarning,
+        )
     dry = [repr(axis.name) for axis in rubbing_axes(model)]
     if dry and not way.touches:
         warn_caller(
