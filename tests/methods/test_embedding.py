@@ -496,7 +496,7 @@ def test_a_function_of_the_world_takes_in_all_joints_down_to_the_ground():
 
 
 def test_a_led_joint_needs_nothing_of_what_hangs_on_it():
-    """Seen through a ball joint, a point mass has no inertia about the slewing axis, but for rounding of either sign."""
+    """Seen through a ball joint, a point mass has no inertia about the slewing axis, but for rounding."""
     builder = wt.Builder("crane").body("jib").joint("slew", "revolute", "world", "jib", axis=(0, 0, 1))
     builder.body("cross").joint("roll", "revolute", "jib", "cross", axis=(1, 0, 0))
     builder.body("load", 1.0, center=(0, 0, -10)).joint("pitch", "revolute", "cross", "load", axis=(0, 1, 0))
@@ -508,4 +508,5 @@ def test_a_led_joint_needs_nothing_of_what_hangs_on_it():
     assert not dyn.forward_dynamics.status.any()  # machine code has answered every one of them
     assert far_apart(found, ref.forward_dynamics(q, v, np.zeros(3), 0.0)) < 1e-12
     led = dyn.project_velocity(q, v, 0.0)[:, 0]
-    assert np.abs(led - 0.1).max() < 1e-15 and not dyn.project_velocity.status.any()
+    assert np.abs(led - 0.1).max() < 1e-15
+    assert not dyn.project_velocity.status.any()

@@ -517,8 +517,8 @@ def _cluster_margins(kind: ClusterKind, factor: Any, A: Array) -> list[kkt.Margi
 def cluster_routes(system: ConstraintSet) -> dict[str, str]:
     """The route of every kind of cluster: ``motion`` where its rows leave one motion or none, which forms no inverse of
     inertias (:mod:`whippletree.constraints.single_motions`), ``augmented`` where some other cluster of it is light or
-    some motion of it has no inertia before its loops are closed, else ``schur``. The articulated inertia that hangs on a
-    led joint by a ball joint is zero up to rounding, of either sign: a factor of it would tell nothing.
+    some motion of it has no inertia before its loops are closed, else ``schur``. The articulated inertia of what
+    hangs on a led joint by a ball joint is zero up to rounding, of either sign: a factor of it would tell nothing.
     """
     found: dict[str, str] | None = system.__dict__.get("_cluster_routes")
     if found is None:

@@ -73,7 +73,8 @@ class Builder:
     """Collects the parts of a model, in any order; :meth:`build` checks them all and freezes a Model."""
 
     def __init__(self, name: str, gravity: Vector = EARTH_GRAVITY) -> None:
-        self.name = name
+        self._faults: list[str] = []
+        self.name = name if name == "" else self._named("model", name)  # robots in files may have no name
         self.gravity = gravity
         self.source = ""
         self._bodies: list[Body] = []
@@ -91,7 +92,6 @@ class Builder:
         self.time_step: float | None = None
         """s: the step that the model asks for."""
         self._start: dict[str, Any] = {}
-        self._faults: list[str] = []
 
     def __repr__(self) -> str:
         return f"<Builder {self.name!r}: {len(self._bodies)} bodies, {len(self._joints)} joints, not yet built>"
