@@ -8,8 +8,8 @@ from pathlib import Path
 from whippletree.errors import FileError, did_you_mean, quoted
 from whippletree.files.bounded_files import read_bounded, resolve_inside
 
-MODEL_ENDINGS = (".urdf", ".sdf", ".xml", ".toml", ".json", ".yaml", ".yml")
-"""Endings of files that hold models or their loops."""
+MODEL_ENDINGS = (".urdf", ".sdf", ".xml", ".toml", ".json")
+"""Endings of files that hold models."""
 
 
 def read_bytes(path: Path) -> bytes:
