@@ -63,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _show_any_letter() -> None:
-    """Let a letter that the terminal or the pipe cannot encode (└, ², names of bodies) appear as '?', and end nothing."""
+    """Let a letter that the terminal or the pipe cannot encode (└, ², names of bodies) appear as '?'."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="replace")
