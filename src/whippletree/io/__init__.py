@@ -25,6 +25,7 @@ from whippletree.errors import FileError, UnsupportedError, did_you_mean, quoted
 from whippletree.io.paths import read_bytes
 from whippletree.model import Model, require_model
 from whippletree.model.contact_pairs import with_contacts
+from whippletree.model.input_checks import as_names
 
 if TYPE_CHECKING:
     from lxml.etree import _Element as Element
@@ -84,7 +85,7 @@ def load(
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"load: expected the path of a model file, got {quoted(path)}")
     path = Path(path)
-    cut = (cut,) if isinstance(cut, str) else tuple(cut)
+    cut = as_names(cut)
     model = _load(path, base, _folder(root), contacts is not False, actuators, () if loops is not None else cut)
     model = _with_choices(model, contacts, limits, actuators)
     if loops is not None:

@@ -41,6 +41,7 @@ from whippletree.model.faults import (
 from whippletree.model.flexible_body import MODES, FlexibleBody, flexible_faults
 from whippletree.model.force_elements import Element, FluidBox, Lift, Tendon, Wrap, element_faults
 from whippletree.model.frozen import counted, frozen_array, inertia_matrix, pose_matrix, vector_of
+from whippletree.model.input_checks import as_names
 from whippletree.model.model import (
     EARTH_GRAVITY,
     WORLD,
@@ -253,7 +254,7 @@ class Builder:
         out.
         """
         name = self._named("contact group", name)
-        self._contact_groups.append(ContactGroup(name, tuple(geometries), friction, restitution, margin))
+        self._contact_groups.append(ContactGroup(name, as_names(geometries), friction, restitution, margin))
         return self
 
     def actuator(
