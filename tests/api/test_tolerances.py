@@ -3,7 +3,6 @@
 from collections import Counter
 
 import pytest
-
 from studies.tolerances import CHAPTERS, PAGE, constants, page
 
 
@@ -19,9 +18,7 @@ def test_no_two_constants_share_a_name(every):
 
 
 def test_every_deciding_number_has_its_reason(every):
-    silent = [
-        c for c in every if isinstance(c.value, float) and not c.reason and c.module.split(".")[0] in CHAPTERS
-    ]
+    silent = [c for c in every if isinstance(c.value, float) and not c.reason and c.module.split(".")[0] in CHAPTERS]
     assert not [f"{c.module}.{c.name}" for c in silent]
 
 

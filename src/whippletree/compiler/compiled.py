@@ -26,7 +26,7 @@ from whippletree.functions.differentiate import derived_function
 from whippletree.functions.lost_digits import EVERY, FIRST, FIRST_STATES, NEVER, is_watched, watch_call
 from whippletree.functions.registry import checked_names, for_names
 from whippletree.model import Model
-from whippletree.model.input_checks import shape_hints
+from whippletree.model.input_checks import as_names, shape_hints
 from whippletree.model.parameters import find_parameter
 from whippletree.tree.skeleton import Skeleton, skeleton
 
@@ -117,7 +117,7 @@ class Compiled(CompiledTable):
         self._watch = watch
         self._quick_above = quick_above
         self.route = route
-        self.parameters = tuple(find_parameter(model, path).path for path in parameters)
+        self.parameters = tuple(find_parameter(model, path).path for path in as_names(parameters))
         self._dtype = real_type(dtype)
         self._threads = threads
         self._target = target

@@ -24,7 +24,7 @@ from whippletree.contact.kinematics.joint_contacts import limited_axes, rubbing_
 from whippletree.controllers import ActuatorForces, limited
 from whippletree.errors import NameLookupError, ShapeError, UnsupportedError, listed, warn_caller
 from whippletree.model import Model, require_model
-from whippletree.model.input_checks import refuse_zero_quaternions
+from whippletree.model.input_checks import as_names, refuse_zero_quaternions
 from whippletree.simulation.adaptive.integrator import Event
 from whippletree.simulation.checkpoint import Checkpoint
 from whippletree.simulation.conditioning_watch import Watch
@@ -145,7 +145,7 @@ def simulate(
     duration = positive("duration", duration)
     spacing = way.spacing(duration, options) if output_dt is None else positive("output_dt", output_dt)
     times = _output_times(duration, spacing)
-    points, variables = _listed(points), None if variables is None else _listed(variables)
+    points, variables = as_names(points), None if variables is None else as_names(variables)
     refuse_more_than_memory(model, len(times), len(q) if q.ndim == 2 else 1, variables)
     for name in points:
         model.frame(name)
@@ -381,11 +381,6 @@ def _refuse_open_parameters(dyn: Compiled) -> None:
         )
 
 
-def _listed(names: str | Sequence[str]) -> Sequence[str]:
-    """One name is as good as a list of one."""
-    return (names,) if isinstance(names, str) else names
-
-
 def _output_times(duration: float, spacing: float) -> Array:
     """0, spacing, 2 spacing, … and the end itself."""
     if duration / spacing > MOST_OUTPUT_ROWS:
@@ -455,5 +450,11 @@ def _on_state(event: Event, nq: int, nv: int) -> Event:
     """An event of (t, q, v) as one of (t, y)."""
     if not isinstance(event, Event):
         raise TypeError(f"simulate: {event!r} is no event: give wt.Event(name, function)")
+    if not callable(event.function):
+        raise TypeError(f"simulate: event {event.name!r}: {event.function!r} is not a function of (t, q, v)")
+    if event.direction not in (-1, 0, 1):
+        raise ValueError(
+            f"simulate: event {event.name!r}: direction is {event.direction!r}, expected 1 (rising), -1 (falling) or 0"
+        )
     function: Any = event.function
     return Event(event.name, lambda t, y: float(function(t, y[:nq], y[nq : nq + nv])), event.direction, event.terminal)
