@@ -26,7 +26,7 @@ from whippletree.functions.differentiate import derived_function
 from whippletree.functions.lost_digits import EVERY, FIRST, FIRST_STATES, NEVER, is_watched, watch_call
 from whippletree.functions.registry import checked_names, for_names
 from whippletree.model import Model
-from whippletree.model.input_checks import shape_hints
+from whippletree.model.input_checks import as_names, shape_hints
 from whippletree.model.parameters import find_parameter
 from whippletree.tree.skeleton import Skeleton, skeleton
 
@@ -117,7 +117,7 @@ class Compiled(CompiledTable):
         self._watch = watch
         self._quick_above = quick_above
         self.route = route
-        self.parameters = tuple(find_parameter(model, path).path for path in parameters)
+        self.parameters = tuple(find_parameter(model, path).path for path in as_names(parameters))
         self._dtype = real_type(dtype)
         self._threads = threads
         self._target = target
@@ -252,8 +252,9 @@ class Compiled(CompiledTable):
         controller: Callable[[Any, Any, Any], Any] | Literal["affine"] | None = None,
         blocks: RateBlocks | None = None,
         guards: GuardBlocks | None = None,
-    ) -> NamedFunction:
-        """The function of :class:`whippletree.compiler.rollout.collocation_kernel.CollocationKernel`.
+    ) -> tuple[NamedFunction, list[float]]:
+        """The function of :class:`whippletree.compiler.rollout.collocation_kernel.CollocationKernel`, and the constants
+        of a traced controller, which are its last argument where there are any.
 
         ``controller``: one that becomes part of it, or an affine one, whose gains come with each call; ``blocks``: the
         equations of motion, where they are not the model's; ``guards``: what ends a call where it may vanish.
@@ -266,21 +267,21 @@ class Compiled(CompiledTable):
             return CollocationKernel(self.model, scheme, patience, control, self.route, blocks, guards)
 
         if controller is None:
-            return self.program(key, lambda: kernel_under("none").program())
+            return self.program(key, lambda: kernel_under("none").program()), []
         if controller == "affine":
 
             def build() -> Program:
                 kernel = kernel_under("affine")
                 return kernel.program(kernel.affine_control())
 
-            return self.program((*key, "affine"), build)
+            return self.program((*key, "affine"), build), []
         if key not in self._kernels:
             self._kernels[key] = kernel_under("traced")
         kernel = self._kernels[key]
         # a controller is known by its code only after it was traced: the same function may do something else today
-        control = kernel.control(controller)
+        control, constants = kernel.control(controller)
         known = (*key, digest(Program("controller", (), (control,))))
-        return self.program(known, lambda: kernel.program(control))
+        return self.program(known, lambda: kernel.program(control, len(constants))), constants
 
     def contact_rollout(
         self,

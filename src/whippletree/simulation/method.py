@@ -220,10 +220,10 @@ def suitable(model: Model, q: Array | None = None) -> str:
     meet the ends of their ranges. A model that asks for a step, as a file for a time-stepping simulator does, gets it
     where it has anything of that. A start beyond the range of a joint is no event: steps bring a tree back into it,
     while loops, which may not reach it at all, are integrated, and the run tells what it leaves out. Torsional and
-    rolling friction is known to steps only.
+    rolling friction, and limits of tendons, are known to steps only.
     """
     meets = model.touches or rubbing_axes(model) or limited_axes(model)
-    if meets and model.time_step is not None:
+    if (meets and model.time_step is not None) or limited_tendons(model):
         return "time_stepping"
     if not model.touches:
         if _starts_beyond_a_range(model, model.home.q if q is None else q):
@@ -232,6 +232,11 @@ def suitable(model: Model, q: Array | None = None) -> str:
     few = not model.contact_groups and len(model.contacts) <= EVENTS_UP_TO
     few = few and not any(contact.has_moments for contact in model.contacts)
     return "events" if few and not _many_slide_in_space(model) else "time_stepping"
+
+
+def limited_tendons(model: Model) -> list[str]:
+    """Names of the tendons whose length has an end."""
+    return [tendon.name for tendon in model.tendons if tendon.is_limited]
 
 
 def _starts_beyond_a_range(model: Model, q: Array) -> bool:

@@ -30,6 +30,7 @@ from whippletree.contact.time_step import ContactBlocks, Posed, Stepped, posed, 
 from whippletree.errors import UnsupportedError, warn_caller
 from whippletree.model import Model
 from whippletree.model.parameters import find_parameter
+from whippletree.tree.element_forces import tendon_lengths
 from whippletree.tree.mechanism import Mechanism
 
 STEP, SWEEP, LAW = "step", "sweep", "law of impact"
@@ -113,8 +114,9 @@ def earlier_result(out: Any) -> ContactRollout | None:
 
 
 def has_limits(model: Model) -> bool:
-    """Whether a joint of the model has an end of its range."""
-    return bool(ContactBlocks(model).limited)
+    """Whether a joint or a tendon of the model has an end of its range."""
+    blocks = ContactBlocks(model)
+    return bool(blocks.limited or blocks.taut)
 
 
 def start_impulses(model: Model, impulses: Any, commands: bool) -> Any:
@@ -217,7 +219,7 @@ class _RolloutBuilder:
             )
         nq, nv, k = model.nq, model.nv, self.all_blocks.count
         contacts = len(self.blocks.contacts.candidates)
-        limited = len(self.all_blocks.limited) - len(self.blocks.limited)
+        limited = self.all_blocks.closing - self.blocks.closing
         self.solved = [i for i in range(k) if not contacts <= i < contacts + limited]
         """Numbers of the blocks that are solved for, among all."""
         self.parameters = {path: find_parameter(model, path).shape for path in parameters}
@@ -372,12 +374,20 @@ class _RolloutBuilder:
         return found
 
     def _beyond(self, q: Array, end: Stepped, h: Any) -> Any:
-        """1 where a joint is beyond its range at the end of the step, or would be by its velocity alone; else 0."""
+        """1 where a joint or a tendon is beyond its range at the end of the step, or would be by the velocity alone;
+        else 0."""
+        axes, taut = self.all_blocks.limited, self.all_blocks.taut
+        places = [((end.q[a.q], q[a.q] + h * end.v[a.v]), (a.lower, a.upper)) for a in axes]
+        if taut:
+            m = Mechanism(traced_tree(self.model, {}))
+            lengths, rows = tendon_lengths(m, q, taut)
+            ends = zip(tendon_lengths(m, end.q, taut)[0], lengths + h * (rows @ end.v), strict=True)
+            places += [(own, tendon.limits) for own, tendon in zip(ends, taut, strict=True)]
         found: Any = 0
-        for axis in self.all_blocks.limited:
-            for place in (end.q[axis.q], q[axis.q] + h * end.v[axis.v]):
-                found = select(less(place, axis.lower), 1, found)
-                found = select(less(axis.upper, place), 1, found)
+        for own, (lower, upper) in places:
+            for place in own:
+                found = select(less(place, lower), 1, found)
+                found = select(less(upper, place), 1, found)
         return found
 
 

@@ -13,7 +13,7 @@ meet both.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -125,14 +125,19 @@ def joint_stops(model: Model) -> tuple[Stop, ...]:
 
 
 def nearer_ends(axes: Sequence[JointAxis], q: Array) -> tuple[Array, Array]:
-    """Distance (axes,) to the nearer end of each range, and the sign of the velocity that leads away from it.
+    """Distance (axes,) to the nearer end of each joint's range, and the sign of the velocity that leads away from it.
 
     Args:
         q: of any scalars, (nq,).
     """
+    return nearest_of_ranges([q[axis.q] for axis in axes], [(axis.lower, axis.upper) for axis in axes])
+
+
+def nearest_of_ranges(places: Iterable[Any], ranges: Iterable[tuple[Any, Any]]) -> tuple[Array, Array]:
+    """Distance of each place to the nearer end of its range, and the sign of the velocity that leads away from it."""
     gaps, signs = [], []
-    for axis in axes:
-        below, above = axis.distances(q)
+    for place, (lower, upper) in zip(places, ranges, strict=True):
+        below, above = place - lower, upper - place
         nearer = less(above, below)
         gaps.append(select(nearer, above, below))
         signs.append(select(nearer, -1, 1))

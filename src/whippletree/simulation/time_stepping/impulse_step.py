@@ -16,6 +16,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.lanes import laned, plain
 from whippletree.compiler.compiled import compile
+from whippletree.compiler.rollout.contact_list_gaps import tendon_limits
 from whippletree.compiler.rollout.contact_list_suitability import lists_pay, reason_against_lists, suits_lists
 from whippletree.compiler.rollout.contact_sweeps import coloured_sweeps, contact_sweeps
 from whippletree.contact.implicit_springs import StepDamping, dampings, implicit_dampings, implicit_model
@@ -261,9 +262,12 @@ class ImpulseStep:
         return self._implicit[key]
 
     def gaps(self, q: Array) -> tuple[Array, Array, Array]:
-        """Of all contacts (..., contacts) and joint limits (..., limits), m or rad, and the limits' signs."""
-        distances, signs = nearer_ends_of_many(self.blocks.limited, q)
-        return self._gaps(q), distances, signs
+        """Of all contacts (..., contacts) and limits of joints and tendons (..., limits), m or rad, and their signs."""
+        limits, signs = nearer_ends_of_many(self.blocks.limited, q)
+        if self.blocks.taut:
+            own, ways, _ = tendon_limits(self.dyn)(q)
+            limits, signs = np.concatenate([limits, own], axis=-1), np.concatenate([signs, ways], axis=-1)
+        return self._gaps(q), limits, signs
 
     def _gaps(self, q: Array) -> Array:
         if not self.contacts:
@@ -314,12 +318,21 @@ class ImpulseStep:
         """Numbers, gaps and J of some contacts, of the limits within ``span``, and of some dry joints."""
         distances, signs = (x.astype(float) for x in nearer_ends(self.blocks.limited, q))
         close = np.flatnonzero(distances <= span)
-        others = self.contacts + len(self.blocks.limited)
-        numbers = np.concatenate([near.numbers, self.contacts + close, others + rubbing]).astype(int)
+        numbers = np.concatenate([near.numbers, self.contacts + close, self.blocks.closing + rubbing]).astype(int)
         gaps = np.concatenate([near.gaps, distances[close], np.zeros(len(rubbing))])
         joints = [self.blocks.limited[i].v for i in close] + [self.blocks.rubbing[i].v for i in rubbing]
         directions = [0] * len(close) + [1] * len(rubbing)  # along the normal, and along the first tangent
-        return numbers, gaps, stacked(near.jacobian, joints, directions, [*signs[close], *np.ones(len(rubbing))])
+        rows = stacked(near.jacobian, joints, directions, [*signs[close], *np.ones(len(rubbing))])
+        return self._with_tendons(q, span, numbers, gaps, rows) if self.blocks.taut else (numbers, gaps, rows)
+
+    def _with_tendons(self, q: Array, span: float, numbers: Array, gaps: Array, rows: Any) -> tuple[Array, Array, Any]:
+        """These blocks, and the limits of tendons within what a motion of ``span`` of every velocity changes."""
+        distances, _, derivatives = tendon_limits(self.dyn)(q)
+        close = np.flatnonzero(distances <= span * np.abs(derivatives).sum(axis=1))
+        own = np.zeros((len(close), 3, self.model.nv))
+        own[:, 0] = derivatives[close]
+        every = np.concatenate([numbers, self.blocks.first_tendon + close])
+        return every, np.concatenate([gaps, distances[close]]), appended(rows, own.reshape(-1, self.model.nv))
 
     def _near(self, q: Array, v: Array, free: Array, h: float) -> Near:
         if self._compiled:
