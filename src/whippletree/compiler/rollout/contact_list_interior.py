@@ -338,7 +338,7 @@ class InteriorPoint:
         )
 
     def _remainder(self) -> Statement:
-        """What dλ leaves of every block's equations, as the next right-hand side."""
+        """Remainder of every block's equations after dλ, as the next right-hand side."""
         each = self.space.each
 
         def remains(dx: Array, aimed: Array, astray: Array, own: Array, tilt: Array, V: Array, *rest: Any) -> list[Any]:
