@@ -327,15 +327,6 @@ HAS_LONG_DOUBLES = bool(np.finfo(np.longdouble).nmant >= 63)
 """Whether a long double has more bits than a double."""
 
 
-def extended_numbers(values: Any) -> Array:
-    """An array of long doubles, one by one."""
-    plain = np.asarray(values)
-    found = np.empty(plain.shape, dtype=object)
-    for index in np.ndindex(*plain.shape):
-        found[index] = np.longdouble(plain[index])
-    return found
-
-
 def _select(condition: Any, a: Any, b: Any) -> Any:
     return a if condition else b
 
