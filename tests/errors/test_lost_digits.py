@@ -210,9 +210,10 @@ def test_functions_say_which_of_their_calls_are_looked_at():
         wt.compile(model, target="cuda", watch="every")
 
 
-def test_where_no_digit_is_certain_all_are_lost():
-    """A pivot is noise, even on long doubles: 5e-5 of the answer are wrong, but nothing says so for certain."""
-    model, state = state_of(530000132)
+@pytest.mark.parametrize("seed", [530000132, 820000389])
+def test_where_no_digit_is_certain_all_are_lost(seed):
+    """A pivot is noise, even on long doubles: how much of the answer is wrong nothing says for certain."""
+    model, state = state_of(seed)
     function = wt.reference(model).forward_dynamics
     with pytest.warns(wt.ConditioningWarning, match="all digits of the result are lost"):
         a = function(*state)

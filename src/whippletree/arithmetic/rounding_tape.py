@@ -118,17 +118,18 @@ class RoundingTape:
             if isinstance(x, Recorded):
                 adjoints[x.index] = _added(adjoints[x.index], np.eye(1, len(outputs), column)[0])
         bounds = np.zeros((len(errors), len(outputs)))
+        weights = np.array(errors).T[:, :, None]  # (operations, m, 1)
+        known = weights.any(axis=(1, 2)).tolist()
         with np.errstate(all="ignore"):
             for k in range(len(self.operations) - 1, -1, -1):
                 adjoint, adjoints[k] = adjoints[k], None
                 if adjoint is None:
                     continue  # nothing that was asked for depends on it
-                operation = self.operations[k]
-                for operand, slope in zip(operation.operands, operation.slopes, strict=True):
+                _, operands, slopes, _, _ = self.operations[k]
+                for operand, slope in zip(operands, slopes, strict=True):
                     adjoints[operand] = _added(adjoints[operand], slope * adjoint)
-                for bound, error in zip(bounds, errors, strict=True):
-                    if error[k] != 0:
-                        bound += np.abs(adjoint) * error[k]
+                if known[k]:
+                    bounds += np.abs(adjoint) * weights[k]
         return bounds
 
 
