@@ -39,7 +39,7 @@ class NotTraceable(Exception):
 
 def traced_controller(
     model: Model, controller: Callable[[Any, Any, Any], Any], samples: Sequence[tuple[float, Array, Array]]
-) -> TracedFunction:
+) -> FunctionOfState:
     """tau(t, q, v) as a compiled function.
 
     Args:
@@ -55,7 +55,7 @@ def traced_controller(
     return traced_function(model, controller, model.nv, samples)
 
 
-class TracedFunction:
+class FunctionOfState:
     """A function of (t, q, v) as machine code, at one state or many."""
 
     def __init__(self, function: NamedFunction, constants: Sequence[float]) -> None:
@@ -145,7 +145,7 @@ def _parts_of(model: Model, controller: Callable[[Any, Any, Any], Any]) -> list[
 
 def traced_function(
     model: Model, asked: Callable[[Any, Any, Any], Any], size: int, samples: Sequence[tuple[float, Array, Array]]
-) -> TracedFunction:
+) -> FunctionOfState:
     """A function of (t, q, v) with ``size`` numbers, such as commands of actuators, compiled.
 
     Raises:
@@ -157,7 +157,7 @@ def traced_function(
 
 def _traced_function(
     model: Model, asked: Callable[[Any, Any, Any], Any], size: int, samples: Sequence[tuple[float, Array, Array]]
-) -> TracedFunction:
+) -> FunctionOfState:
     trace = Trace()
     t = trace.input()
     q, v = (scalar_array(trace.inputs(count) if count else zeros(0)) for count in (model.nq, model.nv))
@@ -174,7 +174,7 @@ def _traced_function(
         raise NotTraceable(f"it returned something that is no number: {error}") from error
     inputs += [Buffer("constants", "input", (len(constants),))] if constants else []
     program = straight_program("controller", code, inputs, [Buffer("tau", "output", (size,))])
-    function = TracedFunction(_machine_code(program), constants)
+    function = FunctionOfState(_machine_code(program), constants)
     for sample in samples:
         _compare(function, asked, *sample)
     return function

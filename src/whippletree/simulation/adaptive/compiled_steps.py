@@ -15,8 +15,8 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.frontend.controller import (
     AffineForces,
+    FunctionOfState,
     NotTraceable,
-    TracedFunction,
     affine_forces,
     traced_controller,
 )
@@ -95,7 +95,7 @@ class CompiledSteps:
         self._functions: dict[tuple[bool, int], tuple[NamedFunction, tuple[Array, ...]]] = {}
         """By whether they are Newton's, and their number of points, with the constants that they read last; each is
         compiled where it is needed first."""
-        self._controller: TracedFunction | AffineForces | None = None
+        self._controller: FunctionOfState | AffineForces | None = None
         self._looked_at = self.motion.controller is None
         """Whether it is known what kind of controller there is."""
 
