@@ -4,7 +4,7 @@
     capsules    that fall into a bin
     mixture     balls, boxes and capsules of 3 to 20 cm
     hulls       12 convex meshes of eight to twelve corners that fall into a bin
-    dominoes    200 in a row, the first of which is pushed
+    dominoes    200 in a row, the first of which falls
     cards       a house of cards, three storeys high: boxes of 2 mm that lean on each other by friction alone
 
 ``python -m benchmarks.bins --long 1000000`` prints the memory of a run of so many steps instead.
@@ -96,12 +96,12 @@ def _bin(name: str, count: int, kinds: str, largest: float = 0.1, smallest: floa
 
 
 def dominoes(count: int = 200) -> wt.Model:
-    """A row of dominoes that stand 3 cm apart, the first of which leans on its edge."""
+    """A row of dominoes that stand 5 cm from each other, the first of which is about to fall."""
     scene, size = _Scene("dominoes"), (0.012, 0.05, 0.1)
     for k in range(count):
-        place, turn = (0.03 * k, 0.0, size[2] / 2), (1.0, 0.0, 0.0, 0.0)
+        place, turn = (0.05 * k, 0.0, size[2] / 2), (1.0, 0.0, 0.0, 0.0)
         if k == 0:
-            angle = 0.14
+            angle = 0.35
             turn = (np.cos(angle / 2), 0.0, np.sin(angle / 2), 0.0)
             x, z = -size[0] / 2, size[2] / 2
             c, s = np.cos(angle), np.sin(angle)
@@ -141,7 +141,7 @@ SCENES: dict[str, tuple[Callable[[int], wt.Model], float, float]] = {
     "capsules": (lambda n: _bin("capsules", n, "c"), 2e-3, 0.8),
     "mixture": (lambda n: _bin("mixture", n, "bcs", 0.2, 0.03), 2e-3, 0.8),
     "hulls": (lambda n: _bin("hulls", 12, "h"), 2e-3, 0.2),
-    "dominoes": (lambda n: dominoes(200), 1e-3, 0.5),
+    "dominoes": (lambda n: dominoes(200), 1e-3, 1.5),
     "cards": (lambda n: cards(3), 1e-3, 0.5),
 }
 """Model of so many bodies, step and duration, s."""
