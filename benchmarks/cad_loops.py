@@ -241,7 +241,7 @@ def gripper() -> Drawing:
         drawing.joint("revolute", f"{side}_outer", f"{side}_pad", (0.06 * s, 0, 0.1), y)
         drawing.cut(f"{side}_finger", f"{side}_pad", (0.05 * s, 0.0, 0.12))
         drawing.joint("revolute", "screw", f"{side}_rod", (0.012 * s, 0, 0.02), y)
-        drawing.joint("revolute", f"{side}_outer", f"{side}_rod_end", (0.045 * s, 0, 0.075), y)
+        drawing.joint("revolute", f"{side}_outer", f"{side}_rod_end", (0.052 * s, 0, 0.07), y)
         drawing.cut(f"{side}_rod", f"{side}_rod_end", (0.03 * s, 0.0, 0.05))
     return drawing
 
