@@ -98,6 +98,8 @@ def assemble(
     require_model(model, "assemble")
     start = (model.start or model.neutral).q if guess is None else guess
     q = coordinates("assemble", "guess", start, model)
+    if not isinstance(hold, Mapping | None):
+        raise TypeError(f"assemble: hold is {hold!r}, expected joints by name with their coordinates: {{'crank': 0.3}}")
     if repair is not None:
         if repair != "frames":
             raise UnsupportedError(f"assemble: repair is {repair!r}, expected None or 'frames'")

@@ -20,7 +20,7 @@ are the moments of torsional and rolling friction, which act on angular velociti
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
@@ -33,6 +33,7 @@ from whippletree.constraints import dynamics, kkt
 from whippletree.constraints.routes import row_weights
 from whippletree.contact.implicit_springs import forces_of_joints, implicit_links
 from whippletree.contact.kinematics.contact_set import ContactSet, contact_set, contact_set_of_steps
+from whippletree.contact.kinematics.joint_contacts import limited_axes, nearer_ends, nearest_of_ranges, rubbing_axes
 from whippletree.contact.problem.cones import both, largest
 from whippletree.contact.problem.contact_problem import ContactProblem, LoadedDiscs
 from whippletree.contact.servos import Servos
@@ -59,17 +60,6 @@ POSITION_ROUNDS = 6
 
 POSITION_PROGRESS = 0.5
 """Share of the deepest overlap that a round must leave at most for another one to follow."""
-
-
-class Axis(NamedTuple):
-    """A joint with one freedom that has a limit or dry friction."""
-
-    joint: str
-    q: int
-    v: int
-    lower: Any
-    upper: Any
-    friction: Any
 
 
 class ContactMoment(NamedTuple):
@@ -105,14 +95,9 @@ class ContactBlocks:
         self.model = model
         self.actuators = Servos(model, servos or alone)
         self.contacts: ContactSet = contact_set_of_steps(model) if alone else contact_set(model)
-        axes = [
-            Axis(joint.name, model.q_slices[k].start, model.v_slices[k].start, joint.lower, joint.upper, joint.friction)
-            for k, joint in enumerate(model.joints)
-            if joint.type.nv == 1 and joint.type.nq == 1
-        ]
-        self.limited = [axis for axis in axes if limits and (axis.lower > -np.inf or axis.upper < np.inf)]
+        self.limited = limited_axes(model) if limits else ()
         self.taut = [tendon for tendon in model.tendons if limits and tendon.is_limited]
-        self.rubbing = [axis for axis in axes if axis.friction != 0]
+        self.rubbing = rubbing_axes(model)
         self.moments = [
             ContactMoment(i, share, axes)
             for i, c in enumerate(self.contacts.candidates)
@@ -161,9 +146,9 @@ class ContactBlocks:
         """Name of each block."""
         return (
             *self.contacts.names,
-            *[f"limit {axis.joint}" for axis in self.limited],
+            *[f"limit {axis.name}" for axis in self.limited],
             *[f"limit of tendon {tendon.name}" for tendon in self.taut],
-            *[f"friction {axis.joint}" for axis in self.rubbing],
+            *[f"friction {axis.name}" for axis in self.rubbing],
             *[f"{moment.word} {self.contacts.names[moment.candidate]}" for moment in self.moments],
             *[f"servo {servo.actuator.name}" for servo in self.servos],
         )
@@ -190,9 +175,9 @@ class ContactBlocks:
         children = {joint.name: {joint.child} for joint in self.model.joints}
         paths = [_joints_below(self.model, bodies) for bodies in carriers]
         tree = skeleton(self.model)
-        moved_by = [[axis.joint] for axis in self.limited]
+        moved_by = [[axis.name] for axis in self.limited]
         moved_by += [sorted(joints_of_tendon(tree, tendon)) for tendon in self.taut]
-        moved_by += [[axis.joint] for axis in self.rubbing]
+        moved_by += [[axis.name] for axis in self.rubbing]
         paths += [_joints_below(self.model, set().union(*[children[joint] for joint in own])) for own in moved_by]
         paths += [paths[moment.candidate] for moment in self.moments]
         for servo in self.servos:
@@ -216,14 +201,10 @@ class ContactBlocks:
         bounds += [servo.reach for servo in self.servos]
         return np.array([*[0] * others, *[h * bound for bound in bounds]], dtype=object)
 
-    def limits(self, q: Array) -> tuple[Array, Array]:
-        """Distance to the nearer end of each joint's range, and the sign of the velocity that leads away from it."""
-        return _nearer_ends([q[axis.q] for axis in self.limited], [(axis.lower, axis.upper) for axis in self.limited])
-
     def tendon_limits(self, m: Mechanism, q: Array) -> tuple[Array, Array, Array]:
-        """Distances and signs of tendons' ranges like :meth:`limits`, and their derivatives (tendons, nv)."""
+        """Distance to the nearer end of each tendon's range, its sign, and the distances' derivatives (tendons, nv)."""
         lengths, rows = tendon_lengths(m, q, self.taut)
-        distances, signs = _nearer_ends(lengths, [tendon.limits for tendon in self.taut])
+        distances, signs = nearest_of_ranges(lengths, [tendon.limits for tendon in self.taut])
         return distances, signs, signs[:, None] * rows
 
     def rows(self, m: Mechanism, q: Array) -> tuple[Array, Array]:
@@ -234,7 +215,7 @@ class ContactBlocks:
         if k:
             J[:k] = self.contacts.jacobian(m, q).reshape(k, 3, nv)
             gaps[:k] = self.contacts.points(m, q).gap
-        distances, signs = self.limits(q)
+        distances, signs = nearer_ends(self.limited, q)
         for i, axis in enumerate(self.limited, start=k):
             J[i, 0, axis.v], gaps[i] = signs[i - k], distances[i - k]
         if self.taut:
@@ -256,17 +237,6 @@ class ContactBlocks:
         for rows, moment, axes in zip(J, moments, turning, strict=True):
             rows[1 : 1 + len(moment.axes)] = axes[list(moment.axes)]
         return J
-
-
-def _nearer_ends(places: Iterable[Any], ranges: Sequence[tuple[Any, Any]]) -> tuple[Array, Array]:
-    """Distance of each place to the nearer end of its range, and the sign of the velocity that leads away from it."""
-    gaps, signs = [], []
-    for place, (lower, upper) in zip(places, ranges, strict=True):
-        below, above = place - lower, upper - place
-        nearer = less(above, below)
-        gaps.append(select(nearer, above, below))
-        signs.append(select(nearer, -1, 1))
-    return np.array(gaps, dtype=object), np.array(signs, dtype=object)
 
 
 def _joints_below(model: Model, bodies: set[str]) -> set[str]:

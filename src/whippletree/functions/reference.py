@@ -27,7 +27,7 @@ from whippletree.functions.lost_digits import EVERY, NEVER, is_watched, watch_ca
 from whippletree.functions.reference_table import ReferenceTable
 from whippletree.functions.registry import Function, checked_names, for_names, result_type
 from whippletree.model import Model
-from whippletree.model.input_checks import common_batch, plain_input, shape_message
+from whippletree.model.input_checks import as_names, common_batch, plain_input, shape_message
 from whippletree.model.parameters import find_parameter, with_parameters, with_scalars
 from whippletree.tree.mechanism import Margin, Mechanism
 from whippletree.tree.skeleton import Skeleton, skeleton
@@ -70,7 +70,7 @@ class Reference(ReferenceTable):
         self.model = model
         self.watched = watched
         self.route = route
-        self.parameters = {path: find_parameter(model, path).shape for path in parameters}
+        self.parameters = {path: find_parameter(model, path).shape for path in as_names(parameters)}
         self.tree = skeleton(model)
 
     def __repr__(self) -> str:
@@ -95,7 +95,7 @@ class Reference(ReferenceTable):
             return named
 
     def rounding_error(self, name: str, *names: Any) -> ReferenceFunction:
-        """How wrong rounding can make each number that a function returns, to first order; see :class:`RoundingError`.
+        """How wrong rounding can make each number that a function returns; see :class:`RoundingError`.
 
         ``ref.rounding_error("forward_dynamics")(q, v, tau)`` has the shapes of ``ref.forward_dynamics(q, v, tau)``.
         """
@@ -231,9 +231,9 @@ class RoundingError(ReferenceFunction):
     """Bounds on what rounding does to a function of floats, in the units of its results.
 
     The function is evaluated with numbers that remember how they were computed
-    (:mod:`whippletree.arithmetic.rounding_tape`). Where hardly a digit is left the bound is as large as the result, and
-    says no more than that. What one unit in the last place of the inputs does is another matter: they are taken as
-    they are.
+    (:mod:`whippletree.arithmetic.rounding_tape`). Infinite where something is divided by a number of which rounding
+    leaves no digit for certain. What one unit in the last place of the inputs does is another matter: they are taken
+    as they are.
     """
 
     def __repr__(self) -> str:

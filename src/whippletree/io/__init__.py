@@ -21,11 +21,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whippletree.errors import FileError, UnsupportedError, did_you_mean
+from whippletree.errors import FileError, UnsupportedError, did_you_mean, quoted
 from whippletree.io.paths import read_bytes
 from whippletree.model import Model, require_model
 from whippletree.model.contact_pairs import with_contacts
 from whippletree.model.force_elements import Tendon
+from whippletree.model.input_checks import as_names
 
 if TYPE_CHECKING:
     from lxml.etree import _Element as Element
@@ -82,8 +83,10 @@ def load(
     """
     if base not in BASES:
         raise UnsupportedError(f"load: base is {base!r}, expected 'fixed' or 'free'{did_you_mean(base, BASES)}")
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"load: expected the path of a model file, got {quoted(path)}")
     path = Path(path)
-    cut = (cut,) if isinstance(cut, str) else tuple(cut)
+    cut = as_names(cut)
     model = _load(path, base, _folder(root), contacts is not False, actuators, () if loops is not None else cut)
     model = _with_choices(model, contacts, limits, actuators)
     if loops is not None:

@@ -41,6 +41,7 @@ from whippletree.model.faults import (
 from whippletree.model.flexible_body import MODES, FlexibleBody, flexible_faults
 from whippletree.model.force_elements import Element, FluidBox, Lift, Tendon, Wrap, element_faults
 from whippletree.model.frozen import counted, frozen_array, inertia_matrix, pose_matrix, vector_of
+from whippletree.model.input_checks import as_names
 from whippletree.model.model import (
     EARTH_GRAVITY,
     WORLD,
@@ -73,7 +74,8 @@ class Builder:
     """Collects the parts of a model, in any order; :meth:`build` checks them all and freezes a Model."""
 
     def __init__(self, name: str, gravity: Vector = EARTH_GRAVITY) -> None:
-        self.name = name
+        self._faults: list[str] = []
+        self.name = name if name == "" else self._named("model", name)  # robots in files may have no name
         self.gravity = gravity
         self.source = ""
         self._bodies: list[Body] = []
@@ -91,7 +93,6 @@ class Builder:
         self.time_step: float | None = None
         """s: the step that the model asks for."""
         self._start: dict[str, Any] = {}
-        self._faults: list[str] = []
 
     def __repr__(self) -> str:
         return f"<Builder {self.name!r}: {len(self._bodies)} bodies, {len(self._joints)} joints, not yet built>"
@@ -253,7 +254,7 @@ class Builder:
         out.
         """
         name = self._named("contact group", name)
-        self._contact_groups.append(ContactGroup(name, tuple(geometries), friction, restitution, margin))
+        self._contact_groups.append(ContactGroup(name, as_names(geometries), friction, restitution, margin))
         return self
 
     def actuator(

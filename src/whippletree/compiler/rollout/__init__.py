@@ -33,6 +33,7 @@ contact_list_positions   its coordinates: poses, gaps, and the projection that m
 contact_list_results   its results: the state, impulses, works, and whether the scene goes on
 scene_step        steps of a scene of many free bodies, whose size and lists come with the call
 scene_kinds       its narrow phase: gaps of the pairs that are near, kind by kind
+scene_slots       impulses follow their points where candidates of its pairs change places
 scene_contacts    its contacts: their rows, what impulses do, starts with momentum
 scene_sticking    impulses with which everything sticks, for scenes that begin at rest
 scene_solver      its contact problem: sweeps, as far as they are needed

@@ -217,7 +217,7 @@ class _ListBuilder(StepSpace):
         kinds += [TAUT] * taut + [FRICTION] * len(blocks.rubbing)
         kinds += [1 + SERVO + kind for kind in self.moments.kinds]
         self.index("kind", kinds + [SERVO] * servos)
-        axes = [None] * self.contacts + blocks.limited + [None] * taut + blocks.rubbing + [None] * (moments + servos)
+        axes = [*[None] * self.contacts, *blocks.limited, *[None] * taut, *blocks.rubbing, *[None] * (moments + servos)]
         self.index("axis", [0 if axis is None else axis.v for axis in axes])
         self.index("place", [0 if axis is None else axis.q for axis in axes])
         self.index("tendon", [max(i - blocks.first_tendon, 0) for i in range(blocks.closing)])

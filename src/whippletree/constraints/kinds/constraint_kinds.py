@@ -186,7 +186,7 @@ def tilt(along: Array, axis: Array, directions: Sequence[Array]) -> list[Any]:
 
 def point(c: Constraint) -> Demands:
     """The origins of two frames coincide: 3 rows."""
-    return _frames(("x", "y", "z"), _METRE * 3, lambda poses, t: relative(poses).p)
+    return _frames(("x", "y", "z"), _METRE * 3, lambda poses, t: relative(poses).p, of_point=True)
 
 
 def pin(c: Constraint) -> Demands:
@@ -274,13 +274,17 @@ def plane(c: Constraint) -> Demands:
 def point_on_line(c: Constraint) -> Demands:
     """The second origin stays on a line of the first frame through its origin: 2 rows."""
     _, (u, w) = _axis(c, "direction")
-    return _frames(("off_u", "off_v"), _METRE * 2, lambda poses, t: vector(*[d @ relative(poses).p for d in (u, w)]))
+
+    def residual(poses: Sequence[Pose], t: Any) -> Array:
+        return vector(*[d @ relative(poses).p for d in (u, w)])
+
+    return _frames(("off_u", "off_v"), _METRE * 2, residual, of_point=True)
 
 
 def point_on_plane(c: Constraint) -> Demands:
     """The second origin stays in a plane of the first frame through its origin: 1 row."""
     normal, _ = _axis(c, "normal")
-    return _frames(("height",), _METRE, lambda poses, t: vector(normal @ relative(poses).p))
+    return _frames(("height",), _METRE, lambda poses, t: vector(normal @ relative(poses).p), of_point=True)
 
 
 def point_on_curve(c: Constraint) -> Demands:
@@ -290,7 +294,11 @@ def point_on_curve(c: Constraint) -> Demands:
     """
     curve = function_of(c, "curve")
     names = _row_names(c, "curve", lambda: called(curve, np.array([0.31, 0.23, 0.17])))
-    return _frames(names, _USER * len(names), lambda poses, t: _one_per_row(c, names, called(curve, relative(poses).p)))
+
+    def residual(poses: Sequence[Pose], t: Any) -> Array:
+        return _one_per_row(c, names, called(curve, relative(poses).p))
+
+    return _frames(names, _USER * len(names), residual, of_point=True)
 
 
 def distance(c: Constraint) -> Demands:
@@ -357,7 +365,8 @@ def prescribed_frame(c: Constraint) -> Demands:
         return np.concatenate([turn(wanted.R.T @ rel.R), rel.p - wanted.p])
 
     turns = ("rx", "ry", "rz") if whole else ()
-    return _frames((*turns, "x", "y", "z"), _RAD * len(turns) + _METRE * 3, residual, timed=True)
+    units = _RAD * len(turns) + _METRE * 3
+    return _frames((*turns, "x", "y", "z"), units, residual, timed=True, of_point=not whole)
 
 
 def custom(c: Constraint) -> Demands:
@@ -444,9 +453,14 @@ def _relative_twist(poses: Sequence[Pose], twists: Sequence[Array]) -> tuple[Arr
 
 
 def _frames(
-    rows: tuple[str, ...], units: tuple[str, ...], residual: Callable[..., Array], timed: bool = False
+    rows: tuple[str, ...],
+    units: tuple[str, ...],
+    residual: Callable[..., Array],
+    *,
+    timed: bool = False,
+    of_point: bool = False,
 ) -> Demands:
-    return (Demand("position", "frames", rows, units, residual, timed),)
+    return (Demand("position", "frames", rows, units, residual, timed, of_point=of_point),)
 
 
 def _row_names(c: Constraint, word: str, trial: Callable[[], Array]) -> tuple[str, ...]:

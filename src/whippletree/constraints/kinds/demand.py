@@ -34,6 +34,8 @@ class Demand:
     that are those of the world at zero coordinates."""
     in_world: bool = False
     """Whether a residual of frames sees where they are in the world, and not only where they are to each other."""
+    of_point: bool = False
+    """Whether a residual of two frames depends on one point only: the second origin, in the axes of the first frame."""
 
 
 Demands: TypeAlias = tuple[Demand, ...]

@@ -22,6 +22,7 @@ from whippletree.compiler.rollout.contact_sweeps import coloured_sweeps, contact
 from whippletree.contact.implicit_springs import StepDamping, dampings, implicit_dampings, implicit_model
 from whippletree.contact.kinematics.broad_phase import LOOK_AHEAD, Near, Neighbourhood
 from whippletree.contact.kinematics.contact_set import contact_set
+from whippletree.contact.kinematics.joint_contacts import nearer_ends, nearer_ends_of_many
 from whippletree.contact.problem.contact_problem import ContactProblem, Measure
 from whippletree.contact.problem.delassus import Matrix, delassus, is_sparse, scaled, with_diagonal
 from whippletree.contact.problem.independent_parts import appended, parts_of, responses, stacked
@@ -262,10 +263,7 @@ class ImpulseStep:
 
     def gaps(self, q: Array) -> tuple[Array, Array, Array]:
         """Of all contacts (..., contacts) and limits of joints and tendons (..., limits), m or rad, and their signs."""
-        axes = self.blocks.limited
-        own = q[..., [axis.q for axis in axes]]
-        below, above = own - [axis.lower for axis in axes], [axis.upper for axis in axes] - own
-        limits, signs = np.minimum(below, above), np.where(above < below, -1.0, 1.0)
+        limits, signs = nearer_ends_of_many(self.blocks.limited, q)
         if self.blocks.taut:
             own, ways, _ = tendon_limits(self.dyn)(q)
             limits, signs = np.concatenate([limits, own], axis=-1), np.concatenate([signs, ways], axis=-1)
@@ -318,7 +316,7 @@ class ImpulseStep:
 
     def _joined(self, q: Array, near: Near, span: float, rubbing: Array) -> tuple[Array, Array, Any]:
         """Numbers, gaps and J of some contacts, of the limits within ``span``, and of some dry joints."""
-        distances, signs = (x.astype(float) for x in self.blocks.limits(q))
+        distances, signs = (x.astype(float) for x in nearer_ends(self.blocks.limited, q))
         close = np.flatnonzero(distances <= span)
         numbers = np.concatenate([near.numbers, self.contacts + close, self.blocks.closing + rubbing]).astype(int)
         gaps = np.concatenate([near.gaps, distances[close], np.zeros(len(rubbing))])

@@ -16,7 +16,8 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.named_function import NamedFunction
-from whippletree.contact.time_step import RELAXATION_SPEED, Axis
+from whippletree.contact.kinematics.joint_contacts import JointAxis
+from whippletree.contact.time_step import RELAXATION_SPEED
 from whippletree.errors import listed, warn_caller
 from whippletree.model import Model
 from whippletree.simulation.adaptive.integrator import IntegrationError
@@ -433,5 +434,5 @@ def overlapping_start(movable: list[str], immovable: Sequence[str] = (), pairs: 
     return " ".join(told)
 
 
-def _joints(axes: list[Axis]) -> tuple[str, ...]:
-    return tuple(axis.joint for axis in axes)
+def _joints(axes: Sequence[JointAxis]) -> tuple[str, ...]:
+    return tuple(axis.name for axis in axes)
