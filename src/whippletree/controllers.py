@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -25,6 +24,7 @@ from whippletree.compiler.rollout.activation_steps import checked_activations
 from whippletree.errors import NameLookupError, ShapeError, UnsupportedError, listed
 from whippletree.model import WORLD, Actuator, Model
 from whippletree.tree.actuation import KnownActivations
+from whippletree.tree.element_forces import joints_of_tendon
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import Skeleton, skeleton
 
@@ -204,13 +204,7 @@ def _driven_joints(model: Model, actuator: Actuator) -> set[str]:
     """The joints that an actuator drives: its own, those that its tendon sums up, and those that its tendon spans."""
     if actuator.tendon is None:
         return set(actuator.joints)
-    tendon, tree = model.tendon(actuator.tendon), skeleton(model)
-    found = set(tendon.joints)
-    for branch in tendon.route:
-        for frames in pairwise(branch):
-            one, other = (set(tree.path(tree.place(frame).node)) for frame in frames)
-            found |= {tree.joints[k].name for k in one ^ other}
-    return found
+    return joints_of_tendon(skeleton(model), model.tendon(actuator.tendon))
 
 
 def gravity_compensation(model: Model) -> Controller:

@@ -354,11 +354,11 @@ def rounds_of_fixed_steps():
     assert (Plan.iterations, MIDPOINT_ITERATIONS, STEP_CORRECTIONS, CONVERGED_STEP) == (12, 50, 3, 1e-12)
 
 
-@claim("docs/controllers.md", "The adaptive method calls it for its first eight steps")
-def steps_before_a_controller_is_traced():
-    from whippletree.simulation.adaptive.compiled_steps import FOR_A_CONTROLLER
+@claim("docs/controllers.md", "of a model of up to twelve bodies; a")
+def bodies_that_are_compiled_before_the_first_step():
+    from whippletree.simulation.adaptive.compiled_steps import COMPILED_AT_ONCE
 
-    assert FOR_A_CONTROLLER == 8
+    assert COMPILED_AT_ONCE == 12
 
 
 @claim("docs/simulation.md", "Each step is a Gauss collocation with eight points, of order 16")

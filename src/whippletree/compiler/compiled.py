@@ -17,11 +17,7 @@ from whippletree.compiler.llvm.ir import Real
 from whippletree.compiler.llvm.kernel import Recipe, digest
 from whippletree.compiler.named_function import NamedFunction, Wording
 from whippletree.compiler.program import Program
-from whippletree.constraints.dynamics import (
-    COMPILED_ROUTES,
-    answers_singular_states,
-    require_route,
-)
+from whippletree.constraints.dynamics import COMPILED_ROUTES, answers_singular_states, require_route
 from whippletree.constraints.failures import failure
 from whippletree.constraints.massless import with_massless
 from whippletree.errors import NameLookupError, ShapeError, UnsupportedError
@@ -256,8 +252,9 @@ class Compiled(CompiledTable):
         controller: Callable[[Any, Any, Any], Any] | Literal["affine"] | None = None,
         blocks: RateBlocks | None = None,
         guards: GuardBlocks | None = None,
-    ) -> NamedFunction:
-        """The function of :class:`whippletree.compiler.rollout.collocation_kernel.CollocationKernel`.
+    ) -> tuple[NamedFunction, list[float]]:
+        """The function of :class:`whippletree.compiler.rollout.collocation_kernel.CollocationKernel`, and the constants
+        of a traced controller, which are its last argument where there are any.
 
         ``controller``: one that becomes part of it, or an affine one, whose gains come with each call; ``blocks``: the
         equations of motion, where they are not the model's; ``guards``: what ends a call where it may vanish.
@@ -270,21 +267,21 @@ class Compiled(CompiledTable):
             return CollocationKernel(self.model, scheme, patience, control, self.route, blocks, guards)
 
         if controller is None:
-            return self.program(key, lambda: kernel_under("none").program())
+            return self.program(key, lambda: kernel_under("none").program()), []
         if controller == "affine":
 
             def build() -> Program:
                 kernel = kernel_under("affine")
                 return kernel.program(kernel.affine_control())
 
-            return self.program((*key, "affine"), build)
+            return self.program((*key, "affine"), build), []
         if key not in self._kernels:
             self._kernels[key] = kernel_under("traced")
         kernel = self._kernels[key]
         # a controller is known by its code only after it was traced: the same function may do something else today
-        control = kernel.control(controller)
+        control, constants = kernel.control(controller)
         known = (*key, digest(Program("controller", (), (control,))))
-        return self.program(known, lambda: kernel.program(control))
+        return self.program(known, lambda: kernel.program(control, len(constants))), constants
 
     def contact_rollout(
         self,
@@ -334,25 +331,12 @@ class Compiled(CompiledTable):
         commands = [] if ctrl is None else [ctrl]
         contact_rollout.refuse_large(self.model, len(self._tree.nodes), UNROLL_MATRICES_UP_TO)
         contact_rollout.require_steps(dt, sweeps)
-        memory = contact_rollout.earlier_result(out)
         function = partial(self._contact_function, int(sweeps), bool(commands))
-        start = contact_rollout.start(self.model, impulses, bool(commands))
-        inputs = (q0, v0, start, tau, *commands, dt, *opened)
-        with np.errstate(all="ignore"):  # a scene that grows without bound is told of
-            if self._target == "cpu" and contact_rollout.has_limits(self.model):
-                sizes = (
-                    1,
-                    1,
-                    2,
-                    2,
-                    *[2] * len(commands),
-                    0,
-                    *[len(shape) for shape in self._parameter_shapes.values()],
-                )
-                found = contact_rollout.rolled(function, inputs, sizes, memory)
-            else:
-                found = contact_rollout.ContactRollout(*function(True)(*inputs, out=memory))
-        return contact_rollout.told(found)
+        start = contact_rollout.start_impulses(self.model, impulses, bool(commands))
+        sizes = 1, 1, 2, 2, *[2] * len(commands), 0, *[len(shape) for shape in self._parameter_shapes.values()]
+        inputs = contact_rollout.RolloutInputs((q0, v0, start, tau, *commands, dt, *opened), sizes)
+        twice = self._target == "cpu" and contact_rollout.has_limits(self.model)
+        return contact_rollout.roll_scenes(function, inputs, contact_rollout.earlier_result(out), twice=twice)
 
     def step(
         self,

@@ -12,7 +12,7 @@ from whippletree.constraints import kkt
 from whippletree.constraints.constraint_set import ConstraintSet
 from whippletree.constraints.loop_clusters import ClusterKind, ClusterPiece, ClusterTree
 from whippletree.constraints.massless_rows import HeldRows
-from whippletree.constraints.rows import TreeFrameRows, TreeJointRows
+from whippletree.constraints.rows import TreeFrameRows, TreeJointRows, tree_frame_rows
 from whippletree.tree.links import Link, moving_link, still_link
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import Place, Skeleton
@@ -193,7 +193,7 @@ class ClusterRows:
         for hold, poses in zip(kind.holds, piece.places, strict=True):
             if hold.demand.on == "frames":
                 places = [Place(node, pose) for node, pose in zip(hold.nodes, poses, strict=True)]
-                self.parts.append(TreeFrameRows(hold.demand, kind, links, places, t))
+                self.parts.append(tree_frame_rows(hold.demand, kind, links, places, t))
             elif hold.demand.on == "joints":
                 x, rates = [q[k][0] for k in hold.nodes], [v[k][0] for k in hold.nodes] if v is not None else []
                 self.parts.append(TreeJointRows(hold.demand, hold.nodes, x, rates, t))

@@ -7,13 +7,14 @@ A status of 0 says that there is an answer, not how many of its digits are right
    the model has another last digit. Other bits and other last digits: answers that agree in twelve digits have not
    lost any that matter. This takes one evaluation in Python.
 2. Where they do not agree, or the machine has no long doubles, the operations are recorded
-   (:mod:`whippletree.arithmetic.rounding_tape`): Δ bounds what rounding does to the answer, to first order, and ε what
-   one unit in the last place of the inputs does. Digits are lost where Δ is more than ``LOSSY`` of the answer and more
-   than ``EXPLAINED`` times ε. At a dead point, where the problem itself is sensitive, they are explained.
+   (:mod:`whippletree.arithmetic.rounding_tape`): Δ bounds what rounding does to the answer, and ε what one unit in the
+   last place of the inputs does. Digits are lost where Δ is more than ``LOSSY`` of the answer and more than
+   ``EXPLAINED`` times ε. At a dead point, where the problem itself is sensitive, they are explained.
 
 Where every call is to be looked at, so are matrices, column by column, and models of any size. Operations are too many
 to be recorded there: the error is the difference from long doubles, and what the inputs explain is what other last
-digits in state and model do to these.
+digits in state and model do to these. So it is where Δ is infinite: something is divided by a number of which rounding
+leaves no digit for certain.
 """
 
 from __future__ import annotations
@@ -133,6 +134,8 @@ def digits_lost(
         bounds = recorded_bounds(function, state)
     except (WhippletreeError, ArithmeticError):
         return 0  # next to a singular state, which the equations of motion tell of
+    if not np.all(np.isfinite(bounds)) and rounding_tape.HAS_LONG_DOUBLES:
+        return _lost_against_more_digits(function, state, answer)
     worst = 0.0
     for size, (error, effect) in zip(sizes, bounds, strict=True):
         if error > LOSSY * size and error > EXPLAINED * effect:
@@ -142,7 +145,7 @@ def digits_lost(
 
 def _digits(error: float) -> int:
     """Digits of sixteen that a relative error takes."""
-    return min(16, math.ceil(math.log10(error / HALF_UNIT))) if error else 0
+    return math.ceil(math.log10(min(error, 1.0) / HALF_UNIT)) if error else 0
 
 
 def _lost_against_more_digits(function: ReferenceFunction, state: Mapping[str, Array], answer: Sequence[Any]) -> int:

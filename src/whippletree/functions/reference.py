@@ -95,7 +95,7 @@ class Reference(ReferenceTable):
             return named
 
     def rounding_error(self, name: str, *names: Any) -> ReferenceFunction:
-        """How wrong rounding can make each number that a function returns, to first order; see :class:`RoundingError`.
+        """How wrong rounding can make each number that a function returns; see :class:`RoundingError`.
 
         ``ref.rounding_error("forward_dynamics")(q, v, tau)`` has the shapes of ``ref.forward_dynamics(q, v, tau)``.
         """
@@ -231,9 +231,9 @@ class RoundingError(ReferenceFunction):
     """Bounds on what rounding does to a function of floats, in the units of its results.
 
     The function is evaluated with numbers that remember how they were computed
-    (:mod:`whippletree.arithmetic.rounding_tape`). Where hardly a digit is left the bound is as large as the result, and
-    says no more than that. What one unit in the last place of the inputs does is another matter: they are taken as
-    they are.
+    (:mod:`whippletree.arithmetic.rounding_tape`). Infinite where something is divided by a number of which rounding
+    leaves no digit for certain. What one unit in the last place of the inputs does is another matter: they are taken
+    as they are.
     """
 
     def __repr__(self) -> str:

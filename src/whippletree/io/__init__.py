@@ -25,6 +25,7 @@ from whippletree.errors import FileError, UnsupportedError, did_you_mean, quoted
 from whippletree.io.paths import read_bytes
 from whippletree.model import Model, require_model
 from whippletree.model.contact_pairs import with_contacts
+from whippletree.model.force_elements import Tendon
 from whippletree.model.input_checks import as_names
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def load(
         contacts: Whether shapes may touch. Default: those that the file lets touch, by the rules of its format; a URDF
             or SDF file has shapes, but no such rules. ``True`` lets all shapes of such a file touch that are no
             neighbours, as ``wt.with_contacts`` does; ``False`` none.
-        limits: Whether joints keep the ends of their ranges.
+        limits: Whether joints and tendons keep the ends of their ranges.
         actuators: Whether actuators are taken over.
         cut: Names of joints at which loops of joints are opened. Default: those that the file names (native files,
             loops files), else, in each loop, the joint declared last; of SDF every joint but the first that names a
@@ -107,7 +108,9 @@ def _with_choices(model: Model, contacts: bool | None, limits: bool, actuators: 
     """The model with what was asked for of its contacts, limits and actuators."""
     if not limits:
         joints = (replace(joint, lower=-math.inf, upper=math.inf) for joint in model.joints)
-        model = replace(model, joints=tuple(joints))
+        free = -math.inf, math.inf
+        elements = (replace(x, limits=free) if isinstance(x, Tendon) else x for x in model.elements)
+        model = replace(model, joints=tuple(joints), elements=tuple(elements))
     if not actuators and model.actuators:
         keys = (replace(key, commands=np.zeros(0), act=np.zeros(0)) for key in model.key_frames)
         model = replace(model, actuators=(), key_frames=tuple(keys))

@@ -299,6 +299,7 @@ class Builder:
         rest: Any = 0,
         damping: Any = 0,
         around: Any = (),
+        limits: tuple[Any, Any] = (-np.inf, np.inf),
     ) -> Builder:
         """Add a tendon with a spring and a damper along it: see :class:`~whippletree.model.force_elements.Tendon`.
 
@@ -314,6 +315,7 @@ class Builder:
             damping: N s/m.
             around: obstacles that it goes round, :class:`~whippletree.model.force_elements.Wrap`, or their fields:
                 ``around=[{"frame": "drum", "kind": "cylinder", "radius": 0.02, "side": "groove"}]``.
+            limits: lengths between which it stays, m: ``limits=(-np.inf, 0.3)`` is a string.
         """
         name = self._named("tendon", name)
         route = (tuple(frames),) if frames else tuple(tuple(branch) for branch in branches)
@@ -325,8 +327,9 @@ class Builder:
             )
             ends = (rest, rest) if np.ndim(rest) == 0 else tuple(rest)
             wraps = tuple(wrap if isinstance(wrap, Wrap) else Wrap(**wrap) for wrap in around)
-            tendon = Tendon(name, tuple(joints or ()), numbers[0], route, numbers[1], stiffness, ends, damping, wraps)
-            self._elements.append(tendon)
+            lower, upper = limits
+            path = tuple(joints or ()), numbers[0], route, numbers[1]
+            self._elements.append(Tendon(name, *path, stiffness, ends, damping, wraps, (lower, upper)))
         except (ValueError, TypeError) as error:
             self._faults.append(f"tendon {name!r}: {error}")
         return self

@@ -70,7 +70,7 @@ def signed(code: Straight) -> SignedCode:
 
     for operation, *operands in code.nodes:
         if operation in LEAVES:
-            terms.append(value((operation, operands[0]), Signed(operation, content=operands[0])))
+            terms.append(value((operation, *operands), Signed(operation, content=operands[0])))
             continue
         given = [terms[i] for i in operands]
         if operation == "neg":

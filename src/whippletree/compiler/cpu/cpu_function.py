@@ -95,9 +95,10 @@ def _are_apart(inputs: Sequence[Any], out: Any) -> bool:
 
 
 def _have_batch(inputs: Sequence[Any], buffers: Sequence[Buffer]) -> bool:
-    """Whether an input has dimensions beyond those of one state."""
+    """Whether an input has dimensions beyond those of one state, and other than one state along them."""
     for x, buffer in zip(inputs, buffers):  # of equal length
-        if (x.ndim if type(x) is np.ndarray else np.ndim(x)) > len(buffer.shape):
+        shape = x.shape if type(x) is np.ndarray else np.shape(x)
+        if any(size != 1 for size in shape[: max(0, len(shape) - len(buffer.shape))]):
             return True
     return False
 
@@ -203,11 +204,8 @@ class CompiledFunction(NamedFunction):
             if out is not None:
                 check_out(self.name, self._results, out, batch, sizes, self.dtype)
             batch, _ = check_shapes(self.name, known, given, self._wording.hints)
-            states = math.prod(batch)
-            # a batch may be of one state, whose code exists
-            if not self._engine.is_prepared(states):
-                self._engine.prepare(states)
-                self._choose_ways()
+            self._engine.prepare(math.prod(batch))
+            self._choose_ways()
         results = self._prepared_way()(*inputs, out=out)
         if first or self._wording.watch_every:
             self._look_for_lost_digits(inputs, results)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from whippletree.compiler.llvm.ir import Operand, Writer
 from whippletree.compiler.llvm.packs import Packs, Place, find_packs
-from whippletree.compiler.llvm.straight_line import PackedRows, SpillPlacement, emit_straight
+from whippletree.compiler.llvm.straight_line import PackedRows, Readers, SpillPlacement, emit_straight
 from whippletree.compiler.program import (
     Address,
     Block,
@@ -100,6 +100,10 @@ class Memory(ABC):
         if self.placement is None:
             return {}
         return {a: lambda x, a=a: self.store([(a, self.seen(a, x))], registers) for a in stores}  # type: ignore[misc]
+
+    def holds_still(self, address: Address) -> bool:
+        """Whether a number can be read again at little cost, with the bits that it had in a register."""
+        return False
 
     def neighbours(self, address: Address) -> Place | None:
         """The row of memory that a number lies in, and how far along it, where a vector can hold its neighbours."""
@@ -252,12 +256,26 @@ class _Body:
             waiting,
             self.memory.pause,
             rows,
+            self.readers(block, waiting, registers) if rows is None else None,
         )
         result = dict(zip(block.stores, results, strict=True))
         self.store([(a, result[a]) for a, _ in stores if a not in early], registers)
         for address, vector in late:
             self.memory.store_row(address, vector, registers)
         self.memory.finish_stores()
+
+    def readers(self, block: Block, waiting: Mapping[int, Sequence[Address]], registers: Registers) -> Readers:
+        """How inputs of a block, and what it stores before its end, can be read again.
+
+        Nothing that a block reads is written before its end, nor anything that it has written.
+        """
+        inputs = {i: block.loads[node[1]] for i, node in enumerate(block.code.nodes) if node[0] == "input"}
+        places = inputs | {node: addresses[0] for node, addresses in waiting.items()}
+        return {
+            node: lambda address=address: self.memory.prepare_loads([address], registers)(0)  # type: ignore[misc]
+            for node, address in places.items()
+            if self.memory.holds_still(address)
+        }
 
     def rows(
         self, block: Block, loaded: Collection[str], registers: Registers

@@ -2,6 +2,7 @@
 
 pairs             the pairs of a model that may touch
 contact_set       the candidates of a model with names (``wt.contact_set``): gap, point, axes and rows of each pair
+joint_contacts    ends of joint ranges and dry friction of joints, as contacts of one row
 body_poses        where the bodies are
 broad_phase       pairs that are near
 overlaps          pairs that overlap (``wt.without_overlaps``)
