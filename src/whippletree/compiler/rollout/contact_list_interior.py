@@ -287,6 +287,10 @@ class InteriorPoint:
             astray = left @ r
             own = square + left @ np.array([[0, 0, 0], [0, compliance, 0], [0, 0, 0]], dtype=object)
             V = _masked_inverse(own, unknown)
+            if not soft:
+                # three unknowns, nothing added: W⁻² is known to its last digit, where W² has lost its small part
+                every = both(less(0, unknown[0]), less(0, unknown[1]))
+                V = np.array([[select(every, a, b) for a, b in zip(*rows)] for rows in zip(back @ back, V)], dtype=object)
             level = W @ x
             aimed = W @ quotient(-product(level, level), level)
             part = V @ (aimed - astray)

@@ -165,10 +165,11 @@ class ListSolver:
         """The methods for what sweeps have not solved."""
         found = self._kept(self._newton())
         if self.interior is not None:
-            method = self.interior.statements()
+            methods = [self.interior.statements()]
             if self.rows.eager:
-                method += [self._note_undone(), If(self.space.address("undone"), tuple(self._newton()))]
-            found += [self._note_undone(), If(self.space.address("undone"), tuple(self._kept(method)))]
+                methods.append(self._newton())
+            for method in methods:
+                found += [self._note_undone(), If(self.space.address("undone"), tuple(self._kept(method)))]
         return found
 
     def _note_undone(self) -> Statement:
