@@ -8,7 +8,8 @@ then changes, beyond the work of contacts, motors and gravity, by
 which is of second order in h for motions that the step resolves. In a long chain whose links turn by a tenth of a
 radian in a step it is not: a belt of 200 links that falls on its pulleys had five times its energy after two steps of
 2 ms, and was torn apart after four. Such a step is taken as two of half the length, as often as it takes; the first
-order of the method stays. Only long trees are watched: short ones gain little, and their first step comes sooner
+order of the method stays. So is one whose contact problem the kernel does not solve: on long trees Python takes a
+second or more for it, and halves are solved nearly always. Only long trees are watched: short ones gain little, and their first step comes sooner
 without the functions that watching needs.
 """
 
@@ -111,6 +112,8 @@ class _Halving(NamedTuple):
         stepper, length = self.stepper, np.array([h])
         ctrl = None if self.ctrl is None else self.ctrl[None]
         made = kernel_steps(stepper, y, impulses, self.tau, length, ctrl) if stepper.kernel else None
+        if made is not None and not made.number and not last:
+            return None, 0.0
         if made is None or not made.number:
             try:
                 made = _python_step(stepper, t, y, impulses, self.tau, h, self.ctrl, self.solutions)
