@@ -1,7 +1,7 @@
 """Steps that gain energy from nothing, and what cures them: halves.
 
-A step takes inertial forces, and the curvature of loops, as they are at its beginning. Its kinetic energy K = vᵀ M v / 2
-then changes, beyond the work of contacts, motors and gravity, by
+A step takes inertial forces, and the curvature of loops, as they are at its beginning. Its kinetic energy
+K = vᵀ M v / 2 then changes, beyond the work of contacts, motors and gravity, by
 
     K(q⁺, v⁺) − K(q, v) − W + h Gᵀ (v + v⁺) / 2        G: gravity's generalised force
 
@@ -9,8 +9,8 @@ which is of second order in h for motions that the step resolves. In a long chai
 radian in a step it is not: a belt of 200 links that falls on its pulleys had five times its energy after two steps of
 2 ms, and was torn apart after four. Such a step is taken as two of half the length, as often as it takes; the first
 order of the method stays. So is one whose contact problem the kernel does not solve: on long trees Python takes a
-second or more for it, and halves are solved nearly always. Only long trees are watched: short ones gain little, and their first step comes sooner
-without the functions that watching needs.
+second or more for it, and halves are solved nearly always. Only long trees are watched: short ones gain little, and
+their first step comes sooner without the functions that watching needs.
 """
 
 from __future__ import annotations
