@@ -196,7 +196,7 @@ class FixedStep(Method):
     def _called(
         self, motion: Motion, kernel: Any, y: Array, h: float, clock: Array, counts: Array
     ) -> tuple[Array, Array]:
-        """States (rows, runs, n) after the steps ``counts`` (steps,) from each time of the clock (rows,) on, and how many
+        """States (rows, runs, n) after the steps ``counts`` (steps,) from each time of the clock (rows,), and how many
         steps of each run are good, (runs,)."""
         q, v = motion.split(y)
         inputs = {"q0": q, "v0": v, "dt": h, "clock": clock, "offsets": h * counts, "active": motion.all_on}
