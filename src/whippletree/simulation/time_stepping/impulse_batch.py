@@ -20,9 +20,9 @@ from whippletree.simulation.time_stepping.impulse_kernel import (
     asked_steps,
     can_ask,
     kernel_batch,
-    kernel_steps,
 )
 from whippletree.simulation.time_stepping.impulse_step import ImpulseStep
+from whippletree.simulation.time_stepping.inertial_gain import careful_step, watched_steps
 
 
 class Advance(NamedTuple):
@@ -92,12 +92,10 @@ class Advance(NamedTuple):
             made = None
             if stepper.kernel and not given_back:
                 commands = ctrl[None] if some == 1 else stepper.motors.ctrl_over(now + h * np.arange(some))
-                made = kernel_steps(stepper, y, impulses, tau, np.full(some, h), commands)
+                made = watched_steps(stepper, y, impulses, tau, np.full(some, h), commands)
             given_back = made is not None and 0 < made.number < some  # the next step is one that the kernel has tried
             if made is None or not made.number:
-                step = stepper.step(now, y, impulses, tau, h, ctrl)
-                solutions.append(step.solution)
-                made = Steps.of(step)
+                made = careful_step(stepper, now, y, impulses, tau, h, ctrl, solutions)
             parts.append(made)
             y, impulses, done = made.states[-1], made.impulses[-1], done + made.number
             if not np.isfinite(y).all():
@@ -115,9 +113,10 @@ class Advance(NamedTuple):
     def of_rows(stepper: ImpulseStep, start: Array, steps: Steps, counts: Array, h: Array) -> Advance:
         """Steps of one scene from a start (nq + nv,), told row by row: ``counts`` (rows,) of them, of length h (rows,).
 
-        All of them are taken for solved, by sweeps and Newton's method.
+        All of them are taken for solved, by sweeps and Newton's method. Steps beyond the last row are left out.
         """
         ends = np.cumsum(counts) - 1
+        steps = Steps(*[column[: ends[-1] + 1] for column in steps])
         firsts, nothing = ends - counts + 1, np.zeros(len(counts))
         every = np.concatenate([start[None], steps.states])
         state, before = every[ends + 1], every[ends]
