@@ -118,17 +118,18 @@ class RoundingTape:
             if isinstance(x, Recorded):
                 adjoints[x.index] = _added(adjoints[x.index], np.eye(1, len(outputs), column)[0])
         bounds = np.zeros((len(errors), len(outputs)))
+        weights = np.array(errors).T[:, :, None]  # (operations, m, 1)
+        known = weights.any(axis=(1, 2)).tolist()
         with np.errstate(all="ignore"):
             for k in range(len(self.operations) - 1, -1, -1):
                 adjoint, adjoints[k] = adjoints[k], None
                 if adjoint is None:
                     continue  # nothing that was asked for depends on it
-                operation = self.operations[k]
-                for operand, slope in zip(operation.operands, operation.slopes, strict=True):
+                _, operands, slopes, _, _ = self.operations[k]
+                for operand, slope in zip(operands, slopes, strict=True):
                     adjoints[operand] = _added(adjoints[operand], slope * adjoint)
-                for bound, error in zip(bounds, errors, strict=True):
-                    if error[k] != 0:
-                        bound += np.abs(adjoint) * error[k]
+                if known[k]:
+                    bounds += np.abs(adjoint) * weights[k]
         return bounds
 
 
@@ -325,15 +326,6 @@ scalars.register(
 
 HAS_LONG_DOUBLES = bool(np.finfo(np.longdouble).nmant >= 63)
 """Whether a long double has more bits than a double."""
-
-
-def extended_numbers(values: Any) -> Array:
-    """An array of long doubles, one by one."""
-    plain = np.asarray(values)
-    found = np.empty(plain.shape, dtype=object)
-    for index in np.ndindex(*plain.shape):
-        found[index] = np.longdouble(plain[index])
-    return found
 
 
 def _select(condition: Any, a: Any, b: Any) -> Any:

@@ -23,7 +23,7 @@ from whippletree.constraints.massless import with_massless
 from whippletree.errors import NameLookupError, ShapeError, UnsupportedError
 from whippletree.functions import CATALOGUE, Function, find
 from whippletree.functions.differentiate import derived_function
-from whippletree.functions.lost_digits import EVERY, FIRST, FIRST_STATES, NEVER, is_watched, watch_call
+from whippletree.functions.lost_digits import EVERY, FIRST, NEVER, is_watched
 from whippletree.functions.registry import checked_names, for_names
 from whippletree.model import Model
 from whippletree.model.input_checks import as_names, shape_hints
@@ -68,8 +68,9 @@ def compile(  # the public name; Python's own compile is not used here
             ``"embedding"`` or ``"elimination"``; default: what suits the model (``wt.diagnose`` tells which). Answers
             agree within rounding.
         watch: which calls of a function are looked at for digits lost to rounding, and warn of them: the ``"first"`` of
-            one state and of a batch, ``"every"`` one (milliseconds a state; matrices and long models, too), or
-            ``"never"``. In double precision, on a CPU; see :mod:`whippletree.functions.lost_digits`.
+            one state and of a batch, in double precision; ``"every"`` one (milliseconds a state; matrices, derivatives,
+            long models and single precision, too); or ``"never"``. On a GPU none is. ``watch`` of a function says what
+            holds for it; see :mod:`whippletree.functions.lost_digits`.
 
     Returns:
         An object with the functions of the catalogue: ``dyn.forward_dynamics(q, v, tau)``, ``dyn.jacobian("tool")(q)``.
@@ -89,6 +90,11 @@ def compile(  # the public name; Python's own compile is not used here
         )
     if watch not in WATCHES:
         raise NameLookupError("choice of calls", watch, WATCHES, where="compile, watch")
+    if watch == EVERY and target != "cpu":
+        raise UnsupportedError(
+            "watch='every': what is on a GPU is not brought back to be looked at for lost digits. target='cpu' has the "
+            "same bits, and can watch; leave watch= out here"
+        )
     return Compiled(chosen, dtype, threads, parameters, target, route, watch=watch)
 
 
@@ -518,19 +524,16 @@ class Compiled(CompiledTable):
 
     def _watch_of(self, function: Function, names: tuple[Any, ...]) -> Callable[..., Any] | None:
         """Watch over lost digits in calls of a function; None where they are not looked at."""
-        every = self._watch == EVERY
-        if self._watch == NEVER or self._target != "cpu" or self._dtype != np.float64:
-            return None
-        if not is_watched(function, every=every):
+        every, double = self._watch == EVERY, self._dtype == np.float64
+        looked_at = self._watch != NEVER and self._target == "cpu" and (every or double)
+        if not (looked_at and is_watched(function, every=every)):
             return None
 
         def watch(inputs: Mapping[str, Any], results: Sequence[Any]) -> Any:
-            from whippletree.functions.reference import Reference, ReferenceFunction
+            from whippletree.functions.reference import Reference, watch_machine_code
 
             plain = Reference(self.model, tuple(self._parameter_shapes), self.route)
-            most = None if every else FIRST_STATES
-            reference_function = ReferenceFunction(plain, find(function.name, self.model), names)
-            return watch_call(reference_function, inputs, results, most, has_status=True, large=every)
+            return watch_machine_code(plain, function, names, inputs, results, every=every, double=double)
 
         return watch
 

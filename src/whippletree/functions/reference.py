@@ -23,7 +23,17 @@ from whippletree.constraints.routes import fails
 from whippletree.constraints.tangent_cone import TieWarning
 from whippletree.errors import NameLookupError, ScalarError, ShapeError, SingularSystemError, WhippletreeError
 from whippletree.functions.differentiate import derived_function
-from whippletree.functions.lost_digits import EVERY, NEVER, is_watched, watch_call
+from whippletree.functions.lost_digits import (
+    DOUBLE,
+    EVERY,
+    FIRST_STATES,
+    NEVER,
+    NOT_WATCHED,
+    SINGLE,
+    VECTORS,
+    is_watched,
+    watch_call,
+)
 from whippletree.functions.reference_table import ReferenceTable
 from whippletree.functions.registry import Function, checked_names, for_names, result_type
 from whippletree.model import Model
@@ -39,7 +49,7 @@ def reference(
     parameters: Sequence[str] = (),
     massless: str = "refuse",
     route: str | None = None,
-    watch: str = EVERY,
+    watch: str = VECTORS,
 ) -> Reference:
     """The functions of a model in plain NumPy.
 
@@ -51,24 +61,25 @@ def reference(
         route: how the block matrix of constraints is solved: ``"schur"``, ``"augmented"``, ``"recursion"``,
             ``"embedding"``, ``"elimination"``, ``"nullspace"`` or ``"block"``; default: what suits the model. Where the
             route's pivots fail at a state, ``"nullspace"`` takes over.
-        watch: which calls on floats are looked at for digits lost to rounding, and warn of them: ``"every"`` one, which
-            takes about twice the time, or ``"never"``; see :mod:`whippletree.functions.lost_digits`.
+        watch: which calls on floats are looked at for digits lost to rounding, and warn of them: those that return
+            numbers or ``"vectors"``, which takes about twice the time, ``"every"`` one, with matrices, derivatives and
+            models of more than 64 velocities, or ``"never"``; see :mod:`whippletree.functions.lost_digits`.
     """
     chosen = with_massless(model, massless)
     require_route(chosen, route, ROUTES)
-    if watch not in (EVERY, NEVER):
-        raise NameLookupError("choice of calls", watch, (EVERY, NEVER), where="reference, watch")
-    return Reference(chosen, parameters, route, watched=watch == EVERY)
+    if watch not in (VECTORS, EVERY, NEVER):
+        raise NameLookupError("choice of calls", watch, (VECTORS, EVERY, NEVER), where="reference, watch")
+    return Reference(chosen, parameters, route, watch=watch)
 
 
 class Reference(ReferenceTable):
     """The catalogue's functions as methods: ``ref.forward_dynamics(q, v, tau)``, ``ref.jacobian("tool")(q)``."""
 
     def __init__(
-        self, model: Model, parameters: Sequence[str] = (), route: str | None = None, *, watched: bool = False
+        self, model: Model, parameters: Sequence[str] = (), route: str | None = None, *, watch: str = NEVER
     ) -> None:
         self.model = model
-        self.watched = watched
+        self.watch = watch
         self.route = route
         self.parameters = {path: find_parameter(model, path).shape for path in as_names(parameters)}
         self.tree = skeleton(model)
@@ -122,7 +133,10 @@ class ReferenceFunction:
         self.function = function
         self.names = names
         self.digits_lost: Any = None
-        """Of each state of the last call that was watched: see :mod:`whippletree.functions.lost_digits`."""
+        """Of each state of the last call that was watched, None if none was: ``watch`` says which calls are."""
+        looked_at = owner.watch != NEVER and is_watched(function, every=owner.watch == EVERY)
+        self.watch = owner.watch if looked_at else NOT_WATCHED
+        """Which calls are looked at for lost digits: see :mod:`whippletree.functions.lost_digits`."""
         self.__doc__ = function.explanation
         known = functions.sizes(owner.model)
         self.shapes = {name: functions.resolve(shape, known) for name, shape in function.inputs.items()}
@@ -159,8 +173,8 @@ class ReferenceFunction:
             for row, result in enumerate(results):
                 flat[row] = result[number]
             outputs.append(_finished(flat.reshape((*batch, *shape)), exact))
-        if self.owner.watched and not exact and is_watched(self.function):
-            self.digits_lost = watch_call(self, full, outputs)
+        if self.watch != NOT_WATCHED and not exact:
+            self.digits_lost = watch_call(self, full, outputs, large=self.watch == EVERY)
         if len(outputs) == 1:
             return outputs[0]
         return tuple(outputs) if self.results is None else self.results(*outputs)
@@ -225,6 +239,22 @@ class ReferenceFunction:
             if array.shape[array.ndim - len(expected) :] != expected or array.ndim < len(expected):
                 raise ShapeError(shape_message(self.function.name, name, array.shape, expected, self.owner.model))
         return arrays
+
+
+def watch_machine_code(
+    plain: Reference,
+    function: Function,
+    names: tuple[Any, ...],
+    inputs: Mapping[str, Any],
+    results: Sequence[Any],
+    *,
+    every: bool,
+    double: bool,
+) -> Any:
+    """Digits that a call of a compiled function has lost, of every state or of a first few: see :func:`watch_call`."""
+    same = ReferenceFunction(plain, function, names)
+    states, precision = None if every else FIRST_STATES, DOUBLE if double else SINGLE
+    return watch_call(same, inputs, results, states, has_status=True, large=every, precision=precision)
 
 
 class RoundingError(ReferenceFunction):
