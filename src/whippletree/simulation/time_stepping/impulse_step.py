@@ -106,8 +106,10 @@ class ImpulseStep:
         self._free = FreeBodies(self.model)
         self.written = contact_set(self.model).closed_form
         """Whether compiled functions know all contacts."""
-        self._compiled = self.neighbourhood.is_compiled and self.written
-        every = zip(self.blocks.contacts.pairs, contact_set(self.model).pairs, strict=True)
+        every = list(zip(self.blocks.contacts.pairs, contact_set(self.model).pairs, strict=True))
+        # a hull without corners in some octant has a slot for each octant here, and fewer candidates there
+        alike = all(pair.slots == usual.slots for pair, usual in every)
+        self._compiled = self.neighbourhood.is_compiled and self.written and alike
         slots = [usual.touching is None for pair, usual in every for _ in range(pair.slots)]
         self.faces = np.array(slots, dtype=bool)
         """Which candidates are those of faces that meet, bool: forces are far from unique there, (candidates,)."""
