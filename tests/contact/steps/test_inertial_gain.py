@@ -12,7 +12,7 @@ from whippletree.simulation.time_stepping.impulse_batch import Advance
 from whippletree.simulation.time_stepping.impulse_kernel import Steps, kernel_steps
 from whippletree.simulation.time_stepping.impulse_step import ImpulseStep
 
-LINKS, STEP, COUNT = 60, 4e-3, 60
+LINKS, STEP, COUNT = 60, 4e-3, 12
 
 
 @pytest.fixture(scope="module")
