@@ -12,7 +12,7 @@ from whippletree.constraints import kkt
 from whippletree.constraints.constraint_set import ConstraintSet
 from whippletree.constraints.loop_clusters import ClusterKind, ClusterPiece, ClusterTree
 from whippletree.constraints.massless_rows import HeldRows
-from whippletree.constraints.rows import TreeFrameRows, TreeJointRows
+from whippletree.constraints.rows import TreeFrameRows, TreeJointRows, tree_frame_rows
 from whippletree.tree.links import Link, moving_link, still_link
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import Place, Skeleton
@@ -65,7 +65,7 @@ class UnrolledClusters:
         self.m, self.system, self.clusters, self.routes = m, system, clusters, routes
         self.sweep: Sweeper = Unrolled(clusters.parents)
         self.pieces: Field = clusters.pieces(m.tree, system.demands)
-        self.routes = routes | doubtful_routes(m.tree, clusters)
+        self.routes = routes_in_any_state(routes, m.tree, clusters)
         self.reveals = m.reveals
 
     def coordinates(self, q: Array) -> Field:
@@ -114,10 +114,16 @@ class UnrolledClusters:
                 self.m.require(c.members[0], single)
 
 
-def doubtful_routes(tree: Skeleton, clusters: ClusterTree) -> dict[str, str]:
-    """Kinds with a member that may lack inertia, by an open parameter or in some state, never rely on D⁻¹."""
+def routes_in_any_state(routes: dict[str, str], tree: Skeleton, clusters: ClusterTree) -> dict[str, str]:
+    """Routes of kinds such that none with a member that may lack inertia, by an open parameter or in some state, relies
+    on D⁻¹. One that is led takes no D at all by ``motion``, and keeps it."""
     doubtful = set(tree.doubtful)
-    return {c.word: "augmented" for c in clusters.looped if doubtful & set(c.members)} if doubtful else {}
+    found = dict(routes)
+    for c in clusters.looped if doubtful else ():
+        led = routes[c.word] == "motion" and clusters.kinds[c.word].is_led
+        if doubtful & set(c.members) and not led:
+            found[c.word] = "augmented"
+    return found
 
 
 FAILURES = {kkt.ROWS: 0, kkt.MASS: 1}
@@ -187,7 +193,7 @@ class ClusterRows:
         for hold, poses in zip(kind.holds, piece.places, strict=True):
             if hold.demand.on == "frames":
                 places = [Place(node, pose) for node, pose in zip(hold.nodes, poses, strict=True)]
-                self.parts.append(TreeFrameRows(hold.demand, kind, links, places, t))
+                self.parts.append(tree_frame_rows(hold.demand, kind, links, places, t))
             elif hold.demand.on == "joints":
                 x, rates = [q[k][0] for k in hold.nodes], [v[k][0] for k in hold.nodes] if v is not None else []
                 self.parts.append(TreeJointRows(hold.demand, hold.nodes, x, rates, t))

@@ -23,13 +23,16 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array, identity, zeros
 from whippletree.arithmetic.dual_numbers import Dual, duals, slopes
 from whippletree.constraints.kinds import KINDS
+from whippletree.constraints.kinds.constraint_kinds import relative
 from whippletree.constraints.kinds.demand import Demand, kind_fault, selected, spelling_faults
 from whippletree.constraints.massless_rows import HeldRows, RelaxedRows
 from whippletree.errors import ModelError, NameLookupError
 from whippletree.model import Constraint, Model
-from whippletree.spatial import Pose, cross, skew
+from whippletree.model.constraint_syntax import MANY_FRAMES
+from whippletree.spatial import Hinge, Pose, cross, skew
 from whippletree.tree import kinematics
 from whippletree.tree.kinematics import Branching
+from whippletree.tree.links import Link
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import Place, Skeleton
 from whippletree.tree.sweeps import Field
@@ -90,7 +93,7 @@ def _prepared(model: Model, c: Constraint) -> list[Prepared]:
             freedoms = model.joint_types[model.joint_index(name)].nv
             if c.parameters["component"] not in range(freedoms):
                 raise ModelError(subject, [f"component {c.parameters['component']!r}: joint {name!r} has {freedoms}"])
-    if demands[0].on == "frames" and c.kind != "custom" and len(c.on) != 2:
+    if demands[0].on == "frames" and c.kind not in MANY_FRAMES and len(c.on) != 2:
         raise ModelError(subject, [f"kind {c.kind!r} ties two frames, got {len(c.on)}: {c.on}"])
     return [Prepared(c, demand) for demand in demands]
 
@@ -159,6 +162,9 @@ class FrameRows:
     def velocity(self) -> Array:
         if self.demand.level == "velocity":
             return self.demand.residual(self.poses, self.twists(), self.t)
+        if self.demand.of_point:
+            r, v, _ = _point_motion(relative(self.poses), self.twists(), [zeros(6)] * 2)
+            return slopes(_of_point(self.demand, duals(r, v), Dual(self.t, 1)))
         moved = [moved_pose(X, V) for X, V in zip(self.poses, self.twists(), strict=True)]
         return slopes(self.demand.residual(moved, Dual(self.t, 1)))
 
@@ -216,8 +222,104 @@ class TreeFrameRows(FrameRows):
         return [kinematics.jacobian_bias(self.tree, self.links, place, self.base) for place in self.places]
 
 
+class PointRows(TreeFrameRows):
+    """Rows on one point, the origin of the second frame, which is followed from frame to frame into the first.
+
+    A joint with the pose (R, p), twist (w, u) and the accelerations (w', u') at θ̈ = 0 takes a point x of its node to
+    R x + p of its parent, and back; with the velocity and the acceleration that the point has against each,
+
+        inwards    R (x' + w × x + u)        R (x'' + 2 w × x' + w × (w × x) + w' × x + u' + w × u)
+
+    So nobody asks for rotations between frames that are far apart, nor for their derivatives.
+    """
+
+    def residual(self) -> Array:
+        return _of_point(self.demand, self._walk(False)[0], self.t)
+
+    def velocity(self) -> Array:
+        r, v, _ = self._walk(True)
+        return slopes(_of_point(self.demand, duals(r, v), Dual(self.t, 1)))
+
+    def bias(self) -> Array:
+        r, v, a = self._walk(True)
+        return slopes(slopes(_of_point(self.demand, duals(duals(r, v), duals(v, a)), _time_jet(self.t))))
+
+    def blocks(self) -> dict[int, Array]:
+        """The blocks (rows, n) of A that can differ from zero, by node."""
+        r, inwards, outwards = self.places[1].pose.p, *self._paths()
+        columns: dict[int, Array] = {}
+        for k in inwards:
+            X, H = self.links[k].X, self.links[k].H
+            columns[k] = _point_velocities(H, r)
+            columns = {node: X.R @ own for node, own in columns.items()}
+            r = X.R @ r + X.p
+        for k in outwards:
+            X, H = self.links[k].X, self.links[k].H
+            r = X.R.T @ (r - X.p)
+            columns = {node: X.R.T @ own for node, own in columns.items()}
+            columns[k] = -_point_velocities(H, r)
+        first = self.places[0].pose
+        slope = _point_slopes(self.demand, first.R.T @ (r - first.p), self.t) @ first.R.T
+        return {node: slope @ own for node, own in columns.items()}
+
+    def _paths(self) -> tuple[list[int], list[int]]:
+        """The nodes from the second frame to the base, and from there to the first one."""
+        first, second = self.places
+        return self.tree.path(second.node, self.base), self.tree.path(first.node, self.base)[::-1]
+
+    def _walk(self, moving: bool) -> tuple[Array, Array, Array]:
+        """The point in the axes of the first frame, its velocity there and its acceleration at θ̈ = 0, (3,) each."""
+        r, v, a = self.places[1].pose.p, zeros(3), zeros(3)
+        inwards, outwards = self._paths()
+        for k in inwards:
+            X = self.links[k].X
+            if moving:
+                v, a = _carried_along(self.links[k], r, v, a)
+            r, v, a = X.R @ r + X.p, X.R @ v, X.R @ a
+        for k in outwards:
+            X = self.links[k].X
+            r, v, a = X.R.T @ (r - X.p), X.R.T @ v, X.R.T @ a
+            if moving:
+                v, a = _left_behind(self.links[k], r, v, a)
+        first = self.places[0].pose
+        return first.R.T @ (r - first.p), first.R.T @ v, first.R.T @ a
+
+
+def _point_velocities(H: Array, r: Array) -> Array:
+    """The velocity (3, n) of a point at r with each column of a subspace (6, n)."""
+    found = zeros(3, H.shape[1])
+    for i, h in enumerate(H.T):
+        found[:, i] = h[3:] + cross(h[:3], r)
+    return found
+
+
+def _carried_along(link: Link, r: Array, v: Array, a: Array) -> tuple[Array, Array]:
+    """Velocity and acceleration against the parent, in the axes of a node, of a point that has v and a against it."""
+    w, u = link.slip[:3], link.slip[3:]
+    along = u + cross(w, r)
+    return v + along, a + cross(w, 2 * v + along) + link.drift[3:] + cross(link.drift[:3], r)
+
+
+def _left_behind(link: Link, r: Array, v: Array, a: Array) -> tuple[Array, Array]:
+    """The inverse of :func:`_carried_along`."""
+    w, u = link.slip[:3], link.slip[3:]
+    along = u + cross(w, r)
+    own = v - along
+    return own, a - cross(w, 2 * own + along) - link.drift[3:] - cross(link.drift[:3], r)
+
+
+def tree_frame_rows(demand: Demand, tree: Branching, links: Field, places: Sequence[Place], t: Any) -> TreeFrameRows:
+    """Rows on frames, by the way that suits them. Bodies that bend have no joints that a point could go along."""
+    if demand.of_point:
+        rows = PointRows(demand, tree, links, places, t)
+        inwards, outwards = rows._paths()
+        if all(isinstance(links[k].X, Pose | Hinge) for k in (*inwards, *outwards)):
+            return rows
+    return TreeFrameRows(demand, tree, links, places, t)
+
+
 def _frame_rows(m: Mechanism, c: Prepared, links: Field, q: Array, v: Array | None, t: Any) -> TreeFrameRows:
-    return TreeFrameRows(c.demand, m.tree, links, frame_places(m.tree, c), t)
+    return tree_frame_rows(c.demand, m.tree, links, frame_places(m.tree, c), t)
 
 
 def frame_places(tree: Skeleton, c: Prepared) -> list[Place]:
@@ -241,6 +343,8 @@ def frame_coefficients(demand: Demand, poses: Sequence[Pose], i: int, t: Any) ->
         drift = demand.residual(poses, still, t)
         units = [[e if k == i else rest for k, rest in enumerate(still)] for e in identity(6)]
         return np.stack([demand.residual(poses, twists, t) - drift for twists in units], axis=1)
+    if demand.of_point:
+        return _point_coefficients(demand, relative(poses), i, t)
     columns = []
     for e in identity(6):
         moved = [moved_pose(X, e) if k == i else lifted_pose(X) for k, X in enumerate(poses)]
@@ -256,8 +360,46 @@ def frame_acceleration(
         moved = [moved_pose(X, V) for X, V in zip(poses, twists, strict=True)]
         changing = [duals(V, rate) for V, rate in zip(twists, rates, strict=True)]
         return slopes(demand.residual(moved, changing, Dual(t, 1)))
+    if demand.of_point:
+        r, v, a = _point_motion(relative(poses), twists, rates)
+        return slopes(slopes(_of_point(demand, duals(duals(r, v), duals(v, a)), _time_jet(t))))
     jets = [_jet(X, V, rate) for X, V, rate in zip(poses, twists, rates, strict=True)]
     return slopes(slopes(demand.residual(jets, _time_jet(t))))
+
+
+# A residual of one point asks for no derivatives of rotations. With X the pose of the second frame in the first, whose
+# twists are (w, u) and accelerations (w', u') in their own axes, its origin r moves in the axes of the first as
+#     r' = R u2 - u1 - w1 x r        r'' = R (u2' + w2 x u2) - (u1' + w1 x u1) - w1' x r - w1 x (w1 x r) - 2 w1 x r'
+
+
+def _point_motion(X: Pose, twists: Sequence[Array], rates: Sequence[Array]) -> tuple[Array, Array, Array]:
+    """The second origin in the axes of the first frame (3,), its velocity there and its acceleration."""
+    (w1, u1), (w2, u2) = ((V[:3], V[3:]) for V in twists)
+    rate1, rate2 = rates
+    v = X.R @ u2 - u1 - cross(w1, X.p)
+    turned = cross(w1, u1 + cross(w1, X.p) + 2 * v) + rate1[3:] + cross(rate1[:3], X.p)
+    return X.p, v, X.R @ (rate2[3:] + cross(w2, u2)) - turned
+
+
+def _point_coefficients(demand: Demand, X: Pose, i: int, t: Any) -> Array:
+    """G (rows, 6) of frame i: the slopes of the residual along the point, times what a twist does to the point."""
+    slope = _point_slopes(demand, X.p, t)
+    G = zeros(len(demand.rows), 6)
+    if i == 0:
+        G[:, :3], G[:, 3:] = slope @ skew(X.p), -slope
+    else:
+        G[:, 3:] = slope @ X.R
+    return G
+
+
+def _point_slopes(demand: Demand, r: Array, t: Any) -> Array:
+    """How the residual (rows,) answers to the point, (rows, 3)."""
+    return np.stack([slopes(_of_point(demand, duals(r, e), Dual(t, 0))) for e in identity(3)], axis=1)
+
+
+def _of_point(demand: Demand, r: Array, t: Any) -> Array:
+    """The residual of a second origin at r."""
+    return demand.residual((Pose.identity(), Pose(identity(3), r)), t)
 
 
 class JointRows:

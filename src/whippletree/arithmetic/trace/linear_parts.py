@@ -41,7 +41,7 @@ def _part(trace: Trace, parts: Sequence[LinearPart], node: tuple[Any, ...]) -> L
     match node:
         case ("input", number):
             return LinearPart({number: 1.0}, frozenset())
-        case ("const", _):
+        case ("const", *_):
             return CONSTANT
         case ("neg", i):
             return _sum([(parts[i], -1.0)])

@@ -70,7 +70,7 @@ def signed(code: Straight) -> SignedCode:
 
     for operation, *operands in code.nodes:
         if operation in LEAVES:
-            terms.append(value((operation, operands[0]), Signed(operation, content=operands[0])))
+            terms.append(value((operation, *operands), Signed(operation, content=operands[0])))
             continue
         given = [terms[i] for i in operands]
         if operation == "neg":
@@ -92,11 +92,12 @@ def signed(code: Straight) -> SignedCode:
     return SignedCode(values, [terms[w] if isinstance(w, int) else w for w in code.outputs])
 
 
-def _times(coefficients: Sequence[int], given: Sequence[Term]) -> tuple[int, ...]:
-    return tuple(c * g.sign for c, g in zip(coefficients, given, strict=True))
+def _times(coefficients: tuple[int, int], given: Sequence[Term]) -> tuple[int, int]:
+    first, second = given
+    return coefficients[0] * first.sign, coefficients[1] * second.sign
 
 
-def _sum(value: Any, operation: str, parts: list[tuple[int, ...]], signs: tuple[int, ...]) -> Term:
+def _sum(value: Any, operation: str, parts: list[tuple[int, ...]], signs: tuple[int, int]) -> Term:
     """A sum of two parts; one with two minus signs is the negative of the one with none."""
     first, second = signs
     turned = -1 if first == second == -1 else 1

@@ -24,7 +24,8 @@ from whippletree.arithmetic.scalars import Table
 from whippletree.errors import ScalarError
 
 Node: TypeAlias = tuple[Any, ...]
-"""One operation: ("input", number), ("const", value), or (operation, operand index, …)."""
+"""One operation: ("input", number), ("const", value), with a mark behind it if it is kept apart from others of that
+value, or (operation, operand index, …)."""
 
 ARITY = {
     "neg": 1, "sqrt": 1, "sin": 1, "cos": 1, "abs": 1, "exp": 1, "log": 1, "tanh": 1,
@@ -77,6 +78,10 @@ class Trace:
     def constant(self, value: Any) -> Traced:
         """The node of a number; −0.0 and 0.0 are one constant, and Fractions are rounded here."""
         return self.node(("const", float(value)))
+
+    def constant_apart(self, value: Any) -> Traced:
+        """A node of its own for a number, also where another constant has the same value."""
+        return self.node(("const", float(value), len(self.nodes)))
 
     def node(self, key: Node) -> Traced:
         """The traced scalar of a node, new or met before."""
@@ -253,11 +258,17 @@ class Traced(NumPyScalar):
     def __ge__(self, other: Any) -> Traced:
         return ~_operation("lt", self, other)
 
-    def __and__(self, other: Any) -> Traced:
+    def __and__(self, other: Any) -> Any:
+        if isinstance(other, (bool, np.bool_)):  # of numbers that are known beforehand
+            return self if other else False
         return _operation("and", self, other)
 
-    def __or__(self, other: Any) -> Traced:
+    def __or__(self, other: Any) -> Any:
+        if isinstance(other, (bool, np.bool_)):
+            return True if other else self
         return _operation("or", self, other)
+
+    __rand__, __ror__ = __and__, __or__
 
     def __invert__(self) -> Traced:
         return self.trace.node(("not", self.index))

@@ -329,6 +329,11 @@ class CpuMemory(Memory):
         w.emit(f"br i1 {condition}, label %finish, label %{going_on}, !prof !0")
         w.start(going_on)
 
+    def holds_still(self, address: Address) -> bool:
+        """See :class:`Memory`: work space and tables, unless some lanes keep what they had there."""
+        alone = self.lane is not None or self.beside is not None
+        return self.role[address.buffer] in ("work", "table") and self.storing is None and not alone
+
     # ---- writing -------------------------------------------------------------------------------------------------
 
     def store(self, stores: Sequence[tuple[Address, Operand]], registers: Registers) -> None:

@@ -160,7 +160,10 @@ def _owner(words: Shape, sizes: tuple[int, ...], limb: Mapping[str, Any]) -> Any
 
 
 def with_equal_patterns(tree: Skeleton, rotation: Rotation, trace: Trace) -> Skeleton:
-    """The tree with numbers that are exactly 0 or ±1 in some twins, and not in all, kept as constants of a trace."""
+    """The tree with numbers that are exactly 0 or ±1 in some twins, and not in all, kept as constants of a trace.
+
+    Each is a constant of its own: zeros of one twin would else be one value, where another twin has several.
+    """
     nodes = list(tree.nodes)
     for node, limb in enumerate(rotation.limb):
         if limb != 0:
@@ -173,7 +176,7 @@ def with_equal_patterns(tree: Skeleton, rotation: Rotation, trace: Trace) -> Ske
         mixed = [len({_pattern(x) for x in twins}) > 1 for twins in leaves]
         for number, k in enumerate(circle):
             kept = [
-                trace.constant(twins[number]) if differ else twins[number]
+                trace.constant_apart(twins[number]) if differ else twins[number]
                 for twins, differ in zip(leaves, mixed, strict=True)
             ]
             nodes[k] = rebuild(apart[number][0], kept)

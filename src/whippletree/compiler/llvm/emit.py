@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from whippletree.compiler.llvm.ir import Operand, Writer
 from whippletree.compiler.llvm.packs import Packs, Place, find_packs
-from whippletree.compiler.llvm.straight_line import PackedRows, SpillPlacement, emit_straight
+from whippletree.compiler.llvm.straight_line import PackedRows, Readers, SpillPlacement, emit_straight
 from whippletree.compiler.program import (
     Address,
     Block,
@@ -101,6 +101,10 @@ class Memory(ABC):
             return {}
         return {a: lambda x, a=a: self.store([(a, self.seen(a, x))], registers) for a in stores}  # type: ignore[misc]
 
+    def holds_still(self, address: Address) -> bool:
+        """Whether a number can be read again at little cost, with the bits that it had in a register."""
+        return False
+
     def neighbours(self, address: Address) -> Place | None:
         """The row of memory that a number lies in, and how far along it, where a vector can hold its neighbours."""
         return None
@@ -126,7 +130,8 @@ class Memory(ABC):
         return
 
     def poll(self) -> None:
-        """The beginning of a round of a loop whose length the call decides: a target may let it end here."""
+        """The beginning of a round of a loop whose length the call decides, or of an iteration over what the call
+        decides the size of: a target may let it end here."""
         return
 
     def leave(self, condition: Operand) -> None:
@@ -252,12 +257,26 @@ class _Body:
             waiting,
             self.memory.pause,
             rows,
+            self.readers(block, waiting, registers) if rows is None else None,
         )
         result = dict(zip(block.stores, results, strict=True))
         self.store([(a, result[a]) for a, _ in stores if a not in early], registers)
         for address, vector in late:
             self.memory.store_row(address, vector, registers)
         self.memory.finish_stores()
+
+    def readers(self, block: Block, waiting: Mapping[int, Sequence[Address]], registers: Registers) -> Readers:
+        """How inputs of a block, and what it stores before its end, can be read again.
+
+        Nothing that a block reads is written before its end, nor anything that it has written.
+        """
+        inputs = {i: block.loads[node[1]] for i, node in enumerate(block.code.nodes) if node[0] == "input"}
+        places = inputs | {node: addresses[0] for node, addresses in waiting.items()}
+        return {
+            node: lambda address=address: self.memory.prepare_loads([address], registers)(0)  # type: ignore[misc]
+            for node, address in places.items()
+            if self.memory.holds_still(address)
+        }
 
     def rows(
         self, block: Block, loaded: Collection[str], registers: Registers
@@ -433,6 +452,9 @@ class _Body:
             return self.writer.any(left[0].mask)
 
         with self.rounds(str(until.most), goes_on) as step, self.only(left[0]):
+            if self.memory.program.is_scalar:
+                # a solution of a large scene may take seconds
+                self.memory.poll()
             self.statements(until.body, {**registers, until.counter: step})
 
     def collect(self, collect: Collect, registers: Registers) -> None:

@@ -8,7 +8,7 @@ wrote body by body and which therefore keeps live ranges short.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from whippletree.arithmetic.trace import Node, Straight, Table
@@ -22,6 +22,13 @@ from whippletree.compiler.llvm.spill_plan import SpillStep
 
 _SINES = ("sin", "cos")
 _PIECE = 256
+
+FAR_USE = 20
+"""Operations after which a value that lies in memory anyway is read from there again. LLVM does not know that memory
+and register hold the same, and would put the value aside a second time: a tenth of a humanoid's folded code."""
+
+Readers = Mapping[int, Callable[[], Operand]]
+"""By node: emits the reading of its value from memory."""
 
 
 class SpillPlacement(ABC):
@@ -63,14 +70,16 @@ def emit_straight(
     awaited: Collection[int] = (),
     pause: Callable[[], None] = lambda: None,
     rows: PackedRows | None = None,
+    readers: Readers | None = None,
 ) -> list[Operand]:
     """Emit the code; ``load(i)`` emits the reading of input number i where it is first needed. Returns the outputs.
 
     ``ready(node, value)`` is called for the awaited nodes as soon as their values are known: they can be stored.
     ``pause()`` is called now and then, where a new basic block may begin. With ``rows``, vectors compute some nodes;
-    outputs that only go to memory as rows have no operand of their own.
+    outputs that only go to memory as rows have no operand of their own. ``readers``: of inputs, and of awaited nodes
+    once they are ready, those that may be read again where they are needed much later.
     """
-    emission = _Emission(writer, code.nodes, load, rows)
+    emission = _Emission(writer, code.nodes, load, rows, readers or {})
     stages = _stages_of_sines(code.nodes)
     for stage in stages:
         emission.angles(stage)
@@ -104,9 +113,17 @@ class _Emission:
     """The values emitted so far."""
 
     def __init__(
-        self, writer: Writer, nodes: list[Node], load: Callable[[int], Operand], rows: PackedRows | None = None
+        self,
+        writer: Writer,
+        nodes: list[Node],
+        load: Callable[[int], Operand],
+        rows: PackedRows | None,
+        readers: Readers,
     ) -> None:
         self.writer = writer
+        self.readers = readers
+        self.last_use: dict[int, int] = {}
+        """Where a value with a reader was used last, or became known."""
         self.rows = rows
         self.packed = rows.packs.of_node if rows is not None else {}
         self.vectors: dict[int, Operand] = {}
@@ -176,11 +193,13 @@ class _Emission:
     def nodes_in_order(self, indices: Iterable[int]) -> None:
         """Emit those of the nodes that are not emitted yet."""
         value, nodes, packed = self.value, self.nodes, self.packed
-        lines, fresh, binary = self.writer.lines, self.writer.fresh, self.binary
+        lines, fresh, binary, readers = self.writer.lines, self.writer.fresh, self.binary, self.readers
         for index in indices:
             if value[index]:
                 continue
             node = nodes[index]
+            if readers:
+                self._read_again(index, node)
             start = binary.get(node[0])
             if index in packed:
                 self._pack(packed[index])
@@ -190,6 +209,18 @@ class _Emission:
                 lines.append(f"  {name} = {start}{value[node[1]]}, {value[node[2]]}")
             else:
                 value[index] = self._special(node)
+
+    def _read_again(self, index: int, node: Node) -> None:
+        """Read those operands of a node from memory whose last use is far away."""
+        if index in self.readers:
+            self.last_use[index] = index
+        if node[0] in LEAVES:
+            return
+        for operand in node[1:]:
+            if operand in self.readers:
+                if index - self.last_use.get(operand, index) > FAR_USE:
+                    self.value[operand] = self.readers[operand]()
+                self.last_use[operand] = index
 
     def _pack(self, number: int) -> None:
         """Emit a pack, and whichever of its members are needed one by one."""

@@ -24,6 +24,7 @@ sine would also vanish after half a turn), and is longest at half a turn, where 
     point_on_plane       1     normal                        its origin stays in a plane
     point_on_curve       any   curve                         its origin p stays where curve(p) = 0
     distance             1     length                        its origin keeps its distance: a massless rod
+    cable                1     length, branches, factors     any frames: the sum of the ways between them is kept
     prescribed_frame     3, 6  motion                        follows motion(t), a point or a pose
     custom               any   residual, rows, time          whatever residual(*poses) says, of any number of frames
     rolling              2+1   radius, normal, axis          rolls on the plane: slip rows and a height row
@@ -43,6 +44,7 @@ Every kind also takes ``compliance`` (the constraint yields with the acceleratio
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -184,7 +186,7 @@ def tilt(along: Array, axis: Array, directions: Sequence[Array]) -> list[Any]:
 
 def point(c: Constraint) -> Demands:
     """The origins of two frames coincide: 3 rows."""
-    return _frames(("x", "y", "z"), _METRE * 3, lambda poses, t: relative(poses).p)
+    return _frames(("x", "y", "z"), _METRE * 3, lambda poses, t: relative(poses).p, of_point=True)
 
 
 def pin(c: Constraint) -> Demands:
@@ -272,13 +274,17 @@ def plane(c: Constraint) -> Demands:
 def point_on_line(c: Constraint) -> Demands:
     """The second origin stays on a line of the first frame through its origin: 2 rows."""
     _, (u, w) = _axis(c, "direction")
-    return _frames(("off_u", "off_v"), _METRE * 2, lambda poses, t: vector(*[d @ relative(poses).p for d in (u, w)]))
+
+    def residual(poses: Sequence[Pose], t: Any) -> Array:
+        return vector(*[d @ relative(poses).p for d in (u, w)])
+
+    return _frames(("off_u", "off_v"), _METRE * 2, residual, of_point=True)
 
 
 def point_on_plane(c: Constraint) -> Demands:
     """The second origin stays in a plane of the first frame through its origin: 1 row."""
     normal, _ = _axis(c, "normal")
-    return _frames(("height",), _METRE, lambda poses, t: vector(normal @ relative(poses).p))
+    return _frames(("height",), _METRE, lambda poses, t: vector(normal @ relative(poses).p), of_point=True)
 
 
 def point_on_curve(c: Constraint) -> Demands:
@@ -288,7 +294,11 @@ def point_on_curve(c: Constraint) -> Demands:
     """
     curve = function_of(c, "curve")
     names = _row_names(c, "curve", lambda: called(curve, np.array([0.31, 0.23, 0.17])))
-    return _frames(names, _USER * len(names), lambda poses, t: _one_per_row(c, names, called(curve, relative(poses).p)))
+
+    def residual(poses: Sequence[Pose], t: Any) -> Array:
+        return _one_per_row(c, names, called(curve, relative(poses).p))
+
+    return _frames(names, _USER * len(names), residual, of_point=True)
 
 
 def distance(c: Constraint) -> Demands:
@@ -303,6 +313,36 @@ def distance(c: Constraint) -> Demands:
     def residual(poses: Sequence[Pose], t: Any) -> Array:
         d = poses[1].p - poses[0].p
         return vector((d @ d - length * length) / (2 * length))
+
+    return _frames(("length",), _METRE, residual)
+
+
+def cable(c: Constraint) -> Demands:
+    """The way from frame to frame keeps its length, as by a rope over small pulleys: 1 row, Σ factor Σ |d| − L.
+
+    ``branches`` says how many of the frames each branch of it passes (default: all in one), ``factors`` what the length
+    of each counts (default 1 each): 1/n where a pulley shares it among n, negative where two ropes balance each other.
+    """
+    length: Any = c.parameters.get("length")
+    sizes = tuple(c.parameters.get("branches", ())) or (len(c.on),)
+    factors = tuple(c.parameters.get("factors", ())) or (1,) * len(sizes)
+    faults = ["a cable needs its length, m"] * (length is None)
+    if sum(sizes) != len(c.on) or any(size < 2 for size in sizes):
+        faults.append(f"branches {sizes} must be of two frames or more each, and of all {len(c.on)} together")
+    if len(factors) != len(sizes):
+        faults.append(f"it has {len(factors)} factors for {len(sizes)} branches")
+    if faults:
+        raise ModelError(f"constraint {c.name!r}", faults)
+    ends = np.cumsum([0, *sizes]).tolist()
+    branches = [range(first, last) for first, last in pairwise(ends)]
+
+    def residual(poses: Sequence[Pose], t: Any) -> Array:
+        total: Any = -length
+        for branch, factor in zip(branches, factors, strict=True):
+            for i, j in pairwise(branch):
+                d = poses[j].p - poses[i].p
+                total = total + factor * scalars.sqrt(d @ d)
+        return vector(total)
 
     return _frames(("length",), _METRE, residual)
 
@@ -325,7 +365,8 @@ def prescribed_frame(c: Constraint) -> Demands:
         return np.concatenate([turn(wanted.R.T @ rel.R), rel.p - wanted.p])
 
     turns = ("rx", "ry", "rz") if whole else ()
-    return _frames((*turns, "x", "y", "z"), _RAD * len(turns) + _METRE * 3, residual, timed=True)
+    units = _RAD * len(turns) + _METRE * 3
+    return _frames((*turns, "x", "y", "z"), units, residual, timed=True, of_point=not whole)
 
 
 def custom(c: Constraint) -> Demands:
@@ -396,7 +437,7 @@ KINDS: dict[str, Callable[[Constraint], Demands]] = {
     f.__name__: f
     for f in (
         point, pin, weld, hinge, universal, slider, cylindrical, plane, point_on_line, point_on_plane, point_on_curve,
-        distance, prescribed_frame, custom, rolling, knife_edge, coupling, gear, prescribed, hold,
+        distance, cable, prescribed_frame, custom, rolling, knife_edge, coupling, gear, prescribed, hold,
         relax, rest,
     )
 }  # fmt: skip
@@ -412,9 +453,14 @@ def _relative_twist(poses: Sequence[Pose], twists: Sequence[Array]) -> tuple[Arr
 
 
 def _frames(
-    rows: tuple[str, ...], units: tuple[str, ...], residual: Callable[..., Array], timed: bool = False
+    rows: tuple[str, ...],
+    units: tuple[str, ...],
+    residual: Callable[..., Array],
+    *,
+    timed: bool = False,
+    of_point: bool = False,
 ) -> Demands:
-    return (Demand("position", "frames", rows, units, residual, timed),)
+    return (Demand("position", "frames", rows, units, residual, timed, of_point=of_point),)
 
 
 def _row_names(c: Constraint, word: str, trial: Callable[[], Array]) -> tuple[str, ...]:

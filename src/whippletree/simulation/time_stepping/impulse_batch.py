@@ -164,6 +164,11 @@ class Advance(NamedTuple):
         return Advance._make([y, impulses, a, y[..., : stepper.model.nq], *[zero] * len(Advance._fields[4:-1]), {}])
 
 
+SCENE_STEPS_PER_CALL, PARTS_HELD = 50_000, 64
+"""Steps, of all scenes, that one call takes, and calls whose accounts are held until they are added up: what all steps
+report must not grow with the length of a row."""
+
+
 def advance_batch(
     stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: float, count: int, sweeps: int
 ) -> Advance:
@@ -172,11 +177,18 @@ def advance_batch(
     if step is not _rolled and not stepper.motors.answers_for_all:
         return _in_turn(stepper, t, y, impulses, h, count)
     # without a controller the steps need not come back to Python in between
-    together = count if stepper.motors.steady else 1
-    parts = []
+    together = max(1, SCENE_STEPS_PER_CALL // len(y)) if stepper.motors.steady and len(y) else 1
+    parts: list[Advance] = []
     for i in range(0, count, together):
-        parts.append(step(stepper, t + i * h, y, impulses, h, together, sweeps))
+        parts.append(step(stepper, t + i * h, y, impulses, h, min(together, count - i), sweeps))
         y, impulses = parts[-1].state, parts[-1].impulses
+        if len(parts) >= PARTS_HELD:
+            parts = [_joined(parts)]
+    return _joined(parts)
+
+
+def _joined(parts: Sequence[Advance]) -> Advance:
+    """Advances one after the other as one."""
     sums = {word: sum(getattr(part, word) for part in parts) for word in SUMMED}
     last = parts[0].last
     for part in parts[1:]:

@@ -16,6 +16,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.lanes import laned, plain
 from whippletree.compiler.compiled import compile
+from whippletree.compiler.rollout.contact_list_gaps import tendon_limits
 from whippletree.compiler.rollout.contact_list_suitability import lists_pay, reason_against_lists, suits_lists
 from whippletree.compiler.rollout.contact_list_trees import is_written
 from whippletree.compiler.rollout.contact_sweeps import coloured_sweeps, contact_sweeps
@@ -23,6 +24,7 @@ from whippletree.constraints.constraint_set import constraint_set
 from whippletree.contact.implicit_springs import StepDamping, dampings, implicit_dampings, implicit_model
 from whippletree.contact.kinematics.broad_phase import LOOK_AHEAD, Near, Neighbourhood
 from whippletree.contact.kinematics.contact_set import contact_set
+from whippletree.contact.kinematics.joint_contacts import nearer_ends, nearer_ends_of_many
 from whippletree.contact.problem.contact_problem import ContactProblem, Measure
 from whippletree.contact.problem.delassus import Matrix, delassus, is_sparse, scaled, with_diagonal
 from whippletree.contact.problem.independent_parts import appended, parts_of, responses, stacked
@@ -277,11 +279,12 @@ class ImpulseStep:
         return self._implicit[key]
 
     def gaps(self, q: Array) -> tuple[Array, Array, Array]:
-        """Of all contacts (..., contacts) and joint limits (..., limits), m or rad, and the limits' signs."""
-        axes = self.blocks.limited
-        own = q[..., [axis.q for axis in axes]]
-        below, above = own - [axis.lower for axis in axes], [axis.upper for axis in axes] - own
-        return self._gaps(q), np.minimum(below, above), np.where(above < below, -1.0, 1.0)
+        """Of all contacts (..., contacts) and limits of joints and tendons (..., limits), m or rad, and their signs."""
+        limits, signs = nearer_ends_of_many(self.blocks.limited, q)
+        if self.blocks.taut:
+            own, ways, _ = tendon_limits(self.dyn)(q)
+            limits, signs = np.concatenate([limits, own], axis=-1), np.concatenate([signs, ways], axis=-1)
+        return self._gaps(q), limits, signs
 
     def _gaps(self, q: Array) -> Array:
         if not self.contacts:
@@ -330,14 +333,23 @@ class ImpulseStep:
 
     def _joined(self, q: Array, near: Near, span: float, rubbing: Array) -> tuple[Array, Array, Any]:
         """Numbers, gaps and J of some contacts, of the limits within ``span``, and of some dry joints."""
-        distances, signs = (x.astype(float) for x in self.blocks.limits(q))
+        distances, signs = (x.astype(float) for x in nearer_ends(self.blocks.limited, q))
         close = np.flatnonzero(distances <= span)
-        others = self.contacts + len(self.blocks.limited)
-        numbers = np.concatenate([near.numbers, self.contacts + close, others + rubbing]).astype(int)
+        numbers = np.concatenate([near.numbers, self.contacts + close, self.blocks.closing + rubbing]).astype(int)
         gaps = np.concatenate([near.gaps, distances[close], np.zeros(len(rubbing))])
         joints = [self.blocks.limited[i].v for i in close] + [self.blocks.rubbing[i].v for i in rubbing]
         directions = [0] * len(close) + [1] * len(rubbing)  # along the normal, and along the first tangent
-        return numbers, gaps, stacked(near.jacobian, joints, directions, [*signs[close], *np.ones(len(rubbing))])
+        rows = stacked(near.jacobian, joints, directions, [*signs[close], *np.ones(len(rubbing))])
+        return self._with_tendons(q, span, numbers, gaps, rows) if self.blocks.taut else (numbers, gaps, rows)
+
+    def _with_tendons(self, q: Array, span: float, numbers: Array, gaps: Array, rows: Any) -> tuple[Array, Array, Any]:
+        """These blocks, and the limits of tendons within what a motion of ``span`` of every velocity changes."""
+        distances, _, derivatives = tendon_limits(self.dyn)(q)
+        close = np.flatnonzero(distances <= span * np.abs(derivatives).sum(axis=1))
+        own = np.zeros((len(close), 3, self.model.nv))
+        own[:, 0] = derivatives[close]
+        every = np.concatenate([numbers, self.blocks.first_tendon + close])
+        return every, np.concatenate([gaps, distances[close]]), appended(rows, own.reshape(-1, self.model.nv))
 
     def _near(self, q: Array, v: Array, free: Array, h: float) -> Near:
         if self._compiled:
