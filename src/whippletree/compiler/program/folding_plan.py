@@ -297,13 +297,14 @@ class Signs:
     def of_operand(self, operand: Operand, part: int) -> int:
         """The sum of an operand of a row, for a part."""
         # tens of thousands of times: a match statement would take a tenth of the time of folding
-        kind = type(operand)
-        if kind is Row:
+        if isinstance(operand, Row):
             number, shift = operand
             return self.of_rows[number][(part + shift) % self.plan.parts]
-        if kind is FoldedColumn:
+        if isinstance(operand, FoldedColumn):
             return self.of_columns[operand[0]][part]
-        return self.of_value(operand[0]) if kind is Single else self.of_gathered[operand[0]][part]
+        if isinstance(operand, Single):
+            return self.of_value(operand[0])
+        return self.of_gathered[operand[0]][part]
 
     def _row(self, number: int) -> None:
         row = self.plan.rows[number]
