@@ -37,6 +37,9 @@ from whippletree.simulation.motion import Motion
 from whippletree.simulation.time_stepping.motors import Motors
 from whippletree.tree.mechanism import Mechanism
 
+STEPS_OF_CALL = 500
+"""Steps of one call of a kernel: a Ctrl-C waits for no more, and the results of all of them are kept until its end."""
+
 SWEEPS_TRIED = (0, 5, 15, 30)
 """Sweeps of a round that moves overlaps apart, until it is as exact as the velocities are, or to the last; what they
 leave is left to the next round or step."""
@@ -118,6 +121,8 @@ class ImpulseStep:
         :mod:`whippletree.simulation.time_stepping.impulse_kernel`.
         """
         self._lists_pay = self.actuators.acting or not self.written or lists_pay(self.model)
+        self.stride = STEPS_OF_CALL
+        """Steps that the next call of the kernel is worth: few, after one that was refused."""
         self.damping = dampings(self.model).as_floats()
         """Of the joints, N m s/rad or N s/m."""
         self.has_springs = bool(self.model.elements) or any(joint.has_springs for joint in self.model.joints)

@@ -23,12 +23,11 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.contact.problem.solver import ContactSolution
 from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.time_stepping.impulse_kernel import Asked, Steps, kernel_steps
-from whippletree.simulation.time_stepping.impulse_step import ImpulseStep
+from whippletree.simulation.time_stepping.impulse_step import STEPS_OF_CALL, ImpulseStep
 
 GAINED_SHARE = 0.02
-"""Share of the kinetic energy that a step may gain from nothing. Falling belts of 40 links, of which no step is halved,
-gain 0.015 at most; one of 200 gained 0.045 in one step while its energy was still right to a tenth, and 0.8 in the
-step before its end."""
+"""Share of the kinetic energy that a step may gain from nothing. A falling belt of 200 links gained 0.045 in one step
+while its energy was still right to a tenth, and 0.8 in a step before its end."""
 
 MOST_HALVINGS = 6
 """Times that a step is halved at most; the last halves are taken as they are."""
@@ -49,10 +48,12 @@ def watched_steps(
 ) -> Steps:
     """:func:`~whippletree.simulation.time_stepping.impulse_kernel.kernel_steps` up to the first that gains energy."""
     steps = kernel_steps(stepper, y, impulses, tau, h, ctrl, asked)
-    if not steps.number or not stepper.watched:
+    if not stepper.watched:
         return steps
     gain, tolerated = _gains(stepper, y, steps, h[: steps.number])
+    # what comes after a step that is refused is worked out in vain
     good = int(np.logical_and.accumulate(gain <= tolerated).sum())
+    stepper.stride = min(2 * stepper.stride, STEPS_OF_CALL) if good == len(h) else 1
     return Steps(*[column[:good] for column in steps])
 
 
