@@ -6,7 +6,7 @@ Peers: scipy's LSODA, Radau and DOP853, and CVODE (BDF and Adams) where ``scikit
 the same compiled accelerations; ours are those of the constrained motion, and peers integrate them as an ordinary
 differential equation without a projection. Planar linkages without a controller are also integrated by Exudyn, where
 that is installed: its own equations in absolute coordinates, generalised alpha with steps of one length. Each
-contestant runs with tolerances from 1e-2 to 1e-12 (absolute: a hundredth of that), and is not asked for more digits
+contestant runs with tolerances from 0.1 to 1e-12 (absolute: a hundredth of that), and is not asked for more digits
 once it has taken many times as long as our longest run. The error is that of the last state, relative to 1 + its size,
 against a run of ours at 1e-13; the least that any peer is away from that is printed, as a check. For each accuracy the
 table has the least time in which a contestant reached it; the last line is the worst ratio of all. The integrator is
@@ -32,8 +32,8 @@ from whippletree.simulation.adaptive.integrator import Progress
 from whippletree.simulation.method import Task
 from whippletree.simulation.motion import Motion
 
-TOLERANCES = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-11, 1e-12)
-TARGETS = TOLERANCES[:-1]
+TOLERANCES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-11, 1e-12)
+TARGETS = TOLERANCES[1:-1]
 
 
 ENOUGH = 0.05

@@ -66,3 +66,31 @@ def test_an_argument_that_is_none(call, error, message):
     with pytest.raises(error) as raised:
         call()
     assert str(raised.value) == message
+
+
+CONTROLLERS = [
+    ({"target": [0.0]}, wt.ShapeError, "pd: target has shape (1,), expected (2,) for model 'double pendulum'"),
+    ({"target": "home"}, wt.ShapeError, "pd: target is 'home', expected (2,) for model 'double pendulum'"),
+    ({"target": [0.0, np.nan]}, ValueError, "pd: target holds nan: its numbers must be finite"),
+    (
+        {"stiffness": [1.0, 2.0, 3.0]},
+        wt.ShapeError,
+        "pd: stiffness has shape (3,), expected one number or (2,) for model 'double pendulum'",
+    ),
+    ({"damping": np.inf}, ValueError, "pd: damping holds inf: its numbers must be finite"),
+]
+
+
+@pytest.mark.parametrize(("change", "error", "message"), CONTROLLERS, ids=[message[:40] for *_, message in CONTROLLERS])
+def test_a_regulator_is_refused_when_it_is_made(change, error, message):
+    usual = {"target": [0.0, 0.0], "stiffness": 1.0, "damping": 1.0}
+    with pytest.raises(error) as raised:
+        wt.controllers.pd(ARM, **(usual | change))
+    assert str(raised.value) == message
+
+
+def test_a_motor_without_strength_or_speed_is_refused():
+    with pytest.raises(ValueError, match="motor: limit is -1, expected a number that is not negative"):
+        wt.controllers.motor(ARM, "elbow", 3.0, limit=-1)
+    with pytest.raises(ValueError, match="motor: no_load_speed is 0, expected a positive number"):
+        wt.controllers.motor(ARM, "elbow", 3.0, limit=1, no_load_speed=0)

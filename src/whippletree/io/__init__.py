@@ -187,11 +187,14 @@ def _from_root(
             raise FileError(str(path), [fault])
 
 
-def save(model: Model, path: str | os.PathLike[str]) -> None:
+def save(model: Model, path: str | os.PathLike[str]) -> Path:
     """Write a model to a native file (``.toml`` or ``.json``) that :func:`load` reads back exactly.
 
     Mesh files stay where they are, and ``load`` opens only those in the folder of the file that names them: write the
     model there to keep its meshes. The file is replaced as a whole or not at all.
+
+    Returns:
+        The path.
 
     Raises:
         UnsupportedError: the suffix is another one, or the model holds numbers that a file cannot keep exactly.
@@ -199,4 +202,6 @@ def save(model: Model, path: str | os.PathLike[str]) -> None:
     from whippletree.io.native import native_writer
 
     require_model(model, "save")
-    native_writer.write(model, Path(path))
+    written = Path(path)
+    native_writer.write(model, written)
+    return written

@@ -1,5 +1,10 @@
 """Scenes of many free bodies: lists of what is near, pairs of boxes, steps in one kernel, and groups of contacts."""
 
+import os
+import signal
+import threading
+import time
+
 import numpy as np
 import pytest
 
@@ -325,6 +330,23 @@ def test_a_wall_stands(apart, fastest, sweeps):
     if apart:
         weight = 9.81 * H * (1 / layout.bodies[:-1, 0]).sum()
         assert told.warm.impulses[told.warm.impulses[:, 0] > 0, 0].sum() > weight  # the lowest course carries it all
+
+
+def test_a_step_that_takes_long_can_be_interrupted():
+    """A tolerance that no sweep reaches, and a million of them: some ten seconds for each step."""
+    model = bricks(6, 4)
+    scene = SteppedScene(scene_layout(model), 1e-30, 1e-9, 10**6)
+    q, v = (np.array(x, dtype=float) for x in (model.home.q, model.home.v))
+    timer = threading.Timer(0.2, os.kill, [os.getpid(), signal.SIGINT])
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        timer.start()
+        start = time.process_time()
+        with pytest.raises(KeyboardInterrupt):
+            scene.advance(q, v, COLD, np.zeros(model.nv), np.full(100, H))
+        assert time.process_time() - start < 2
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_balls_that_fall_together_need_few_lists():

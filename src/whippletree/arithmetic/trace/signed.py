@@ -92,11 +92,12 @@ def signed(code: Straight) -> SignedCode:
     return SignedCode(values, [terms[w] if isinstance(w, int) else w for w in code.outputs])
 
 
-def _times(coefficients: Sequence[int], given: Sequence[Term]) -> tuple[int, ...]:
-    return tuple(c * g.sign for c, g in zip(coefficients, given, strict=True))
+def _times(coefficients: tuple[int, int], given: Sequence[Term]) -> tuple[int, int]:
+    first, second = given
+    return coefficients[0] * first.sign, coefficients[1] * second.sign
 
 
-def _sum(value: Any, operation: str, parts: list[tuple[int, ...]], signs: tuple[int, ...]) -> Term:
+def _sum(value: Any, operation: str, parts: list[tuple[int, ...]], signs: tuple[int, int]) -> Term:
     """A sum of two parts; one with two minus signs is the negative of the one with none."""
     first, second = signs
     turned = -1 if first == second == -1 else 1

@@ -22,8 +22,8 @@ import numpy as np
 
 from whippletree.compiler.call_shapes import check_out, check_shapes, convert, overlap, refuse_common_memory
 from whippletree.compiler.cpu.fast_call import SingleCall, suits
-from whippletree.compiler.cpu.threads import LargeCalls, thread_count
-from whippletree.compiler.cpu.ufunc import UfuncEngine
+from whippletree.compiler.cpu.threads import LargeCalls, run_all, thread_count
+from whippletree.compiler.cpu.ufunc import Stoppable, UfuncEngine
 from whippletree.compiler.llvm.cache import CodeCache, default_cache
 from whippletree.compiler.llvm.kernel import Kernel, Options, Recipe
 from whippletree.compiler.named_function import NamedFunction, ToldSignature, Wording, as_tuple
@@ -154,6 +154,13 @@ class CompiledFunction(NamedFunction):
             self._engine.prepare(1)
             self._choose_ways()
         return self._ufunc
+
+    def call_interruptibly(self, *inputs: Any) -> Any:
+        """The results for one state, from another thread: Ctrl-C ends a call at the next round of its loops."""
+        self._engine.prepare(1)
+        own, results = Stoppable(self._engine), []
+        run_all([lambda: results.append(own.ufunc(*inputs))], 1, own.stop)
+        return results[0]
 
     @property
     def dtype(self) -> np.dtype[Any]:

@@ -18,7 +18,7 @@ from whippletree.compiler.program import Buffer, If, Program, Statement, Until
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.compiler.rollout.rollout_blocks import has_passive_forces
-from whippletree.contact.held_motion import HeldMotion, held_motion
+from whippletree.contact.contact_modes import HeldMotion, held_motion
 from whippletree.contact.problem.cones import largest
 from whippletree.simulation.events.equations import EventEquations
 from whippletree.tree.mechanism import Mechanism

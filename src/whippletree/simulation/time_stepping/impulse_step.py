@@ -18,7 +18,9 @@ from whippletree.arithmetic.lanes import laned, plain
 from whippletree.compiler.compiled import compile
 from whippletree.compiler.rollout.contact_list_gaps import tendon_limits
 from whippletree.compiler.rollout.contact_list_suitability import lists_pay, reason_against_lists, suits_lists
+from whippletree.compiler.rollout.contact_list_trees import is_written
 from whippletree.compiler.rollout.contact_sweeps import coloured_sweeps, contact_sweeps
+from whippletree.constraints.constraint_set import constraint_set
 from whippletree.contact.implicit_springs import StepDamping, dampings, implicit_dampings, implicit_model
 from whippletree.contact.kinematics.broad_phase import LOOK_AHEAD, Near, Neighbourhood
 from whippletree.contact.kinematics.contact_set import contact_set
@@ -116,7 +118,8 @@ class ImpulseStep:
         self._lists_pay = self.actuators.acting or not self.written or lists_pay(self.model)
         self.damping = dampings(self.model).as_floats()
         """Of the joints, N m s/rad or N s/m."""
-        self._passive = bool(self.model.elements) or any(joint.has_springs for joint in self.model.joints)
+        self.has_springs = bool(self.model.elements) or any(joint.has_springs for joint in self.model.joints)
+        """Whether joints have springs, or elements act on bodies."""
         self._implicit: dict[str, tuple[Motion, StepDamping]] = {}
         self._friction = self.blocks.friction.astype(float)
         self._restitution = self.blocks.restitution.astype(float)
@@ -133,6 +136,15 @@ class ImpulseStep:
         """How single scenes are stepped, and why not in machine code if they are not."""
         return COMPILED if self.kernel else f"python: {reason_against_lists(self.model)}; {SLOWNESS}"
 
+    @cached_property
+    def watched(self) -> bool:
+        """Whether energy that steps gain from nothing is looked for: in long trees in which all other work is known
+        (:mod:`~whippletree.simulation.time_stepping.inertial_gain`).
+        """
+        if is_written(self.model, self.actuators) or self.has_springs or self.model.is_flexible:
+            return False
+        return not (self.model.constraints and constraint_set(self.model).timed)
+
     def step(self, t: float, y: Array, start: Array, tau: Array, h: float, ctrl: Array | None = None) -> Step:
         """One step of length h from a state y (nq + nv,) under a controller's forces (nv,) and commands (actuators,).
 
@@ -145,7 +157,7 @@ class ImpulseStep:
             (ctrl,), (act,) = self.dyn.activation_steps(ctrl[None], act, np.array([h]))
         implicit, damping = self._stiffened(h)
         drive = self._drive(q, v, tau, h, ctrl)
-        springs = self.dyn.passive_forces(q, np.zeros_like(v)) if self._passive else 0.0
+        springs = self.dyn.passive_forces(q, np.zeros_like(v)) if self.has_springs else 0.0
         springs = springs + self._moving_elements(q, v) if self.model.elements else springs
         coupled = self._coupled(implicit, t, q, h, self.actuators.coupling)
         rate = self._free.acceleration(implicit, t, q, v, drive + springs - damping.times(v) - coupled.taken(v))
@@ -249,7 +261,7 @@ class ImpulseStep:
 
     def _stiffened(self, h: float) -> tuple[Motion, StepDamping]:
         """The model with M + h D̃, and D̃, of springs, dampers and servos; steps that differ by rounding share."""
-        if not self._passive and not self.actuators.joints and not self.motors.holds:
+        if not self.has_springs and not self.actuators.joints and not self.motors.holds:
             return self.motion, self.damping
         key = f"{h:.12g}"
         if key not in self._implicit:

@@ -24,8 +24,9 @@ from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.method import Chunk, Memo, Method, Task, Variable, positive
 from whippletree.simulation.output.dataset import velocities
 from whippletree.simulation.time_stepping.impulse_batch import WORKS, Advance, advance_batch
-from whippletree.simulation.time_stepping.impulse_kernel import STEPS_OF_CALL, Asked, kernel_steps
+from whippletree.simulation.time_stepping.impulse_kernel import STEPS_OF_CALL, Asked
 from whippletree.simulation.time_stepping.impulse_step import ImpulseStep
+from whippletree.simulation.time_stepping.inertial_gain import watched_steps
 
 Gaps: TypeAlias = tuple[Array, ...]
 """Of contacts and of joint limits, and the signs of the latter; one row each."""
@@ -252,7 +253,7 @@ class TimeStepping(Method):
         clock = self.task.times[row - 1] + np.concatenate([[0.0], np.cumsum(lengths[:-1])])
         ctrl = None if motors.asks_commands else motors.ctrl_over(clock)
         asked = None if driven is None else Asked(driven, clock)
-        steps = kernel_steps(stepper, y, impulses, np.zeros(stepper.model.nv), lengths, ctrl, asked)
+        steps = watched_steps(stepper, y, impulses, np.zeros(stepper.model.nv), lengths, ctrl, asked)
         rows = int((np.cumsum(counts) <= steps.number).sum())
         if not rows:
             return None
