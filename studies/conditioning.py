@@ -1,4 +1,6 @@
-"""The study of document 004, regenerated and extended: ``python -m studies.conditioning [FOLDER]``.
+"""The study of document 004, regenerated and extended: ``python -m studies.conditioning [FOLDER]``;
+``python -m studies.conditioning --routes`` measures the errors of the routes alone, and renews their tables in
+docs/conditioning.md.
 
 Draws Figures 2 to 5 (chains of 4, 10 and 20 rods let go level), does the same for the start that the document's
 forces belong to, 30° from the vertical, prints the correlation of every estimate
@@ -145,9 +147,22 @@ def route_tables() -> list[str]:
     ]
 
 
+def renew_route_tables(page: Path) -> None:
+    """Put the tables of today into the page: from the head of the first to the sentence below the last."""
+    text = page.read_text(encoding="utf-8")
+    start = text.index("| case | κ₂ | κ₂ equilibrated | recursive |")
+    end = text.index("cases are bounded by the prediction on every route.")
+    lines = _timed("routes", route_tables)
+    behind = text[text.index("\n", end) :]
+    page.write_text(text[:start] + "\n".join(lines) + behind, encoding="utf-8")
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the whole study; pictures go to FOLDER (default docs/conditioning), tables to standard output."""
     given = sys.argv[1:] if arguments is None else arguments
+    if given == ["--routes"]:
+        renew_route_tables(Path("docs/conditioning.md"))
+        return 0
     folder = Path(given[0]) if given else Path("docs/conditioning")
     warnings.simplefilter("ignore", ConditioningWarning)  # the study is about nothing else
     paper = _timed("Figures 2 to 5", lambda: paper_figures(folder))

@@ -142,7 +142,7 @@ def table(outcomes: list[Outcome], routes: tuple[str, ...]) -> list[str]:
     over = overestimation(outcomes, routes)
     cells = [f"**{least:.0f}, {middle:.0f}, {most:.0f}**" for least, middle, most in over.values()]
     lines.append(f"| **predicted / measured: least, median, largest** | | | {' | '.join(cells)} |")
-    return lines
+    return [line.replace("inf", "∞") for line in lines]
 
 
 def _number(x: float) -> str:

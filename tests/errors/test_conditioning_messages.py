@@ -5,6 +5,7 @@ import pytest
 from studies.models import graded_chain
 
 import whippletree as wt
+from strategies import make_hostile_model
 from whippletree.errors import ConditioningWarning
 from whippletree.simulation.checkpoint import part_files
 
@@ -121,11 +122,29 @@ PASSING = {"q0": [0.0, 0.02], "v0": [2.5, -1.0], "duration": 0.04, "rtol": 1e-13
 
 
 def test_the_tolerance_follows_the_run():
-    with pytest.warns(ConditioningWarning, match=r"lose on the way: rtol = \d\.\de-1[12] was used there"):
+    with pytest.warns(ConditioningWarning, match=r"lose on the way: rounding allows rtol = \d\.\de-1[12] there"):
         run = wt.simulate(skater(), **PASSING)
     assert run.attrs["rtol"] == run.attrs["rtol_asked"] == 1e-13  # that of the start
     assert 2e-13 < run.attrs["largest_rtol"] < 1e-10
     assert run.attrs["energy_drift"] < 1e-13
+
+
+def test_an_excursion_between_two_questions_is_told():
+    """All of it lies between step 1 and step 100, no step fails, and nothing was said."""
+    brief = PASSING | {"q0": [0.0, 0.004], "v0": [10.0, -1.0], "duration": 0.008}
+    wt.simulate(skater(), **brief | {"rtol": 1e-6})  # machine code of its steps
+    with pytest.warns(ConditioningWarning, match=r"lose on the way: rounding allows rtol = \d\.\de-1[12] there"):
+        run = wt.simulate(skater(), **brief)
+    assert run.attrs["steps"] < 100
+    assert run.attrs["largest_rtol"] > 2e-12
+
+
+def test_a_start_without_a_certain_digit_is_told():
+    model, motion = make_hostile_model(820000389)
+    with pytest.warns(ConditioningWarning, match="rounding leaves no digit of the accelerations at the start for cert"):
+        run = wt.simulate(model, motion.q, motion.v, duration=1e-9, output_dt=1e-9)
+    assert run.attrs["predicted_error"] == np.inf
+    assert run.attrs["rtol"] == run.attrs["rtol_asked"]
 
 
 def test_a_run_that_was_taken_up_follows_it_to_the_same_bits(tmp_path):

@@ -119,7 +119,7 @@ class RoundingTape:
                 adjoints[x.index] = _added(adjoints[x.index], np.eye(1, len(outputs), column)[0])
         bounds = np.zeros((len(errors), len(outputs)))
         weights = np.array(errors).T[:, :, None]  # (operations, m, 1)
-        known = np.asarray(weights.any(axis=(1, 2)))
+        known = [any(given) for given in zip(*errors, strict=True)]
         with np.errstate(all="ignore"):
             for k in range(len(self.operations) - 1, -1, -1):
                 adjoint, adjoints[k] = adjoints[k], None

@@ -9,11 +9,13 @@ the last digit of the state: only where that comes near to the tolerance is the 
 said of it is that it is below ``CLEAR`` times the tolerance.
 
 On the way the tolerance follows that answer: every so many steps, and where a step fails, it is asked for again. What
-the prediction at the start says beyond it, as a factor, holds for the whole run.
+the prediction at the start says beyond it, as a factor, holds for the whole run. All steps that machine code takes in
+one call are looked at together, so that an excursion between two questions is told of.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from functools import cached_property, reduce
 from typing import Any
@@ -26,6 +28,7 @@ from whippletree.accuracy.predicted_error import default_route, predicted_errors
 from whippletree.accuracy.report import conditioning
 from whippletree.arithmetic.arrays import Array, spread_signs
 from whippletree.errors import ConditioningWarning, WhippletreeError, warn_caller
+from whippletree.functions.reference import reference
 from whippletree.model import Model
 from whippletree.simulation.motion import Motion
 from whippletree.tree import inertia
@@ -44,12 +47,16 @@ WATCHED_UP_TO = 64
 CHANGES, ULP = 8, float(np.finfo(float).eps)
 """How many changes of the state are tried, and their size, relative to it and to 1."""
 
+CHANGES_OF_MANY = 2
+"""How many changes of each are tried where all states of many steps are looked at."""
+
 CLEAR = 1e-3
 """Share of the tolerance that errors of accelerations may have without being looked at. They are not where the last
 digits of the state do less than this share of this share."""
 
 SINGULAR_START = 1e-3
-"""Predicted error from which the start counts as a singular configuration: a matter of other routes."""
+"""Predicted error from which no tolerance is raised to it: either the start is a singular configuration, a matter of
+other routes, or its accelerations are noise, which is told."""
 
 
 _LAST_STARTS: WeakKeyDictionary[Model, dict[str, tuple[tuple[Any, ...], float]]] = WeakKeyDictionary()
@@ -66,7 +73,7 @@ class Watch:
         self.predicted = np.nan
         if np.isfinite(rtol):
             self.predicted = self._predicted_at_start()
-        self.rtol = rtol if np.isnan(self.predicted) else max(rtol, self.predicted)
+        self.rtol = max(rtol, self.predicted) if np.isfinite(self.predicted) else rtol
         self.largest_rtol = self.rtol
 
     def _predicted_at_start(self) -> float:
@@ -80,9 +87,10 @@ class Watch:
         return self._known("error", (self._v.tobytes(), self.asked, dyn.route, str(dyn.dtype)), predict)
 
     def follow(self, motion: Motion, y: Array) -> float:
-        """The relative tolerance that a state y (nq + nv,) on the way allows, of this run or another of its batch.
+        """The relative tolerance that a state y (nq + nv,) on the way allows, of this run or another of its batch; or
+        that the worst of several states (k, nq + nv) does.
 
-        It depends on the state and on the start alone, so that it does not matter where a run was taken up.
+        It depends on the states and on the start alone, so that it does not matter where a run was taken up.
         """
         noise = self._noise(motion, *motion.split(y))
         if noise < CLEAR * CLEAR * self.asked:
@@ -94,7 +102,7 @@ class Watch:
     def _beyond_noise(self) -> float:
         """How many times larger the predicted error of the start is than its noise; 1 if it is not known."""
         predicted = self._prediction(self._q, self._v)
-        return 1.0 if np.isnan(predicted) else max(1.0, predicted / self._noise_at_start)
+        return max(1.0, predicted / self._noise_at_start) if np.isfinite(predicted) else 1.0
 
     @cached_property
     def _noise_at_start(self) -> float:
@@ -125,19 +133,22 @@ class Watch:
 
     def _noise(self, motion: Motion, q: Array, v: Array) -> float:
         """How much accelerations change, relative to themselves, with the last digits of the state: about their error
-        from rounding. Those below 1 rad/s² count as this large."""
+        from rounding. Those below 1 rad/s² count as this large. Of several states (k, …) the most that one of them
+        has."""
         if not self.model.nv:
             return ULP
-        y = np.concatenate([q, v])
-        states = np.concatenate([y[None], y + ULP * np.maximum(np.abs(y), 1.0) * self._signs])
-        at, speed = motion.split(states)
+        y = np.concatenate([q, v], axis=-1)
+        signs = self._signs if y.ndim == 1 else self._signs[:CHANGES_OF_MANY, None]
+        states = np.concatenate([y[None], y + ULP * np.maximum(np.abs(y), 1.0) * signs])
+        at, speed = motion.split(states.reshape(-1, states.shape[-1]))
         try:
-            inputs = {"q": at, "v": speed, "t": np.zeros(len(states)), "tau": np.zeros(speed.shape)}
+            inputs = {"q": at, "v": speed, "t": np.zeros(len(at)), "tau": np.zeros(speed.shape)}
             apart = Motion(motion.of_run(0).dyn)  # branches that it meets near the start are not those of the run
-            a = apart.evaluate("forward_dynamics", **inputs)
+            a = apart.evaluate("forward_dynamics", **inputs).reshape(*states.shape[:-1], -1)
         except WhippletreeError:
             return np.inf  # the run itself will tell what is wrong
-        return max(ULP, float(np.linalg.norm(a[1:] - a[0], axis=1).max() / max(np.linalg.norm(a[0]), 1.0)))
+        differences = np.linalg.norm(a[1:] - a[0], axis=-1) / np.maximum(np.linalg.norm(a[0], axis=-1), 1.0)
+        return max(ULP, float(differences.max()))
 
     @cached_property
     def _signs(self) -> Array:
@@ -145,7 +156,8 @@ class Watch:
         return spread_signs(np.arange(1, CHANGES + 1)[:, None] * np.arange(1, self.model.nq + self.model.nv + 1))
 
     def _prediction(self, q: Array, v: Array) -> float:
-        """Of the default route at the start; accelerations below 1 rad/s² count as this large. NaN if not known."""
+        """Of the default route at the start; accelerations below 1 rad/s² count as this large. NaN if not known,
+        infinite where no digit is certain, and digits are lost that the last ones of the state do not explain."""
         if not 0 < self.model.nv <= WATCHED_UP_TO:
             return np.nan
         route = default_route(self.model)
@@ -153,7 +165,25 @@ class Watch:
             error = float(predicted_errors(self.model, q, v, routes=(route,), smallest=1.0)[route])
         except WhippletreeError:
             return np.nan  # the run itself will tell what is wrong
-        return error if error < SINGULAR_START else np.nan
+        if error < SINGULAR_START:
+            return error
+        return np.inf if self._has_lost_digits(q, v) else np.nan
+
+    def _has_lost_digits(self, q: Array, v: Array) -> bool:
+        """Whether a direct call for the accelerations would warn (:mod:`whippletree.functions.lost_digits`)."""
+        function: Any = reference(self.model).forward_dynamics
+        given = {"q": q, "v": v}
+        inputs = {
+            name: given.get(name, (np.ones if name == "active" else np.zeros)(shape))
+            for name, shape in function.shapes.items()
+        }
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConditioningWarning)
+            try:
+                function(**inputs)
+            except WhippletreeError:
+                return False  # the run itself will tell what is wrong
+        return bool(function.digits_lost)
 
     def attributes(self) -> dict[str, Any]:
         """Findings before the run."""
@@ -174,17 +204,20 @@ class Watch:
         return {"conditioning": text}
 
     def _raised(self) -> list[str]:
+        found = []
+        if np.isinf(self.predicted):
+            found.append("rounding leaves no digit of the accelerations at the start for certain")
         if self.largest_rtol > self.rtol:
-            return [
-                f"rtol = {self.asked:.1e} asks for digits that the accelerations lose on the way: rtol = "
-                f"{self.largest_rtol:.1e} was used there"
-            ]
-        if self.rtol <= self.asked:
-            return []
-        return [
-            f"rtol = {self.asked:.1e} asks for digits that the accelerations do not have (predicted rounding error "
-            f"{self.predicted:.1e}); rtol = {self.rtol:.1e} was used"
-        ]
+            found.append(
+                f"rtol = {self.asked:.1e} asks for digits that the accelerations lose on the way: rounding allows "
+                f"rtol = {self.largest_rtol:.1e} there"
+            )
+        elif self.rtol > self.asked:
+            found.append(
+                f"rtol = {self.asked:.1e} asks for digits that the accelerations do not have (predicted rounding error "
+                f"{self.predicted:.1e}); rtol = {self.rtol:.1e} was used"
+            )
+        return found
 
     def _ill(self, scaled: Array, times: Array, diagonal: Array) -> list[str]:
         known = np.where(np.isnan(scaled), 0.0, scaled)

@@ -15,7 +15,7 @@ are longer by more than they cost.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
@@ -136,7 +136,7 @@ class Statistics:
     jacobians: int = 0
     """How often ∂ẏ/∂y was worked out."""
     largest_rtol: float = 0.0
-    """Loosest relative tolerance that steps were held to."""
+    """Loosest relative tolerance that steps were held to, or that rounding would have allowed them."""
 
 
 @dataclass(frozen=True)
@@ -217,7 +217,7 @@ class Integrator:
     stride: Stride = field(default_factory=lambda: Stride([]))
     """The steps that were taken in one call, which :meth:`pieces` hands out one by one."""
     tolerance: Callable[[Array], float] | None = None
-    """The relative tolerance that a state allows, asked now and then; None where it is the same everywhere."""
+    """The relative tolerance that a state allows, or the worst of several; None where it is the same everywhere."""
 
     def __post_init__(self) -> None:
         self._first_rtol = self.rtol
@@ -250,6 +250,7 @@ class Integrator:
                 continue
             kept = stride.kept or [self._single(t, y, length, end, basis, error, stiff)]
             self.stride = stride._replace(kept=kept) if stride.kept else Stride(kept)
+            self._notice_rounding(kept)
             failed = stride.failed and bool(stride.kept)
             for step in kept:
                 begin, t, y, guess = t, step.end, step.state, step.solution.polynomial
@@ -276,6 +277,13 @@ class Integrator:
     def _hold_to(self, rtol: float) -> None:
         self.rtol = rtol
         self.statistics.largest_rtol = max(self.statistics.largest_rtol, rtol)
+
+    def _notice_rounding(self, kept: Sequence[AcceptedStep]) -> None:
+        """What rounding allows at the ends of steps that were taken in one call, an excursion between questions: told,
+        but no step is held to it, so that it does not matter where a run was taken up."""
+        if self.tolerance is not None and len(kept) > 1:
+            allowed = self.tolerance(np.stack([step.state for step in kept]))
+            self.statistics.largest_rtol = max(self.statistics.largest_rtol, allowed)
 
     def _looks_at_rounding(self) -> bool:
         steps, between = self.statistics.steps, LOOK_SOON if self._is_loosened else LOOK_AT_ROUNDING
