@@ -11,7 +11,7 @@ VENV := .venv
 PY   := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-gpu lint stubs bench bench-gpu sweep-demo study fuzz docs clean
+.PHONY: help demo test suite test-slow test-gpu lint style types layers stubs bench bench-gpu sweep-demo study fuzz docs clean
 .DELETE_ON_ERROR:
 
 help:  ## this list
@@ -21,18 +21,28 @@ demo: $(VENV)/.plot  ## install the core, simulate a few mechanisms, leave pictu
 	@$(PY) -m whippletree.cli demo
 
 # each process has a core for itself; without this, the threads of a linear algebra library take it from the others
-test test-slow: export OPENBLAS_NUM_THREADS := 1
+suite test-slow: export OPENBLAS_NUM_THREADS := 1
 
-test: lint  ## lint, types, layers, then the tests (with Pinocchio and MuJoCo as peers), of slow ones the first case
+# types and layers are checked beside the tests, after what ruff sees at once
+test: style  ## lint, types, layers and the tests (with Pinocchio and MuJoCo as peers), of slow ones the first case
+	@$(MAKE) --no-print-directory -j 2 suite types layers
+
+suite: $(VENV)/.test
 	$(PY) -m pytest -n $(JOBS) --slow=first $(PYTEST_ARGS)
 
 test-slow: $(VENV)/.test  ## the slow cases that make test leaves out
 	$(PY) -m pytest -n $(JOBS) --slow=rest $(PYTEST_ARGS)
 
-lint: $(VENV)/.test  ## ruff check and format, mypy --strict, import layers
+lint: style types layers  ## ruff check and format, mypy --strict, import layers
+
+style: $(VENV)/.test
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
+
+types: $(VENV)/.test
 	$(PY) -m mypy --strict src
+
+layers: $(VENV)/.test
 	$(VENV)/bin/lint-imports --no-logo
 
 stubs: $(VENV)/.core  ## the types of the functions of a model, generated from the table of functions

@@ -1,8 +1,8 @@
 """Closed-loop robots as drawing programs export them: a URDF of the tree with rounded numbers, and a YAML of loops.
 
-    python -m benchmarks.cad_loops
+    python -m benchmarks.cad_loops [MACHINE …]
 
-Five machines are drawn in one configuration, every link with axes of its own, and written twice: with all digits, and
+Eight machines are drawn in one configuration, every link with axes of its own, and written twice: with all digits, and
 with lengths and angles rounded to ROUNDING. Loops are cut through a link, and closed by six rows (``6d``). Of each:
 
     open         by how much loops stay open in the nearest configuration, m or rad
@@ -16,6 +16,7 @@ with lengths and angles rounded to ROUNDING. Loops are cut through a link, and c
 
 from __future__ import annotations
 
+import argparse
 import tempfile
 import time
 import warnings
@@ -201,12 +202,76 @@ def lift() -> Drawing:
     return drawing.cut("plate0", "plate1", (0.0, 0.0, 0.4))
 
 
+def excavator() -> Drawing:
+    """Boom, stick and bucket on three cylinders, the bucket by a four-bar: four planar loops, 24 rows for 12."""
+    y = (0.0, 1.0, 0.0)
+    drawing = Drawing("excavator", "bucket").joint("revolute", "base", "boom", (0.2, 0, 0.6), y)
+    drawing.joint("revolute", "boom", "stick", (2.2, 0, 2.1), y).joint("revolute", "stick", "bucket", (3.1, 0, 0.9), y)
+    cylinders = (
+        ("lift", "base", "boom", (0.5, 0.0, 0.4), (1.3, 0.0, 1.7)),
+        ("crowd", "boom", "stick", (1.4, 0.0, 2.1), (2.05, 0.0, 2.4)),
+    )
+    for name, carrier, moved, low, high in cylinders:
+        _cylinder(drawing, name, carrier, low, high).joint("revolute", moved, f"{name}_eye", high, y)
+        drawing.cut(f"{name}_rod", f"{name}_eye", high)
+    # the bucket's own cylinder turns a lever on the stick, which a rod ties to the bucket
+    lever, rod = (2.85, 0.0, 1.15), (3.25, 0.0, 1.3)
+    drawing.joint("revolute", "stick", "lever", lever, y)
+    _cylinder(drawing, "curl", "stick", (2.4, 0.0, 2.0), rod).joint("revolute", "lever", "curl_eye", rod, y)
+    drawing.cut("curl_rod", "curl_eye", rod)
+    drawing.joint("revolute", "lever", "link", rod, y).joint("revolute", "bucket", "link_end", (3.4, 0, 1.0), y)
+    return drawing.cut("link", "link_end", (3.3, 0.0, 1.15))
+
+
+def _cylinder(drawing: Drawing, name: str, carrier: str, low: tuple[float, ...], high: tuple[float, ...]) -> Drawing:
+    """A barrel that turns on a carrier, and the rod in it."""
+    drawing.joint("revolute", carrier, f"{name}_barrel", low, (0, 1, 0))
+    middle, along = (np.array(low) + high) / 2, np.array(high) - low
+    return drawing.joint("prismatic", f"{name}_barrel", f"{name}_rod", middle, along)
+
+
+def gripper() -> Drawing:
+    """Two fingers on parallelograms, driven by one slide through a rod each: four planar loops."""
+    y = (0.0, 1.0, 0.0)
+    drawing = Drawing("gripper", "left_finger").joint("prismatic", "base", "screw", (0, 0, 0.02), Z)
+    for side, s in (("left", 1.0), ("right", -1.0)):
+        drawing.joint("revolute", "base", f"{side}_inner", (0.01 * s, 0, 0.05), y)
+        drawing.joint("revolute", "base", f"{side}_outer", (0.03 * s, 0, 0.05), y)
+        drawing.joint("revolute", f"{side}_inner", f"{side}_finger", (0.04 * s, 0, 0.1), y)
+        drawing.joint("revolute", f"{side}_outer", f"{side}_pad", (0.06 * s, 0, 0.1), y)
+        drawing.cut(f"{side}_finger", f"{side}_pad", (0.05 * s, 0.0, 0.12))
+        drawing.joint("revolute", "screw", f"{side}_rod", (0.012 * s, 0, 0.02), y)
+        drawing.joint("revolute", f"{side}_outer", f"{side}_rod_end", (0.052 * s, 0, 0.07), y)
+        drawing.cut(f"{side}_rod", f"{side}_rod_end", (0.03 * s, 0.0, 0.05))
+    return drawing
+
+
+def suspension() -> Drawing:
+    """A wheel carrier on two wishbones with ball joints, and a steered rod with a ball and a universal joint."""
+    x = (1.0, 0.05, 0.02)
+    drawing = Drawing("suspension", "carrier").joint("revolute", "base", "lower_arm", (0, 0.3, 0.2), x)
+    drawing.joint("spherical", "lower_arm", "carrier", (0.01, 0.7, 0.18), Z)
+    drawing.joint("revolute", "base", "upper_arm", (-0.02, 0.35, 0.45), (1.0, -0.03, 0.04))
+    drawing.joint("spherical", "upper_arm", "top", (-0.01, 0.65, 0.43), Z).cut("carrier", "top", (0.0, 0.68, 0.3))
+    drawing.joint("prismatic", "base", "rack", (0.12, 0.0, 0.25), (0, 1, 0))
+    drawing.joint("universal", "rack", "rod", (0.12, 0.3, 0.25), (1, 0, 0), (0.0, 1.0, 0.05))
+    return drawing.joint("spherical", "carrier", "rod_end", (0.13, 0.68, 0.27), Z).cut(
+        "rod", "rod_end", (0.125, 0.5, 0.26)
+    )
+
+
+MACHINES = {make.__name__: make for make in (planar_leg, lift, ankle, delta, platform, excavator, gripper, suspension)}
+
+
 def main() -> None:
     warnings.simplefilter("ignore")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("machines", nargs="*", default=[*MACHINES], help=", ".join(MACHINES))
+    chosen = parser.parse_args().machines
     print(f"{'':12}{'open':>9}{'moved':>18}{'left out':>10}{'freedoms':>10}{'closed':>9}{'apart':>9}{'s':>7}")
     with tempfile.TemporaryDirectory() as folder:
-        for make in (planar_leg, lift, ankle, delta, platform):
-            print(f"{make.__name__:12}" + _row(make(), Path(folder) / make.__name__), flush=True)
+        for name in chosen:
+            print(f"{name:12}" + _row(MACHINES[name](), Path(folder) / name), flush=True)
 
 
 def _row(drawing: Drawing, folder: Path) -> str:

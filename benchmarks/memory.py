@@ -1,9 +1,10 @@
-"""Memory of very long runs: what a process holds after each tenth of a million steps, and how soon Ctrl-C is answered.
+"""Memory of very long runs: what a process holds after each tenth of a million steps.
 
     python -m benchmarks.memory [--steps 1000000]
 
-A double pendulum by adaptive steps and a biped on its feet by time steps; then each is interrupted once. Before them,
-what each new model leaves behind that was compiled, or simulated by events, and let go.
+A double pendulum by adaptive steps and by fixed ones, all of them in one row of output, a biped on its feet by time
+steps, and a batch of them. Before them, what each new model leaves behind that was compiled, or simulated by events,
+and let go. (:mod:`benchmarks.interrupts` tells how soon Ctrl-C is answered.)
 """
 
 from __future__ import annotations
@@ -11,10 +12,8 @@ from __future__ import annotations
 import argparse
 import gc
 import os
-import signal
 import threading
 import time
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -38,6 +37,21 @@ RUNS: dict[str, Callable[[int], dict[str, Any]]] = {
         "method": "time_stepping",
         "step": SMALL_STEP,
     },
+    "rk4, one row": lambda steps: {
+        "model": wt.mechanisms.double_pendulum(),
+        "duration": steps * SMALL_STEP,
+        "method": "rk4",
+        "step": SMALL_STEP,
+        "output_dt": steps * SMALL_STEP,
+    },
+    "time steps of 20 bipeds, one row": lambda steps: {
+        "model": wt.mechanisms.planar_biped(),
+        "q0": np.tile(wt.mechanisms.planar_biped().home.q, (20, 1)),
+        "duration": steps / 20 * SMALL_STEP,
+        "method": "time_stepping",
+        "step": SMALL_STEP,
+        "output_dt": steps / 20 * SMALL_STEP,
+    },
 }
 
 
@@ -52,12 +66,13 @@ def measure(name: str, steps: int) -> str:
     asked = RUNS[name](steps)
     model, duration = asked.pop("model"), asked.pop("duration")
     held: list[float] = []
+    spacing = asked.pop("output_dt", duration / 100)
     wt.simulate(model, duration=duration / 1000, output_dt=duration / 1000, variables=(), **asked)
     begin = time.process_time()
     done = threading.Event()
     watch = threading.Thread(target=_sample, args=(held, done), daemon=True)
     watch.start()
-    run = wt.simulate(model, duration=duration, output_dt=duration / 100, variables=(), **asked)
+    run = wt.simulate(model, duration=duration, output_dt=spacing, variables=(), **asked)
     done.set()
     watch.join()
     taken = time.process_time() - begin
@@ -71,27 +86,6 @@ def _sample(held: list[float], done: threading.Event) -> None:
     while not done.wait(0.2):
         held.append(resident())
     held.append(resident())
-
-
-def interrupted(name: str, steps: int) -> str:
-    """Ctrl-C in the middle of a run."""
-    asked = RUNS[name](steps)
-    model, duration = asked.pop("model"), asked.pop("duration")
-    sent: list[float] = []
-
-    def press() -> None:
-        sent.append(time.perf_counter())
-        os.kill(os.getpid(), signal.SIGINT)
-
-    timer = threading.Timer(1.0, press)
-    timer.start()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # which tells of the interrupt
-        wt.simulate(model, duration=duration, output_dt=duration / 100, variables=(), **asked)
-    if not sent:
-        timer.cancel()
-        return f"{name}: was over before it could be interrupted"
-    return f"{name}: Ctrl-C answered, with what was computed, after {1e3 * (time.perf_counter() - sent[0]):.0f} ms"
 
 
 MODELS = 40
@@ -127,8 +121,6 @@ def main() -> None:
         print(kept_by_models(name), flush=True)
     for name in RUNS:
         print(measure(name, steps), flush=True)
-    for name in RUNS:
-        print(interrupted(name, 10 * steps), flush=True)
 
 
 if __name__ == "__main__":

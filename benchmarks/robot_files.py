@@ -2,9 +2,11 @@
 
     python -m benchmarks.robot_files gymnasium gymnasium_robotics dm_control
     python -m benchmarks.robot_files --urdf FOLDER
+    python -m benchmarks.robot_files --outcomes FILE FOLDER …
 
-A package is named as it is imported, or is a folder. Of each file that MuJoCo loads (Pinocchio, with ``--urdf``) and
-that has something that moves:
+With ``--outcomes`` every verdict is a line of a file, and a later call goes on with the files that are not in it: the
+table takes hours, and may be interrupted. A package is named as it is imported, or is a folder. Of each file that
+MuJoCo loads (Pinocchio, with ``--urdf``) and that has something that moves:
 
     loaded       ``wt.load`` reads it
     agrees       M, bias, passive and actuator forces and unconstrained accelerations are MuJoCo's, at random states and
@@ -21,12 +23,13 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import json
 import random
 import signal
 import time
 import warnings
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +54,10 @@ STATES = 3
 class Verdict:
     """What became of one file."""
 
-    path: Path
+    path: str
+    """Below the folder of the package."""
+    loads: bool = True
+    """Whether the peer loads it, and something in it moves."""
     loaded: bool = False
     agrees: bool = False
     left_out: bool = False
@@ -61,6 +67,23 @@ class Verdict:
     apart: bool = False
     seconds: float = 0.0
     remarks: list[str] = field(default_factory=list)
+
+
+class Outcomes:
+    """Verdicts that a file keeps, one JSON object a line; without a file, none is kept."""
+
+    def __init__(self, path: str | None) -> None:
+        self.path = None if path is None else Path(path)
+        lines = self.path.read_text().splitlines() if self.path is not None and self.path.exists() else []
+        found = (json.loads(line) for line in lines)
+        self.known = {(record["package"], record["verdict"]["path"]): Verdict(**record["verdict"]) for record in found}
+
+    def add(self, package: str, verdict: Verdict) -> None:
+        """Keep a verdict; a later one on the same file replaces it."""
+        self.known[package, verdict.path] = verdict
+        if self.path is not None:
+            with self.path.open("a") as file:
+                file.write(json.dumps({"package": package, "verdict": asdict(verdict)}) + "\n")
 
 
 def main() -> None:
@@ -74,8 +97,10 @@ def main() -> None:
     parser.add_argument("--sample", type=int, help="only so many files, chosen at random by --seed")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--limit", type=float, default=120, help="s of processor time for a run")
+    parser.add_argument("--outcomes", help="file of verdicts, to which new ones are added")
     options = parser.parse_args()
     mujoco.set_mju_user_warning(lambda text: None)
+    outcomes = Outcomes(options.outcomes)
     rows = []
     for package in options.packages:
         folder = folder_of(package)
@@ -86,31 +111,38 @@ def main() -> None:
             paths = random.Random(options.seed).sample(paths, len(paths))
         verdicts: list[Verdict] = []
         for path in paths:
-            verdict = None if len(verdicts) == options.sample else judge(path, folder, options)
-            if verdict is not None:
+            if len(verdicts) == options.sample:
+                break
+            name = str(path.relative_to(folder))
+            verdict = outcomes.known.get((folder.name, name))
+            if verdict is None:
+                outcomes.add(folder.name, unfinished(name))
+                verdict = judge(path, name, options)
+                outcomes.add(folder.name, verdict)
+            if verdict.loads:
                 verdicts.append(verdict)
                 told = "; ".join(verdict.remarks) or "agrees" + ", simulated" * verdict.simulated
-                print(f"  {path.relative_to(folder)}: {told} ({verdict.seconds:.1f} s)", flush=True)
-        rows.append((package, verdicts))
-    heads = (
-        ("Pinocchio" if options.urdf else "MuJoCo", 10 if options.urdf else 8),
-        ("loaded", 8),
-        ("agree", 8),
-        ("left out", 10),
-        ("overlaps", 10),
-        ("simulated", 11),
-    )
-    print(
-        "\n" + "package".ljust(24) + "".join(word.rjust(width) for word, width in (*heads, ("apart", 8), ("clean", 8)))
-    )
+                print(f"  {name}: {told} ({verdict.seconds:.1f} s)", flush=True)
+        rows.append((folder.name, verdicts))
+    show(rows, "Pinocchio" if options.urdf else "MuJoCo")
+
+
+def unfinished(name: str) -> Verdict:
+    """The verdict on a file in which the process ended."""
+    return Verdict(name, remarks=["the process ended while this file was tried"])
+
+
+def show(rows: list[tuple[str, list[Verdict]]], peer: str) -> None:
+    """The table by package, with a row for all."""
+    words = ("loaded", "agrees", "left_out", "overlaps", "simulated", "apart", "clean")
+    heads = (peer, *[word.replace("_", " ") for word in words])
+    print("\n" + "package".ljust(24) + "".join(head.rjust(11) for head in heads))
+    if len(rows) > 1:
+        rows = [*rows, ("all", [verdict for _, verdicts in rows for verdict in verdicts])]
     for package, verdicts in rows:
-        words = ("loaded", "agrees", "left_out", "overlaps", "simulated", "apart", "clean")
         counts = Counter(word for verdict in verdicts for word in words if getattr(verdict, word))
-        print(
-            f"{Path(package).name:24}{len(verdicts):{heads[0][1]}}{counts['loaded']:8}{counts['agrees']:8}"
-            f"{counts['left_out']:10}{counts['overlaps']:10}{counts['simulated']:11}{counts['apart']:8}"
-            f"{counts['clean']:8} of {counts['loaded'] - counts['overlaps']}"
-        )
+        told = "".join(f"{counts[word]:11}" for word in words)
+        print(f"{package:24}{len(verdicts):11}{told} of {counts['loaded'] - counts['overlaps']}")
 
 
 def folder_of(package: str) -> Path:
@@ -124,15 +156,15 @@ def folder_of(package: str) -> Path:
     return folder
 
 
-def judge(path: Path, folder: Path, options: argparse.Namespace) -> Verdict | None:
-    """The verdict on a file of a package; None if the peer does not load it, or nothing in it moves."""
+def judge(path: Path, name: str, options: argparse.Namespace) -> Verdict:
+    """The verdict on a file, whose name within its package is told."""
     try:
         peer = pinocchio.buildModelFromUrdf(str(path)) if options.urdf else mujoco.MjModel.from_xml_path(str(path))
     except ValueError:
-        return None
+        return Verdict(name, loads=False)
     if not peer.nv:
-        return None
-    verdict, start = Verdict(path), time.process_time()
+        return Verdict(name, loads=False)
+    verdict, start = Verdict(name), time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

@@ -6,6 +6,7 @@
     cache       damaged entries of the cache of compiled code
     kills       runs that are killed and taken up again
     hostile     mechanisms that lose digits: predicted errors against the truth of 120 digits
+    answers     every function of such mechanisms, and of others: bounds hold, and no loss of digits is silent
     scenes      shapes thrown onto the ground: no energy out of nothing, nothing through the floor
     routes      random closed mechanisms through every route
 

@@ -26,7 +26,7 @@ from pathlib import Path
 
 from fuzz.trial import Findings, run, table
 
-SHARES = {"files": 3, "calls": 3, "cache": 1, "kills": 2, "hostile": 3, "scenes": 2, "routes": 2}
+SHARES = {"files": 3, "calls": 3, "cache": 1, "kills": 2, "hostile": 3, "answers": 3, "scenes": 2, "routes": 2}
 """Shares of the time."""
 
 BLOCK = 10**7

@@ -61,11 +61,10 @@ def _simulate(found: Findings, model: wt.Model, motion: Any) -> None:
 
 
 def _judge(found: Findings, what: str, error: float, predicted: float) -> None:
-    if np.isnan(error) and np.isinf(predicted):
-        found.counts[f"{what}, no number, foretold"] += 1
+    if np.isinf(predicted):
+        found.counts[f"{what}, no digit promised"] += 1
         return
     if not error <= predicted:
         raise WrongAnswer(f"{what}: error {error:.1e}, predicted {predicted:.1e}")
     found.counts[f"{what}, {'few digits, foretold' if error > LOSSY else 'right'}"] += 1
-    if np.isfinite(predicted):
-        found.ratios.append(predicted / max(error, float(np.finfo(float).eps) / 2))
+    found.ratios.append(predicted / max(error, float(np.finfo(float).eps) / 2))

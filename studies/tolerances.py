@@ -7,7 +7,7 @@ A tolerance lives beside the code that it decides, with its unit and its reason 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -52,9 +52,9 @@ def constants() -> Iterator[Constant]:
                     yield Constant(module, target.id, value, _docstring(after))
 
 
-def page() -> str:
-    """The whole page."""
-    found = [constant for constant in constants() if isinstance(constant.value, float)]
+def page(every: Iterable[Constant]) -> str:
+    """The whole page, of these constants."""
+    found = [constant for constant in every if isinstance(constant.value, float)]
     parts = [HEAD]
     for chapter in CHAPTERS:
         rows = [c for c in found if c.module.partition(".")[0] == chapter]
@@ -96,5 +96,5 @@ def _docstring(node: ast.stmt | None) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    PAGE.write_text(page(constants()), encoding="utf-8")
     print(f"wrote {PAGE.relative_to(ROOT)}")

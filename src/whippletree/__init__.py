@@ -73,8 +73,8 @@ if TYPE_CHECKING:
     from whippletree.constraints.minimal_coordinates import embed as embed
     from whippletree.constraints.reactions import reaction_names as reaction_names
     from whippletree.constraints.rows import without_rows as without_rows
+    from whippletree.contact.kinematics.broad_phase import without_overlaps as without_overlaps
     from whippletree.contact.kinematics.contact_set import contact_set as contact_set
-    from whippletree.contact.kinematics.overlaps import without_overlaps as without_overlaps
     from whippletree.functions.reference import reference as reference
     from whippletree.io import load as load
     from whippletree.io import save as save
@@ -149,7 +149,7 @@ _LAZY = {
     "tidy_frame": "whippletree.simulation.output.run_files",
     "with_contacts": "whippletree.model.contact_pairs",
     "with_motion": "whippletree.model.moving_bodies",
-    "without_overlaps": "whippletree.contact.kinematics.overlaps",
+    "without_overlaps": "whippletree.contact.kinematics.broad_phase",
     "without_rows": "whippletree.constraints.rows",
     "workspace": "whippletree.analysis.maps",
 }

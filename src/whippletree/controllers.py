@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -25,6 +24,7 @@ from whippletree.compiler.rollout.activation_steps import checked_activations
 from whippletree.errors import NameLookupError, ShapeError, UnsupportedError, listed
 from whippletree.model import WORLD, Actuator, Model
 from whippletree.tree.actuation import KnownActivations
+from whippletree.tree.element_forces import joints_of_tendon
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import Skeleton, skeleton
 
@@ -147,6 +147,10 @@ def motor(
     """
     place, _ = _simple(model, joint)
     most = model.joints[model.joint_index(joint)].effort_limit if limit is None else limit
+    if not most >= 0:
+        raise ValueError(f"motor: limit is {most!r}, expected a number that is not negative")
+    if not no_load_speed > 0:
+        raise ValueError(f"motor: no_load_speed is {no_load_speed!r}, expected a positive number")
 
     def act(t: Any, q: Any, v: Any) -> Array:
         wanted = effort(t, q, v) if callable(effort) else effort
@@ -173,12 +177,12 @@ def pd(model: Model, *, target: Any, stiffness: Any, damping: Any, target_veloci
         target_velocity: (nv,), one number, or a function of time.
     """
     tree = skeleton(model)
-    stiffness, damping = (_for_motors(model, gains) for gains in (stiffness, damping))
+    fixed = None if callable(target) else _numbers(model, "target", target, (model.nq,))
+    stiffness = _for_motors(model, _numbers(model, "stiffness", stiffness, (), (model.nv,)))
+    damping = _for_motors(model, _numbers(model, "damping", damping, (), (model.nv,)))
 
     def act(t: Any, q: Any, v: Any) -> Any:
-        goal = np.asarray(target(t) if callable(target) else target)
-        if goal.shape != (model.nq,):
-            raise ShapeError(f"pd: target has shape {goal.shape}, expected ({model.nq},) for model {model.name!r}")
+        goal = _numbers(model, "target", target(t), (model.nq,)) if fixed is None else fixed
         speed = target_velocity(t) if callable(target_velocity) else target_velocity
         away = Mechanism(tree).manifold().difference(np.asarray(q), goal)
         return np.asarray(stiffness) * away + np.asarray(damping) * (np.asarray(speed) - v)
@@ -186,9 +190,26 @@ def pd(model: Model, *, target: Any, stiffness: Any, damping: Any, target_veloci
     return act
 
 
-def _for_motors(model: Model, gains: Any) -> Array:
+def _numbers(model: Model, word: str, given: Any, *shapes: tuple[int, ...]) -> Array:
+    """An argument of :func:`pd`, of one of these shapes, finite where that can be told.
+
+    Raises:
+        ShapeError: another shape, or no numbers.
+        ValueError: infinity or NaN.
+    """
+    found = np.asarray(given)
+    expected = " or ".join(f"{shape}" if shape else "one number" for shape in shapes)
+    if found.dtype.kind not in "biufO":
+        raise ShapeError(f"pd: {word} is {given!r}, expected {expected} for model {model.name!r}")
+    if found.shape not in shapes:
+        raise ShapeError(f"pd: {word} has shape {found.shape}, expected {expected} for model {model.name!r}")
+    if found.dtype != object and not np.all(np.isfinite(found)):
+        raise ValueError(f"pd: {word} holds {found[~np.isfinite(found)].flat[0]}: its numbers must be finite")
+    return found
+
+
+def _for_motors(model: Model, found: Array) -> Array:
     """Gains (nv,): one number goes to the velocities that have a motor, and 0 to the others."""
-    found = np.asarray(gains)
     if found.ndim:
         return found
     driven = {joint for actuator in model.actuators for joint in _driven_joints(model, actuator)}
@@ -196,7 +217,7 @@ def _for_motors(model: Model, gains: Any) -> Array:
     for joint in model.joints:
         floats = joint.kind == "free" and joint.parent == WORLD
         if joint.name in driven if driven else not floats:
-            spread[model.slice(joint.name)] = gains
+            spread[model.slice(joint.name)] = found
     return spread
 
 
@@ -204,13 +225,7 @@ def _driven_joints(model: Model, actuator: Actuator) -> set[str]:
     """The joints that an actuator drives: its own, those that its tendon sums up, and those that its tendon spans."""
     if actuator.tendon is None:
         return set(actuator.joints)
-    tendon, tree = model.tendon(actuator.tendon), skeleton(model)
-    found = set(tendon.joints)
-    for branch in tendon.route:
-        for frames in pairwise(branch):
-            one, other = (set(tree.path(tree.place(frame).node)) for frame in frames)
-            found |= {tree.joints[k].name for k in one ^ other}
-    return found
+    return joints_of_tendon(skeleton(model), model.tendon(actuator.tendon))
 
 
 def gravity_compensation(model: Model) -> Controller:

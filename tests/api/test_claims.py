@@ -27,6 +27,7 @@ import pytest
 import whippletree as wt
 from whippletree.contact.kinematics.contact_set import contact_set_of_steps
 from whippletree.model import Activation, Actuator
+from whippletree.model.constraint_syntax import COMMON, KINDS
 
 ROOT = Path(__file__).resolve().parents[2]
 CLAIMS = []
@@ -353,11 +354,11 @@ def rounds_of_fixed_steps():
     assert (Plan.iterations, MIDPOINT_ITERATIONS, STEP_CORRECTIONS, CONVERGED_STEP) == (12, 50, 3, 1e-12)
 
 
-@claim("docs/controllers.md", "The adaptive method calls it for its first eight steps")
-def steps_before_a_controller_is_traced():
-    from whippletree.simulation.adaptive.compiled_steps import FOR_A_CONTROLLER
+@claim("docs/controllers.md", "of a model of up to twelve bodies; a")
+def bodies_that_are_compiled_before_the_first_step():
+    from whippletree.simulation.adaptive.compiled_steps import COMPILED_AT_ONCE
 
-    assert FOR_A_CONTROLLER == 8
+    assert COMPILED_AT_ONCE == 12
 
 
 @claim("docs/simulation.md", "Each step is a Gauss collocation with eight points, of order 16")
@@ -773,6 +774,18 @@ def main_line_of_a_hop():
         home = "" if name.startswith("contact.") else f"{places.get(name, 'simulation.events')}."
         importlib.import_module(f"whippletree.{home}{name}")
     assert len(names) == 12
+
+
+@claim("docs/constraints.md", "Every kind also takes `compliance`, `switchable`, `active` and `without`")
+def kinds_of_constraints():
+    """Two tables of kinds with all their parameters: those that the library reads, no other and none missing."""
+    text = (ROOT / "docs" / "constraints.md").read_text(encoding="utf-8").split("Every kind also takes")[0]
+    rows = [line.split("|")[1:5] for line in text.splitlines() if line.startswith("| `")]
+    told = {kind.strip(" `"): set(re.findall(r"`(\w+)`", words)) for kind, _, words, _ in rows}
+    hidden = {"massless"}  # written by massless="hold", not by hand
+    known = {kind: {*words.parameters, *([words.function] if words.function else [])} for kind, words in KINDS.items()}
+    assert told == {kind: words - hidden for kind, words in known.items()}
+    assert COMMON == ("compliance", "switchable", "active", "without")
 
 
 def test_every_check_is_entered():

@@ -1,5 +1,6 @@
 """The command line: what it prints, where, and with which exit code."""
 
+import io
 import subprocess
 import sys
 
@@ -123,6 +124,15 @@ def test_demo_fits_on_one_screen_and_leaves_its_files(tmp_path, capsys):
     for name in ("crank-slider", "four-bar", "hopper"):
         for suffix in ("nc", "html", "png"):
             assert (tmp_path / f"{name}.{suffix}").stat().st_size > 1000
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+def test_a_terminal_without_the_letters_of_the_tree(encoding, arm, monkeypatch):
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding=encoding))
+    assert cli.main(["info", str(arm)]) == 0
+    sys.stdout.flush()
+    assert b"gravity" in written.getvalue()
 
 
 def test_module_runs_as_a_program(arm):

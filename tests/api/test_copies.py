@@ -92,3 +92,12 @@ def test_errors_cross_processes(way):
         assert str(made) == str(error)
         for word in ("name", "known", "faults", "residuals", "time"):
             assert getattr(made, word, None) == getattr(error, word, None)
+
+
+@pytest.mark.parametrize("name", [*MODELS, "tree"])
+def test_the_arrays_of_a_home_state_are_the_callers(name):
+    model = wt.mechanisms.double_pendulum() if name == "tree" else MODELS[name]()
+    before = [x.tolist() for x in (model.home.q, model.home.v)]
+    for x in (model.home.q, model.home.v):
+        x += 1
+    assert [x.tolist() for x in (model.home.q, model.home.v)] == before

@@ -1,6 +1,7 @@
 """The public names, held in one list each: a change here is a change of the interface, and belongs in the changelog."""
 
 import importlib
+import inspect
 
 import numpy as np
 import pytest
@@ -59,6 +60,36 @@ def test_a_name_that_is_not_there_is_an_attribute_error():
     with pytest.raises(AttributeError) as raised:
         wt.forward_dynamics  # noqa: B018
     assert str(raised.value) == "module 'whippletree' has no attribute 'forward_dynamics'"
+
+
+def public_functions():
+    return {name: getattr(wt, name) for name in wt.__all__ if inspect.isfunction(getattr(wt, name))}
+
+
+def positional(function):
+    return [p for p in inspect.signature(function).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
+
+
+def test_options_are_keyword_only():
+    """A state, a guess, a run and the choice of a picture are no options."""
+    data = {"q", "v", "q0", "v0", "guess", "run", "what"}
+    left_out = {
+        name: {p.name for p in positional(function) if p.default is not p.empty}
+        for name, function in public_functions().items()
+    }
+    assert {name: found - data for name, found in left_out.items() if found - data} == {}
+    assert len(left_out) > 30
+
+
+def test_model_run_and_path_come_in_one_order_and_a_path_is_returned():
+    order = ["model", "run", "path"]
+    for name in ("plot", "show", "replay", "export_film", "export_html", "save", "save_run"):
+        function = public_functions()[name]
+        own = [p.name for p in positional(function) if p.name in order]
+        assert own == sorted(own, key=order.index), name
+        assert own == [p.name for p in positional(function)][: len(own)], name
+        if "path" in own:
+            assert inspect.signature(function).return_annotation == "Path", name
 
 
 def test_functions_of_the_catalogue():

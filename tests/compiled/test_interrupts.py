@@ -89,6 +89,7 @@ def pressed(process, after):
         return answer, passed, process.stdout.read(), process.stderr.read()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 2])
 @pytest.mark.parametrize(
     "code",

@@ -61,11 +61,12 @@ def test_without_long_doubles_operations_are_recorded_at_once(monkeypatch):
 
 def test_machine_code_warns_at_its_first_calls_or_at_every_one():
     model, (q, v, tau) = state_of(28)
-    batch = np.stack([q, q, q])
-    for watch, told in (("first", [1, 0, 1, 0]), ("every", [1, 1, 1, 1]), ("never", [0, 0, 0, 0])):
+    # a batch of one state has the code of one state, which was looked at
+    batch, one = np.stack([q, q, q]), q[None]
+    for watch, told in (("first", [1, 0, 0, 1, 0]), ("every", [1, 1, 1, 1, 1]), ("never", [0, 0, 0, 0, 0])):
         function = wt.compile(model, threads=1, watch=watch).forward_dynamics
         counts = []
-        for at in (q, q, batch, batch):
+        for at in (q, q, one, batch, batch):
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 function(at, v, tau)
@@ -111,7 +112,8 @@ def test_a_held_body_has_no_digits_to_lose():
 def test_other_words_are_refused():
     model = wt.mechanisms.chain(1)
     with pytest.raises(
-        wt.NameLookupError, match="reference, watch: there is no choice of calls 'first'; known: 'every', 'never'"
+        wt.NameLookupError,
+        match="reference, watch: there is no choice of calls 'first'; known: 'vectors', 'every', 'never'",
     ):
         wt.reference(model, watch="first")
     with pytest.raises(wt.NameLookupError, match="compile, watch: there is no choice of calls 'all'"):
@@ -158,3 +160,62 @@ def test_long_models_are_looked_at_where_every_call_is():
     sound = wt.compile(wt.mechanisms.chain(80), watch="every").forward_dynamics
     sound(*np.random.default_rng(0).normal(size=(3, 80)))
     assert sound.digits_lost == 0
+
+
+def test_matrices_and_derivatives_of_the_reference_are_looked_at_where_every_call_is():
+    every, vectors = (wt.reference(heavy_on_light(7e17), watch=watch) for watch in ("every", "vectors"))
+    with pytest.warns(wt.ConditioningWarning, match="mass_matrix_inverse of .* digits of the result are lost"):
+        every.mass_matrix_inverse(np.array([0.1, 0.2]))
+    assert (vectors.mass_matrix_inverse.watch, vectors.forward_dynamics.watch) == ("not watched", "vectors")
+    model, state = state_of(28)
+    slope = wt.reference(model, watch="every").jvp("forward_dynamics")
+    with pytest.warns(wt.ConditioningWarning, match="forward_dynamics_jvp of .* digits of the result are lost"):
+        slope(*state, *np.random.default_rng(0).normal(size=(3, model.nv)))
+    assert slope.digits_lost >= 7
+
+
+def test_derivatives_in_machine_code_are_looked_at_where_every_call_is():
+    model, rng = heavy_on_light(1e13), np.random.default_rng(0)
+    for name in ("jvp", "vjp"):
+        derivative = getattr(wt.compile(model, watch="every"), name)("forward_dynamics")
+        with pytest.warns(wt.ConditioningWarning, match=f"forward_dynamics_{name} of .* digits of the result are lost"):
+            derivative(*rng.normal(size=(len(derivative.inputs), 2)))
+        assert derivative.digits_lost >= 10
+    sound = wt.compile(wt.mechanisms.four_bar(), watch="every").forward_dynamics_derivatives
+    sound(wt.mechanisms.four_bar().home.q, *rng.normal(size=(2, 3)))
+    assert sound.digits_lost == 0
+
+
+def test_single_precision_is_looked_at_against_doubles_where_every_call_is():
+    model, state = state_of(28)
+    single = [x.astype(np.float32) for x in state]
+    function = wt.compile(model, dtype=np.float32, watch="every").forward_dynamics
+    with pytest.warns(wt.ConditioningWarning, match="digits of the result are lost"):
+        found = function(*single)
+    truth = wt.compile(model, watch="never").forward_dynamics(*single)
+    assert np.linalg.norm(found - truth) > 1e-3 * np.linalg.norm(truth)
+    assert 4 <= function.digits_lost <= 7
+    sound = wt.compile(wt.mechanisms.chain(8), dtype=np.float32, watch="every").forward_dynamics
+    sound(*np.random.default_rng(0).normal(size=(3, 8)).astype(np.float32))
+    assert sound.digits_lost == 0
+
+
+def test_functions_say_which_of_their_calls_are_looked_at():
+    model = wt.mechanisms.chain(2)
+    watches = {watch: wt.compile(model, watch=watch).forward_dynamics.watch for watch in ("every", "first", "never")}
+    assert watches == {"every": "every", "first": "first", "never": "not watched"}
+    assert wt.compile(model).mass_matrix.watch == "not watched"
+    assert wt.compile(model, dtype=np.float32).forward_dynamics.watch == "not watched"
+    with pytest.raises(wt.UnsupportedError, match="watch='every': what is on a GPU is not brought back"):
+        wt.compile(model, target="cuda", watch="every")
+
+
+@pytest.mark.parametrize("seed", [530000132, 820000389])
+def test_where_no_digit_is_certain_all_are_lost(seed):
+    """A pivot is noise, even on long doubles: how much of the answer is wrong nothing says for certain."""
+    model, state = state_of(seed)
+    function = wt.reference(model).forward_dynamics
+    with pytest.warns(wt.ConditioningWarning, match="all digits of the result are lost"):
+        a = function(*state)
+    assert function.digits_lost == 16
+    assert true_error(model, state, a) > LOSSY

@@ -43,6 +43,7 @@ CASES = {
     "a folder instead of a file": (({}, ["info", "."]), r"\."),
     "not TOML": (scenario("[model\n"), "not TOML"),
     "not a scenario by its suffix": (({"case.txt": ""}, ["run", "case.txt"]), "a scenario is a .toml file"),
+    "a model for a scenario": (({}, ["run", "arm.urdf"]), r"write two lines into one: model\.file = 'arm\.urdf' and"),
     "binary rubbish": (({"case.toml": b"\xff\xfe\x00"}, ["run", "case.toml"]), "not UTF-8"),
     "an empty scenario": (scenario(""), "the file is empty"),
     "another format version": (scenario("whippletree_scenario = 9\n" + PENDULUM + ONE_SECOND), "format 9"),

@@ -198,3 +198,32 @@ def test_a_mechanism_that_cannot_be(make, message):
     with pytest.raises(wt.ModelError) as raised:
         make()
     assert str(raised.value) == message
+
+
+def test_a_model_has_a_name():
+    with pytest.raises(wt.ModelError, match="model None: a name must be a text that is not empty"):
+        wt.Builder(None).build()
+
+
+@pytest.mark.parametrize(
+    ("path", "error", "message"),
+    [
+        (None, TypeError, "load: expected the path of a model file, got None"),
+        (b"robot.urdf", TypeError, "load: expected the path of a model file, got b'robot.urdf'"),
+        ("<robot name='a'/>", FileNotFoundError, "is text, not the path of a file: write it to a file"),
+        ("<robot>\n" + 5000 * "x", FileNotFoundError, "is text, not the path of a file: write it to a file"),
+    ],
+)
+def test_a_path_that_is_none(path, error, message):
+    with pytest.raises(error, match=message):
+        wt.load(path)
+
+
+def test_a_missing_file_is_like_files_of_models_only(tmp_path):
+    (tmp_path / "note.md").write_text("")
+    with pytest.raises(FileNotFoundError) as alone:
+        wt.load(tmp_path / "nope.urdf")
+    assert "Did you mean" not in str(alone.value)
+    (tmp_path / "node.urdf").write_text("")
+    with pytest.raises(FileNotFoundError, match=r"Did you mean 'node\.urdf'"):
+        wt.load(tmp_path / "nope.urdf")

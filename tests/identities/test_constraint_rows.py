@@ -39,6 +39,7 @@ CASES = {
     "point_on_plane": ("frames", {"normal": (2, -1, 2)}),
     "point_on_curve": ("frames", {"curve": circle}),
     "distance": ("frames", {"length": 1.5}),
+    "cable": ("many", {"length": 1.5, "branches": (3, 2), "factors": (1.0, -0.5)}),
     "prescribed_frame": ("frames", {"motion": turning}),
     "custom": ("frames", {"residual": written, "time": True}),
     "rolling": ("frames", {"radius": 0.3, "normal": (0, 0, 1), "axis": (0, 1, 0)}),
@@ -51,7 +52,8 @@ CASES = {
 
 
 def model_of(kind):
-    on = {"frames": ("hand", "tip"), "joints": ("wrist", "arm"), "joint": ("arm",)}[CASES[kind][0]]
+    many = "hand", "ball", "tip", "upper", "hand"
+    on = {"frames": ("hand", "tip"), "many": many, "joints": ("wrist", "arm"), "joint": ("arm",)}[CASES[kind][0]]
     return (
         Builder(f"rows of {kind}")
         .body("upper", 1.0, (0.1, 0, 0), (1, 1, 1))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from strategies import convert, make_model, make_motion, rationals, seeds
 from whippletree.arithmetic import scalars
 from whippletree.arithmetic.dual_numbers import Dual
-from whippletree.arithmetic.trace import Trace, Traced, evaluate, finish, gradient, tangent
+from whippletree.arithmetic.trace import Trace, Traced, evaluate, finish, gradient, lift_constants, tangent
 from whippletree.errors import ScalarError
 from whippletree.tree.forward import forward_dynamics
 from whippletree.tree.mechanism import Mechanism
@@ -280,3 +280,31 @@ def test_traced_forward_dynamics_is_the_reference(seed):
     found = evaluate(finish(trace, list(accelerations(*symbols))), np.concatenate(numbers).tolist())
     expected = accelerations(*(x.astype(object) for x in numbers)).astype(float)
     assert found == pytest.approx(expected.tolist(), rel=1e-9, abs=1e-9 * abs(expected).max())
+
+
+@pytest.mark.parametrize("known", [True, False, np.bool_(True), np.bool_(False)])
+def test_a_condition_that_is_known_beforehand_joins_one_that_is_not(known):
+    trace = Trace()
+    x = trace.input()
+    open_ = scalars.less(x, 1)
+    for condition, meaning in (
+        (open_ & known, lambda below: below and known),
+        (known & open_, lambda below: below and known),
+        (open_ | known, lambda below: below or known),
+        (known | open_, lambda below: below or known),
+    ):
+        code = finish(trace, [scalars.select(condition, 2 * x, 3 * x)])
+        assert all(node[0] not in ("and", "or") for node in code.nodes)
+        for value in (0.5, 2.0):
+            assert evaluate(code, [value]) == [2 * value if meaning(value < 1) else 3 * value]
+
+
+def test_constants_become_inputs_and_zeros_stay():
+    trace = Trace()
+    x = trace.input()
+    code = finish(trace, [3 * x + 5, 7.0, 0.0])
+    lifted, constants = lift_constants(code, 1)
+    assert sorted(constants) == [3, 5, 7]
+    assert lifted.outputs[2] == 0
+    assert not isinstance(lifted.outputs[2], int)
+    assert evaluate(lifted, [2.0, *constants]) == [11.0, 7.0, 0.0] == evaluate(code, [2.0])

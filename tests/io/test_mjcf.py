@@ -179,7 +179,7 @@ PAIR = """<worldbody>
 
 
 ROPED = """<compiler angle='radian'/><worldbody><site name="nail" pos=".3 0 0"/>
-  <body name="a" pos="0 0 1"><joint name="ja" axis="0 1 0" ref=".1"/><geom size=".1"/>
+<body name="a" pos="0 0 1"><joint name="ja" axis="0 1 0" ref=".1"/><geom size=".1"/><site name="middle" pos="0 .4 0"/>
   <body name="b" pos="1 0 0"><joint name="jb" axis="1 1 0" ref=".2"/><geom size=".1"/><site name="tip" pos="0 .5 .2"/>
   </body></body></worldbody>"""
 
@@ -236,12 +236,16 @@ def test_joint_equalities_are_couplings(tmp_path: Path) -> None:
         ("tendon1='t' polycoef='.2 0 0 0 0'", "gear"),
         ("tendon1='t' tendon2='u' polycoef='.1 -.5 0 0 0'", "gear"),
         ("tendon1='rope' polycoef='.3 0 0 0 0'", "distance"),
+        ("tendon1='line' polycoef='.3 0 0 0 0'", "cable"),
+        ("tendon1='line' tendon2='rope' polycoef='.1 -.7 0 0 0'", "cable"),
     ],
 )
-def test_equalities_of_tendons_are_gears_and_rods(tmp_path: Path, tendons: str, kind: str) -> None:
+def test_equalities_of_tendons_are_gears_rods_and_cables(tmp_path: Path, tendons: str, kind: str) -> None:
     lengths = """<tendon><fixed name='t'><joint joint='ja' coef='2'/><joint joint='jb' coef='-3'/></fixed>
         <fixed name='u'><joint joint='jb' coef='1.5'/></fixed>
-        <spatial name='rope'><site site='nail'/><site site='tip'/></spatial></tendon>"""
+        <spatial name='rope'><site site='nail'/><site site='tip'/></spatial>
+        <spatial name='line'><site site='nail'/><site site='middle'/><site site='tip'/>
+          <pulley divisor='3'/><site site='middle'/><site site='nail'/></spatial></tendon>"""
     text = f"<mujoco>{ROPED}{lengths}<equality><tendon {tendons}/></equality></mujoco>"
     model = load_text(tmp_path, text)
     assert [c.kind for c in model.constraints] == [kind]

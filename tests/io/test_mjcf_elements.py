@@ -129,7 +129,6 @@ def test_what_of_tendons_and_fluids_is_left_out_is_named(tmp_path: Path) -> None
     with pytest.warns(wt.LeftOutWarning) as warned:
         wt.load(tmp_path / "a.xml")
     for told in (
-        "limits of tendons: 'leash'",
         "dry friction of tendons: 'dry'",
         "fluid forces on ellipsoids (fluidshape): 'a'",
     ):

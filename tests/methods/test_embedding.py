@@ -493,3 +493,20 @@ def test_a_function_of_the_world_takes_in_all_joints_down_to_the_ground():
     for name in ("forward_dynamics", "constraint_forces"):
         found = getattr(wt.reference(held, route="embedding"), name)(q, v, tau)
         assert far_apart(found, getattr(wt.reference(held, route="augmented"), name)(q, v, tau)) < 1e-10
+
+
+def test_a_led_joint_needs_nothing_of_what_hangs_on_it():
+    """Seen through a ball joint, a point mass has no inertia about the slewing axis, but for rounding."""
+    builder = wt.Builder("crane").body("jib").joint("slew", "revolute", "world", "jib", axis=(0, 0, 1))
+    builder.body("cross").joint("roll", "revolute", "jib", "cross", axis=(1, 0, 0))
+    builder.body("load", 1.0, center=(0, 0, -10)).joint("pitch", "revolute", "cross", "load", axis=(0, 1, 0))
+    model = builder.constraint("drive", "prescribed", "slew", motion=lambda t: t / 10).build()
+    rng = np.random.default_rng(0)
+    q, v = rng.normal(scale=0.01, size=(200, 3)), rng.normal(size=(200, 3))
+    dyn, ref = wt.compile(model, route="embedding"), wt.reference(model, route="block")
+    found = dyn.forward_dynamics(q, v, np.zeros(3), 0.0)
+    assert not dyn.forward_dynamics.status.any()  # machine code has answered every one of them
+    assert far_apart(found, ref.forward_dynamics(q, v, np.zeros(3), 0.0)) < 1e-12
+    led = dyn.project_velocity(q, v, 0.0)[:, 0]
+    assert np.abs(led - 0.1).max() < 1e-15
+    assert not dyn.project_velocity.status.any()

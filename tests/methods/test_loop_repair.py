@@ -91,3 +91,24 @@ def test_a_loop_that_is_far_open_is_not_repaired() -> None:
     assert "rounding" not in str(caught.value)
     with pytest.raises(wt.UnsupportedError, match="repair is 'all', expected None or 'frames'"):
         wt.assemble(model, repair="all")
+
+
+@pytest.mark.parametrize("tilt", [2e-3, 5e-3, 0.02, 0.5])
+def test_rows_are_told_apart_whatever_the_axes_of_their_frames(tilt: float) -> None:
+    """Six rows of a planar loop in axes of which the first is all but in the plane: its own row is small, and rounded.
+
+    Taken first, a row of 5e-3 that is wrong by 1e-5 makes the next one look independent by 2e-3, and the linkage stiff.
+    """
+    turn = about(np.array([0.0, 1.0, 0.0]), -tilt) @ about(np.array([1.0, 0.0, 0.0]), 0.7)
+    builder = wt.Builder("four bars, the coupler cut", gravity=(0, -9.81, 0))
+    for side, x, knee in (("left", 0.0, (0.1, 0.4, 0.0)), ("right", 0.8, (0.1, 0.6, 0.0))):
+        for part in ("arm", "half"):
+            builder.body(f"{side} {part}", 1.0, (0.1, 0.1, 0.0), (0.02, 0.02, 0.03))
+        builder.joint(f"{side} foot", "revolute", "world", f"{side} arm", position=(x, 0, 0), axis=(0, 0, 1))
+        builder.joint(f"{side} knee", "revolute", f"{side} arm", f"{side} half", position=knee, axis=(0, 0, 1))
+        cut = np.array([0.5, 0.5, 0.0]) - (x, 0, 0) - knee
+        builder.frame(f"{side} cut", f"{side} half", position=cut, rotation=turn)
+    exact = builder.constraint("weld", "weld", "left cut", "right cut").build()
+    found = wt.assemble(drawn(exact, 1e-5), repair="frames")
+    assert wt.diagnose(found.model).freedoms == wt.diagnose(exact).freedoms == 1
+    assert len(found.left_out) == 3

@@ -10,7 +10,8 @@ import whippletree as wt
 from strategies import make_hostile_model
 from truth import true_error
 from whippletree.accuracy.predicted_error import default_route, predicted_errors
-from whippletree.arithmetic.rounding_tape import HALF_UNIT, RoundingTape
+from whippletree.arithmetic import scalars, second_order
+from whippletree.arithmetic.rounding_tape import HALF_UNIT, Recorded, RoundingTape
 from whippletree.functions.reference import reference
 from whippletree.model.builder import Builder
 
@@ -18,7 +19,8 @@ from whippletree.model.builder import Builder
 @pytest.mark.slow
 def test_predictions_bound_the_reference_on_hostile_mechanisms():
     lost = 0
-    for seed in (*range(14), 28, 45):
+    # 530000132 errs by 5.4e-5, and by 4.3e-5 to first order: a pivot is noise
+    for seed in (*range(14), 28, 45, 530000132):
         model, motion = make_hostile_model(seed)
         state = motion.q, motion.v, motion.tau
         route = default_route(model)
@@ -93,6 +95,78 @@ def test_a_cancellation_is_seen():
     x, one = tape.numbers([1e-9, 1.0])
     bound = tape.errors_of([((one + x) - one) / x])[0]
     assert abs(((1.0 + 1e-9) - 1.0) / 1e-9 - 1) <= bound < 2 * HALF_UNIT / 1e-9
+
+
+def test_products_of_errors_are_part_of_the_bound():
+    """Of (1 + x) − 1 a quarter is noise: to first order its reciprocal is wrong by 1/4 of itself, in truth by 1/3."""
+    tape = RoundingTape()
+    x, one = tape.numbers([4 * HALF_UNIT * (1 + 1e-9), 1.0])
+    first = HALF_UNIT / float(x)  # of 1 / (1 + x − 1), relative
+    bound = tape.errors_of([one / ((one + x) - one)])[0] * float(x)
+    assert bound > first / (1 - first)
+    (nothing_known,) = tape.errors_of([one / ((one + 0.9 * HALF_UNIT) - (one - 0.9 * HALF_UNIT))])
+    assert np.isinf(nothing_known)
+
+
+def random_operations(tape, count, seed):
+    """A random program that cancels: sums, differences, products, quotients and functions of what came before."""
+    rng = np.random.default_rng(seed)
+    numbers = list(tape.numbers(rng.uniform(1, 2, 4)))
+    while len(numbers) < count:
+        a, b = (numbers[-int(rng.integers(1, 1 + min(8, len(numbers))))] for _ in range(2))
+        kind = int(rng.integers(7))
+        if kind == 3 and abs(float(b)) < 1e-3:
+            continue
+        made = [
+            lambda a, b: a + b,
+            lambda a, b: a - b,
+            lambda a, b: a * b / 2.7,
+            lambda a, b: a / b,
+            lambda a, b: scalars.sin(a) + scalars.cos(b),
+            lambda a, b: scalars.sqrt(1.1 + a * a),
+            lambda a, b: scalars.atan2(a, b),
+        ][kind](a, b)
+        if isinstance(made, Recorded) and 1e-3 < abs(float(made)) < 1e3:
+            numbers.append(made)
+    return numbers
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_errors_of_numbers_on_the_way_are_bounded_by_samples(seed):
+    """The width of random errors that arrive is what one pass backwards says: a square is wrong by its square more."""
+    tape = RoundingTape()
+    numbers = random_operations(tape, 120, seed)
+    squares = [x * x for x in numbers]
+    exact = tape.errors_of(numbers)
+    beyond = np.array(second_order.remainders(tape.operations, second_order.Sampled()))
+    found = np.sqrt(beyond[[x.index for x in squares]])
+    known = exact > 0
+    assert known.sum() > 50
+    ratio = found[known] / exact[known]
+    assert np.all(ratio > 1)
+    assert np.median(ratio) < 3
+
+
+@pytest.mark.parametrize("error", [1e-5, 0.03, 0.4])
+@pytest.mark.parametrize("name", ["product", "quotient", "sqrt", "sin", "cos", "tanh", "exp", "log", "atan2", "power"])
+def test_an_operation_adds_no_more_than_its_remainder(name, error):
+    """f(x) − f(x − e), less what the slopes say, for errors in every direction."""
+    rng = np.random.default_rng(1)
+    operation = {
+        "product": lambda x, y: x * y,
+        "quotient": lambda x, y: x / y,
+        "atan2": scalars.atan2,
+        "power": scalars.power,
+    }.get(name) or (lambda x, y: getattr(scalars, name)(x))
+    for _ in range(50):
+        tape = RoundingTape()
+        values, signs = rng.uniform(0.5, 2, 2), rng.choice([-1, 0, 1], 2)
+        result = operation(*tape.numbers(values))
+        value, operands, slopes, _, rule = tape.operations[result.index]
+        errors = error * signs[: len(operands)]
+        change = value - float(operation(*(values - error * signs)))
+        beyond = abs(change - np.dot(slopes, errors))
+        assert beyond <= rule(values[: len(operands)], value, np.abs(errors)) * (1 + 1e-6) + 8 * HALF_UNIT * abs(value)
 
 
 @pytest.mark.slow

@@ -52,6 +52,29 @@ def test_numpy_code_is_traced_and_says_the_same_as_in_python():
             assert np.abs(runs[0][name].values - runs[1][name].values).max() < 1e-11, (method, name)
 
 
+def test_controllers_that_differ_in_their_numbers_only_share_their_code():
+    model = wt.mechanisms.double_pendulum()
+    dyn = wt.compile(model)
+
+    def drive(amplitude, rate, offset):
+        return lambda t, q, v: np.array([amplitude * np.sin(rate * t) * np.cos(q[0]), offset])
+
+    def in_python(f):
+        return lambda t, q, v: f(t, q, v) if t > -1 else None  # a branch, which cannot be traced
+
+    def run(f):
+        return wt.simulate(model, [0.3, 0.2], duration=0.8, controller=f, compiled=dyn)
+
+    programs = []
+    for numbers in ((3.0, 5.0, 0.2), (2.0, 7.0, -0.4)):
+        traced, called = run(drive(*numbers)), run(in_python(drive(*numbers)))
+        programs.append([key for key in dyn._made if key[0] == "collocation_steps"])
+        for name in ("q", "v", "tau"):
+            assert np.abs(traced[name].values - called[name].values).max() < 1e-9
+    assert programs[0] == programs[1]
+    assert programs[0]
+
+
 @pytest.mark.parametrize(
     ("controller", "reason"),
     [

@@ -10,6 +10,7 @@ from scipy.integrate import solve_ivp
 
 import whippletree as wt
 from whippletree.compiler.rollout.rollout import Plan
+from whippletree.simulation.fixed_step import fixed_step_method
 from whippletree.simulation.method import Task, find_method
 from whippletree.simulation.motion import Motion
 from whippletree.simulation.one_by_one import InTurn
@@ -311,3 +312,39 @@ def test_ten_thousand_double_pendulums_run_at_the_rate_of_the_kernel():
             work()
             found.append(time.process_time() - start)
     assert min(times[whole][1:]) < 1.2 * min(times[bare][1:])
+
+
+@pytest.mark.parametrize("method", ["rk4", "implicit_midpoint"])
+def test_rows_of_many_steps_are_taken_in_parts_to_the_same_bits(method, monkeypatch):
+    model = wt.mechanisms.double_pendulum()
+
+    def run(q0):
+        def drive(t, q, v):
+            return np.array([0.3 * np.sin(3 * t), 0.0]) - 0.1 * v
+
+        return wt.simulate(model, q0, duration=0.2, method=method, step=2e-3, output_dt=0.1, controller=drive)
+
+    starts = [0.3, 0.2], np.array([[0.3, 0.2], [1.0, -0.4]])
+    whole = [run(q0) for q0 in starts]
+    monkeypatch.setattr(fixed_step_method, "STEPS_PER_CALL", 7)
+    for q0, expected in zip(starts, whole, strict=True):
+        found = run(q0)
+        assert np.array_equal(found.q.values, expected.q.values)
+        assert np.array_equal(found.v.values, expected.v.values)
+
+
+def test_a_run_that_fails_in_a_row_of_many_steps_keeps_the_rows_before(monkeypatch):
+    def run():
+        def push(t, q, v):
+            return np.where(t < 0.15, 0.0, np.inf) + 0 * v
+
+        return wt.simulate(
+            wt.mechanisms.pendulum(), [0.3], duration=0.3, method="rk4", step=1e-3, output_dt=0.1, controller=push
+        )
+
+    whole = run()
+    monkeypatch.setattr(fixed_step_method, "STEPS_PER_CALL", 7)
+    found = run()
+    assert whole.attrs["failure"]
+    assert found.attrs["failure"] == whole.attrs["failure"]
+    assert np.array_equal(found.q.values, whole.q.values, equal_nan=True)

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from benchmarks.work_precision import right_hand_side, stiff_machines
 from scipy.integrate import solve_ivp
 
 import whippletree as wt
@@ -161,6 +162,19 @@ def test_stiff_chains_agree_with_an_independent_integrator(k, d):
     assert np.abs(run.v.values - peer.y[3:].T).max() < 1e-6
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("word", ["mu=1e+01", "slider-crank", "1e6 N/m, damped", "quarter car"])
+def test_stiff_machines_agree_with_an_independent_integrator(word):
+    problem = next(problem for problem in stiff_machines() if word in problem.name)
+    f = right_hand_side(problem, wt.compile(problem.model))
+    start = np.concatenate([problem.q, problem.v])
+    duration = problem.duration / 4
+    run = wt.simulate(problem.model, problem.q, problem.v, duration=duration, controller=problem.controller, rtol=1e-11)
+    peer = solve_ivp(f, (0, duration), start, method="LSODA", rtol=1e-12, atol=1e-14)
+    found = np.concatenate([run.q.values[-1], run.v.values[-1]])
+    assert np.abs(found - peer.y[:, -1]).max() < 1e-8 * (1 + np.abs(found).max())
+
+
 def test_dense_output_of_a_decay_is_its_closed_form():
     builder = wt.Builder("slide", (0, 0, 0)).body("block", 1.0)
     builder.joint("rail", "prismatic", "world", "block", axis=(1, 0, 0), stiffness=1e5, damping=2e3, start=0.1)
@@ -218,6 +232,45 @@ def test_contacts_by_events_with_stiff_springs():
     run = wt.simulate(builder.build(), duration=0.3, method="events")
     assert not run.attrs["failure"]
     assert run.q.values[-1, 0] == pytest.approx(1.0 - 0.5 * 9.81 * 0.09, abs=1e-4)
+
+
+def test_a_stiff_spring_with_dry_friction_has_its_closed_form():
+    """Half cycles about ± F/k, whose amplitudes fall by 2 F/k; at rest where the spring is weaker than the friction."""
+    force, k, start = 50.0, 1e6, 1.03e-3
+    builder = wt.Builder("slider", (0, 0, 0)).body("mass", 1.0)
+    model = builder.joint("x", "prismatic", "world", "mass", stiffness=k, friction=force, start=start).build()
+    rate = np.sqrt(k)
+    run = wt.simulate(model, duration=0.05, method="events", output_dt=np.pi / rate / 4)
+    t = run.time.values
+    n = np.minimum(np.floor(t * rate / np.pi + 1e-9), 10)  # half cycles, of which the last leaves 0.6 F/k
+    amplitude = start - 2 * n * force / k
+    swing = (amplitude - force / k) * np.cos(rate * t - n * np.pi) + force / k
+    expected = (-1) ** n * np.where(n < 10, swing, amplitude)
+    assert run.attrs["events"] == 10
+    assert np.abs(run.q.values[:, 0] - expected).max() < 1e-12
+
+
+@pytest.mark.slow
+def test_a_stiff_rod_on_a_rubbing_hinge_agrees_with_an_independent_integrator():
+    def pendulum(friction):
+        builder = wt.Builder("pendulum", (0, -9.81, 0)).body("sleeve", 0.1, inertia=(1e-3, 1e-3, 1e-3))
+        builder.joint("hinge", "revolute", "world", "sleeve", friction=friction, start=1.0)
+        builder.body("bob", 1.0, inertia=(1e-3, 1e-3, 1e-3))
+        rod = {"position": (1.0, 0, 0), "axis": (1, 0, 0), "stiffness": 1e6, "damping": 100.0}
+        return builder.joint("rod", "prismatic", "sleeve", "bob", start=-9.81 * np.sin(1.0) / 1e6, **rod).build()
+
+    smooth = wt.compile(pendulum(0.0))
+
+    def f(t, y):  # it swings one way for the first second, so the friction is a constant torque
+        q, v = y[:2], y[2:]
+        return np.concatenate([v, smooth.forward_dynamics(q, v, smooth.passive_forces(q, v) + np.array([0.5, 0.0]))])
+
+    run = wt.simulate(pendulum(0.5), duration=1.0, method="events", rtol=1e-10)
+    start = np.concatenate([run.q.values[0], run.v.values[0]])
+    peer = solve_ivp(f, (0, 1), start, method="LSODA", rtol=1e-12, atol=1e-14, t_eval=run.time.values)
+    assert run.attrs["newton_steps"] > 0
+    assert np.abs(run.q.values - peer.y[:2].T).max() < 1e-9
+    assert np.abs(run.v.values - peer.y[2:].T).max() < 1e-8
 
 
 # ---- batches, controllers, resumption --------------------------------------------------------------------------------

@@ -215,6 +215,12 @@ def test_a_model_with_nothing_in_it_is_an_empty_scene():
     assert np.isfinite(shown.bounds).all()
 
 
+@pytest.mark.parametrize("size", [{}, {"raduis": 0.1}, {"radius": "big"}])
+def test_a_ball_without_a_radius_is_left_out_and_told(size):
+    builder = wt.Builder("m").body("a", 1.0).joint("j", "free", "world", "a").geometry("ball", "a", "sphere", **size)
+    assert "ball: sphere cannot be drawn" in scene(builder.build()).notes
+
+
 def test_numbers_of_other_kinds_are_drawn_too():
     from fractions import Fraction
 

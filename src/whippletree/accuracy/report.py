@@ -23,8 +23,8 @@ from whippletree.accuracy.measures import (
 from whippletree.accuracy.predicted_error import predicted_errors
 from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.constraints.constraint_set import constraint_set
-from whippletree.constraints.motions import FreeDirection, lightest, sparsest
-from whippletree.constraints.routes import MASSLESS_TOLERANCE, RANK_TOLERANCE
+from whippletree.constraints.motions import FreeDirection, lightest_by_share, massless_motions, sparsest
+from whippletree.constraints.routes import RANK_TOLERANCE
 from whippletree.errors import ShapeError, UnsupportedError
 from whippletree.model import Model, require_model
 from whippletree.model.input_checks import shape_message
@@ -236,17 +236,11 @@ def _named(model: Model, q: Array, worst: tuple[int, ...]) -> tuple[End | None, 
 
 def _massless(model: Model, M: Array) -> list[FreeDirection]:
     """Motions without inertia: joints that carry nothing, and what rounding cannot tell from a singular rest."""
-    diagonal = np.diag(M)
-    idle = diagonal <= 0
-    if not np.any(idle) and factor(M) is not None:
+    if np.all(np.diag(M) > 0) and factor(M) is not None:
         return []
-    # at unit diagonal a light part is not mistaken for a massless one
-    scale = np.where(idle, 1.0, np.sqrt(np.where(idle, 1.0, diagonal)))
-    found = lightest(M / np.outer(scale, scale), np.zeros((0, len(M))), RANK_TOLERANCE)
-    none = [m for m in found if m.inertia <= MASSLESS_TOLERANCE] or found[:1]
-    return sparsest(
-        [FreeDirection(m.direction / scale / np.linalg.norm(m.direction / scale), m.inertia) for m in none], model
-    )
+    rows = np.zeros((0, len(M)))
+    found = massless_motions(M, rows, RANK_TOLERANCE) or lightest_by_share(M, rows, RANK_TOLERANCE)[:1]
+    return sparsest(found, model)
 
 
 # --- The text of a report on conditioning: numbers, names and cures, for one state or for a batch ---------------------

@@ -25,6 +25,7 @@ from whippletree.compiler.compiled import Compiled
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.routes import RANK_TOLERANCE
 from whippletree.contact.kinematics.contact_set import contact_set
+from whippletree.contact.kinematics.joint_contacts import Stop
 from whippletree.errors import NameLookupError, ShapeError, UnsupportedError
 from whippletree.model import Model, require_model
 from whippletree.model.input_checks import refuse_zero_quaternions, shape_message
@@ -66,32 +67,6 @@ class BalanceRows(NamedTuple):
     """A⁺ (..., nv, m): least-norm velocities for given rates of the rows."""
     deficient: Array
     """(...,): whether the rows have a lower rank here than at other states of the batch (a dead point)."""
-
-
-class LimitStop(NamedTuple):
-    """A limit of a joint: sign (q − bound) ≥ 0."""
-
-    name: str
-    """``elbow.lower`` or ``elbow.upper``."""
-    coordinate: int
-    velocity: int
-    sign: int
-    bound: float
-
-    def gap(self, q: Array) -> Array:
-        """How far the joint is from the limit, rad or m, (...,)."""
-        return np.asarray(self.sign * (q[..., self.coordinate] - self.bound))
-
-
-def stops_of(model: Model) -> tuple[LimitStop, ...]:
-    """Every finite limit of a joint of one freedom."""
-    found = []
-    for joint, place, own, kind in zip(model.joints, model.q_slices, model.v_slices, model.joint_types, strict=True):
-        for word, sign in (("lower", 1), ("upper", -1)):
-            bound = float(getattr(joint, word))
-            if kind.nq == kind.nv == 1 and np.isfinite(bound):
-                found.append(LimitStop(f"{joint.name}.{word}", place.start, own.start, sign, bound))
-    return tuple(found)
 
 
 class Balance:
@@ -137,7 +112,7 @@ class Balance:
             i for i, k in enumerate(system.switch_of_row) if not system.compliance[i] and (k < 0 or self.active[k] != 0)
         ]
         self.contacts = self._contact_modes(contacts)
-        self.stops: tuple[LimitStop, ...] = ()
+        self.stops: tuple[Stop, ...] = ()
 
     # --- inputs -------------------------------------------------------------------------------------------------------
 
@@ -215,7 +190,7 @@ class Balance:
         forces, wrenches = ({n: change(x) for n, x in loads.items()} for loads in (self.forces, self.wrenches))
         return change(self.tau), forces, wrenches
 
-    def resting_on(self, contacts: Sequence[int], stops: Sequence[LimitStop]) -> Balance:
+    def resting_on(self, contacts: Sequence[int], stops: Sequence[Stop]) -> Balance:
         """This balance with some contacts, without friction, and some limits held."""
         found = copy(self)
         found.contacts, found.stops = {**self.contacts, **dict.fromkeys(contacts, FRICTIONLESS)}, tuple(stops)
@@ -360,9 +335,9 @@ class Balance:
         limits = np.zeros((*batch, len(self.stops), *[self.model.nv] * core))
         for k, stop in enumerate(self.stops):
             if along is None and suffix == "jacobian":
-                limits[..., k, stop.velocity] = stop.sign
+                limits[..., k, stop.axis.v] = stop.sign
             elif along is None and suffix == "velocity":
-                limits[..., k] = stop.sign * inputs["v"][..., stop.velocity]
+                limits[..., k] = stop.sign * inputs["v"][..., stop.axis.v]
         return np.concatenate([*parts, limits], axis=limits.ndim - 1 - core)
 
     def jacobian(self, q: Array) -> Array:

@@ -29,12 +29,13 @@ import numpy as np
 import scipy.linalg
 import scipy.optimize
 
-from whippletree.analysis.balance import CLOSED_BALANCE, Balance, LimitStop, functions_of, held_rows, stops_of
+from whippletree.analysis.balance import CLOSED_BALANCE, Balance, functions_of, held_rows
 from whippletree.arithmetic.arrays import Array
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.exploration import generic_configurations
 from whippletree.constraints.loop_closure import Closure, attainable, close_loops
 from whippletree.contact.kinematics.contact_set import contact_set
+from whippletree.contact.kinematics.joint_contacts import Stop, joint_stops
 from whippletree.errors import UnsupportedError
 from whippletree.tree.mechanism import Mechanism
 
@@ -334,7 +335,7 @@ class Supports:
     def __init__(self, balance: Balance) -> None:
         self.balance = balance
         model = balance.model
-        self.stops = stops_of(model)
+        self.stops = joint_stops(model)
         self.count = len(contact_set(model).names) if model.contacts else 0
         names = contact_set(model).names if model.contacts else ()
         self.names = (*names, *[stop.name for stop in self.stops])
@@ -350,7 +351,7 @@ class Supports:
     def held(self, balance: Balance, chosen: Sequence[int]) -> Balance:
         """The balance with some of them held."""
         contacts = [k for k in chosen if k < self.count]
-        stops: list[LimitStop] = [self.stops[k - self.count] for k in chosen if k >= self.count]
+        stops: list[Stop] = [self.stops[k - self.count] for k in chosen if k >= self.count]
         return balance.resting_on(contacts, stops)
 
 

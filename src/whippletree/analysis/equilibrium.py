@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from whippletree.analysis.balance import Balance, held_rows, stops_of
+from whippletree.analysis.balance import Balance, held_rows
 from whippletree.analysis.balance_search import (
     NEUTRAL_STIFFNESS,
     STILL_CLOSED,
@@ -34,6 +34,7 @@ from whippletree.analysis.linear import eigenvalues_at_rest
 from whippletree.arithmetic.arrays import Array
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.contact.kinematics.contact_set import contact_set
+from whippletree.contact.kinematics.joint_contacts import joint_stops, limited_axes
 from whippletree.errors import AssemblyError, EquilibriumError, ShapeError, SingularSystemError, UnsupportedError
 from whippletree.model import Constraint, Model, require_model
 from whippletree.simulation.output.labels import velocities as velocity_names
@@ -189,7 +190,7 @@ def equilibrium(
             stability = _judged(search, point)
         answers = _Answers.of(search, point, stability, count)
         lost = np.flatnonzero(_crossed(balance, point.q) | (stability == NOT_FOUND)) if supported else np.zeros(0, int)
-    if len(lost) and (model.touches or stops_of(model)):
+    if len(lost) and (model.touches or joint_stops(model)):
         _rest_on_supports(answers, search.balance, start, lost, tolerance, iterations)
     if not batch:
         _require_found(balance, answers)
@@ -282,7 +283,7 @@ def _rest_on_supports(
 
 def _crossed(balance: Balance, q: Array) -> Array:
     """Whether a joint limit is exceeded, (n,)."""
-    gaps = [stop.gap(q) for stop in stops_of(balance.model)]
+    gaps = [stop.gap(q) for stop in joint_stops(balance.model)]
     return np.any([gap < -OVERLAP_AT_REST for gap in gaps], axis=0) if gaps else np.zeros(len(q), dtype=bool)
 
 
@@ -388,8 +389,4 @@ def _refuse_penetration(balance: Balance, q: Array) -> None:
 
 
 def _beyond_limits(model: Model, q: Array) -> tuple[str, ...]:
-    found = []
-    for joint, part, kind in zip(model.joints, model.q_slices, model.joint_types, strict=True):
-        if kind.nq == kind.nv == 1 and np.any((q[..., part] < joint.lower) | (q[..., part] > joint.upper)):
-            found.append(joint.name)
-    return tuple(found)
+    return tuple(axis.name for axis in limited_axes(model) if np.any(axis.excess(q) > 0))

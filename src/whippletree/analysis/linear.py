@@ -36,6 +36,7 @@ from whippletree.constraints.failures import failure
 from whippletree.constraints.routes import MASSLESS_TOLERANCE
 from whippletree.errors import AssemblyError, NameLookupError, ShapeError, SingularSystemError, UnsupportedError
 from whippletree.model import Model
+from whippletree.model.input_checks import as_names
 from whippletree.simulation.output.labels import velocities as velocity_names
 from whippletree.tree.skeleton import skeleton
 
@@ -445,7 +446,7 @@ class _System:
             return np.concatenate([places, rates], axis=-2), (*names, *[f"rate of {name}" for name in names])
         parts, listed = [np.zeros((*self.A.shape[:-2], 0, self.A.shape[-1]))], []
         joints = [joint.name for joint in model.joints]
-        for name in outputs:
+        for name in as_names(outputs):
             if name in joints:
                 own = range(model.nv)[model.slice(name)]
                 parts.append(places[..., own, :])
@@ -526,7 +527,7 @@ def _extended(motions: Array, chosen: list[int]) -> list[int]:
 def _named_velocities(model: Model, joints: Sequence[str] | None) -> list[int]:
     if joints is None:
         return list(range(model.nv))
-    return [i for name in joints for i in range(model.nv)[model.slice(name)]]
+    return [i for name in as_names(joints) for i in range(model.nv)[model.slice(name)]]
 
 
 def _normalised(rows: BalanceRows, chosen: Array) -> Array:

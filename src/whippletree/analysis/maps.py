@@ -26,6 +26,7 @@ from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.exploration import generic_configurations
 from whippletree.errors import NameLookupError, ShapeError, UnsupportedError
 from whippletree.model import Model
+from whippletree.model.input_checks import as_names
 
 POSITION, ROTATION, POSE = "position", "rotation", "pose"
 PARTS = (POSITION, ROTATION, POSE)
@@ -111,7 +112,7 @@ def dexterity(
     Z = held_rows(balance.jacobian(at)).motions
     if not Z.shape[-1]:
         raise UnsupportedError(f"dexterity: model {model.name!r} has no freedom: its constraints hold every joint")
-    names = [joint.name for joint in model.joints] if motors is None else motors
+    names = [joint.name for joint in model.joints] if motors is None else as_names(motors)
     driven = [i for name in names for i in range(model.nv)[model.slice(name)]]
     reach, felt = J @ Z, Z[..., driven, :]
     return _measured(reach, felt, _usual_rank(balance, frame, part, length), frame, model)

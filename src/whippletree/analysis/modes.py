@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from whippletree.analysis.balance import TOUCHING_GAP, held_rows, stops_of
+from whippletree.analysis.balance import TOUCHING_GAP, held_rows
 from whippletree.analysis.linear import LinearSystem, linearize
 from whippletree.arithmetic.arrays import Array
+from whippletree.contact.kinematics.joint_contacts import joint_stops
 from whippletree.errors import NameLookupError, ShapeError, SingularSystemError, UnsupportedError
 from whippletree.model import Model
 from whippletree.simulation.output import labels
@@ -145,7 +146,7 @@ def _not_steady(system: LinearSystem) -> str:
     if not np.any(system.v):
         worst = np.abs(rate).reshape(-1, rate.shape[-1]).max(axis=0)
         name = system.states[system.positions.shape[-1] + int(np.argmax(worst))]
-        at_stop = [stop.name for stop in stops_of(model) if np.any(np.abs(stop.gap(system.q)) <= TOUCHING_GAP)]
+        at_stop = [stop.name for stop in joint_stops(model) if np.any(np.abs(stop.gap(system.q)) <= TOUCHING_GAP)]
         cure = "wt.equilibrium(model, q).q is one nearby"
         if at_stop:
             cure = f"Limits carry nothing here: hold what leans on {', '.join(at_stop[:3])} by a constraint"

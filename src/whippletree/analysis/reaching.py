@@ -24,6 +24,7 @@ from whippletree.compiler.program.traced_blocks import flat_piece, piece, traced
 from whippletree.constraints import kkt
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.rows import Rows
+from whippletree.contact.kinematics.joint_contacts import limited_axes
 from whippletree.model import Model
 from whippletree.tree import kinematics
 from whippletree.tree.mechanism import Mechanism
@@ -250,11 +251,7 @@ def rotation_vector(R: Array) -> Array:
 
 def _bounds(model: Model) -> dict[int, tuple[int, float, float]]:
     """(coordinate, lower, upper) of every velocity whose joint has a finite limit."""
-    found = {}
-    for joint, place, own, kind in zip(model.joints, model.q_slices, model.v_slices, model.joint_types, strict=True):
-        if kind.nq == kind.nv == 1 and (np.isfinite(joint.lower) or np.isfinite(joint.upper)):
-            found[own.start] = (place.start, float(joint.lower), float(joint.upper))
-    return found
+    return {axis.v: (axis.q, float(axis.lower), float(axis.upper)) for axis in limited_axes(model)}
 
 
 def _select(condition: Any, a: Array, b: Array) -> Array:

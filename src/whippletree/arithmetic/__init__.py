@@ -10,8 +10,9 @@ input of the compiler. Read in this order:
     iteration          rounds that end when they are done, the one way to branch on a value
     linalg             small factorisations: Cholesky, LDLᵀ, LU and QR with pivots
     condition          κ₂ of a matrix without a library of eigenvalues
-    rounding_tape      doubles that remember how they were computed: first-order bounds on rounding; and long
-                       doubles, to see what rounding has done
+    second_order       what operations add to errors beyond their slopes
+    rounding_tape      doubles that remember how they were computed: bounds on rounding; and long doubles, to see what
+                       rounding has done
     lanes              many floats that behave as one scalar
     user_functions     a user's NumPy function called with any of them
     trace              the scalar that records: expression graphs, their passes and derivatives

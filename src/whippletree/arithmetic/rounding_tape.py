@@ -1,14 +1,17 @@
-"""A double that remembers how it was computed: first-order analysis of rounding errors for any generic code.
+"""A double that remembers how it was computed: analysis of rounding errors for any generic code.
 
-Every operation on a :class:`Recorded` number rounds once, by at most half a unit in the last place of its result. To
-first order, an answer is wrong by
+Every operation on a :class:`Recorded` number rounds once, by at most half a unit in the last place of its result, and
+passes on the errors of its operands. An answer is wrong by
 
-    Δy = Σ over operations k of (∂y/∂xₖ) δₖ,        |δₖ| ≤ u |xₖ|
+    Δy = Σ over operations k of (∂y/∂xₖ) (δₖ + rₖ),        |δₖ| ≤ u |xₖ|
 
-The tape holds the slopes of every operation, so one pass backwards gives ∂y/∂xₖ of all of them, and the sum of the
-absolute values is the most that rounding can do to y, to first order (Linnainmaa 1976). Nothing is known here of
-mechanisms or routes: what is recorded is the code itself, with its cancellations, and an operation that is exact (a
-product with 0, a power of two, a sum with 0, the difference of near neighbours) costs nothing.
+exactly, if slopes are taken at the numbers that were computed and rₖ is what operation k adds beyond its slopes: ex ey
+for a product xy, and ez t / (1 − t) for a quotient z = x/y, with t = ey/y. The tape holds the slopes of every
+operation, so one pass backwards gives ∂y/∂xₖ of all of them, and the sum of the absolute values is the most that
+rounding can do to y (Linnainmaa 1976, for r = 0). The errors ex of numbers on the way, from which rₖ is made, are
+found by :mod:`whippletree.arithmetic.second_order`. Nothing is known here of mechanisms or routes: what is recorded is
+the code itself, with its cancellations, and an operation that is exact (a product with 0, a power of two, a sum with 0,
+the difference of near neighbours) costs nothing.
 
 Long doubles serve to see what rounding has done to a result: evaluated once more on them, it is wrong by about 2⁻¹¹ of
 what it was. Not every machine has them (``HAS_LONG_DOUBLES``): those of Windows, and of ARM under macOS, are doubles.
@@ -26,6 +29,21 @@ from whippletree.arithmetic import scalars
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.dual_numbers import Dual
 from whippletree.arithmetic.numpy_protocol import NumPyScalar
+from whippletree.arithmetic.second_order import (
+    Operation,
+    Passed,
+    Remainder,
+    Sampled,
+    of_angle,
+    of_exponential,
+    of_logarithm,
+    of_power,
+    of_product,
+    of_quotient,
+    of_root,
+    of_wave,
+    remainders,
+)
 
 HALF_UNIT = float(np.finfo(float).eps) / 2
 """Largest relative error of one operation that is rounded correctly: + − * / √."""
@@ -34,16 +52,19 @@ LIBRARY_UNITS = 2
 """Half units in the last place by which sine and its like may be wrong, in a library and in machine code."""
 
 
+FIRST_ORDER = 0.01
+"""Share of a bound to first order that what is beyond it may add by the cheap way, which overestimates it, before the
+better one is taken."""
+
+
 class RoundingTape:
     """The operations of one evaluation, in the order in which they were done."""
 
     def __init__(self) -> None:
-        self._operands: list[tuple[int, ...]] = []
-        self._slopes: list[tuple[float, ...]] = []
-        self._errors: list[float] = []
+        self.operations: list[Operation] = []
 
     def __len__(self) -> int:
-        return len(self._errors)
+        return len(self.operations)
 
     def number(self, value: float) -> Recorded:
         """A number that is exact as it stands."""
@@ -57,44 +78,58 @@ class RoundingTape:
             found[index] = self.number(float(plain[index]))
         return found
 
-    def note(self, value: float, operands: tuple[int, ...], slopes: tuple[float, ...], error: float) -> Recorded:
-        """The result of one operation, its slopes to its operands, and what it may be wrong by."""
-        self._operands.append(operands)
-        self._slopes.append(slopes)
-        self._errors.append(error)
-        return Recorded(self, len(self._errors) - 1, value)
+    def note(
+        self,
+        value: float,
+        operands: tuple[int, ...],
+        slopes: tuple[float, ...],
+        error: float,
+        rule: Remainder | None = None,
+    ) -> Recorded:
+        """The result of one operation: see :class:`whippletree.arithmetic.second_order.Operation`."""
+        self.operations.append(Operation(value, operands, slopes, error, rule))
+        return Recorded(self, len(self.operations) - 1, value)
 
     def errors_of(self, results: Any) -> Array:
-        """Bounds |Δy| (n,), to first order, on the errors of results (n,); 0 for one that no operation touched.
+        """Bounds |Δy| (n,) on the errors of results (n,); 0 for one that no operation touched.
 
-        A slope that is infinite or not a number, as beyond a failed pivot, makes the bounds that it reaches NaN.
+        Infinite where the errors on the way leave nothing known of a number that something is divided by, and beyond a
+        slope that is infinite or not a number, as that of a failed pivot.
         """
-        return self._bounds(results, self._errors)
+        errors = [operation.error for operation in self.operations]
+        first, beyond = self._bounds(results, errors, remainders(self.operations, Passed()))
+        if not np.all(beyond <= FIRST_ORDER * first):
+            (beyond,) = self._bounds(results, remainders(self.operations, Sampled()))
+        return np.asarray(np.nan_to_num(first + beyond, nan=np.inf, posinf=np.inf))
 
     def effects_of(self, results: Any, inputs: Sequence[Any], changes: Sequence[float]) -> Array:
         """Bounds |Δy| (n,), to first order, on what changes of the inputs by up to these do to results (n,)."""
-        errors = [0.0] * len(self._errors)
+        errors = [0.0] * len(self.operations)
         for x, change in zip(inputs, changes, strict=True):
             errors[x.index] = change
-        return self._bounds(results, errors)
+        (bounds,) = self._bounds(results, errors)
+        return np.asarray(bounds)
 
-    def _bounds(self, results: Any, errors: Sequence[float]) -> Array:
-        """Σ |∂y/∂xₖ| errorₖ (n,) of results (n,), by one pass backwards."""
+    def _bounds(self, results: Any, *errors: Sequence[float]) -> Array:
+        """Σ |∂y/∂xₖ| errorₖ (m, n) of results (n,), for each of m lists of errors, by one pass backwards."""
         outputs = np.ravel(np.asarray(results, dtype=object))
-        adjoints: list[Any] = [None] * len(self._errors)
+        adjoints: list[Any] = [None] * len(self.operations)
         for column, x in enumerate(outputs):
             if isinstance(x, Recorded):
                 adjoints[x.index] = _added(adjoints[x.index], np.eye(1, len(outputs), column)[0])
-        bounds = np.zeros(len(outputs))
+        bounds = np.zeros((len(errors), len(outputs)))
+        weights = np.array(errors).T[:, :, None]  # (operations, m, 1)
+        known = weights.any(axis=(1, 2)).tolist()
         with np.errstate(all="ignore"):
-            for k in range(len(self._errors) - 1, -1, -1):
+            for k in range(len(self.operations) - 1, -1, -1):
                 adjoint, adjoints[k] = adjoints[k], None
                 if adjoint is None:
                     continue  # nothing that was asked for depends on it
-                for operand, slope in zip(self._operands[k], self._slopes[k], strict=True):
+                _, operands, slopes, _, _ = self.operations[k]
+                for operand, slope in zip(operands, slopes, strict=True):
                     adjoints[operand] = _added(adjoints[operand], slope * adjoint)
-                if errors[k] != 0:
-                    bounds += np.abs(adjoint) * errors[k]
+                if known[k]:
+                    bounds += np.abs(adjoint) * weights[k]
         return bounds
 
 
@@ -155,7 +190,7 @@ class Recorded(NumPyScalar):
         y = float(other)
         value = self.value * y
         exact = _is_power_of_two(self.value) or _is_power_of_two(y)
-        return _note(self, other, value, y, self.value, 0.0 if exact else HALF_UNIT * abs(value))
+        return _note(self, other, value, y, self.value, 0.0 if exact else HALF_UNIT * abs(value), of_product)
 
     __rmul__ = __mul__
 
@@ -200,10 +235,12 @@ OTHERS = (np.ndarray, Dual)
 """Types that know better how to combine with a recorded number."""
 
 
-def _note(a: Recorded, b: Any, value: float, da: float, db: float, error: float) -> Recorded:
-    """The result of an operation on a recorded number and another one, which may be plain."""
+def _note(
+    a: Recorded, b: Any, value: float, da: float, db: float, error: float, rule: Remainder | None = None
+) -> Recorded:
+    """The result of an operation on a recorded number and another one, which may be plain: linear in the first."""
     if isinstance(b, Recorded):
-        return a.tape.note(value, (a.index, b.index), (da, db), error)
+        return a.tape.note(value, (a.index, b.index), (da, db), error, rule)
     return a.tape.note(value, (a.index,), (da,), error)
 
 
@@ -226,7 +263,7 @@ def _quotient(a: Recorded, b: Any) -> Any:
         raise ZeroDivisionError("division by zero")
     value = a.value / y
     exact = value == 0 or _is_power_of_two(y)
-    return _note(a, b, value, 1 / y, -value / y, 0.0 if exact else HALF_UNIT * abs(value))
+    return _note(a, b, value, 1 / y, -value / y, 0.0 if exact else HALF_UNIT * abs(value), of_quotient)
 
 
 def _is_power_of_two(x: float) -> bool:
@@ -234,15 +271,15 @@ def _is_power_of_two(x: float) -> bool:
     return x == 0 or math.frexp(x)[0] in (0.5, -0.5)
 
 
-def _function(of: Callable[[float], float], slope: Callable[[float, float], float], units: float) -> Any:
-    """A function of one number: its value, its slope from argument and value, and its error."""
+def _function(
+    of: Callable[[float], float], slope: Callable[[float, float], float], rule: Remainder, units: float
+) -> Any:
+    """A function of one number: its value, its slope from argument and value, what is beyond that, and its error."""
 
     def recorded(x: Recorded) -> Recorded:
         value = of(x.value)
-        exact = x.value == 0
-        return x.tape.note(
-            value, (x.index,), (slope(x.value, value),), 0.0 if exact else units * HALF_UNIT * abs(value)
-        )
+        error = 0.0 if x.value == 0 else units * HALF_UNIT * abs(value)
+        return x.tape.note(value, (x.index,), (slope(x.value, value),), error, rule)
 
     return recorded
 
@@ -256,7 +293,7 @@ def _atan2(y: Any, x: Any) -> Any:
     a, b = (z if isinstance(z, Recorded) else tape.number(float(z)) for z in (y, x))
     value, square = math.atan2(a.value, b.value), a.value**2 + b.value**2
     slopes = (b.value / square, -a.value / square) if square else (math.inf, math.inf)
-    return tape.note(value, (a.index, b.index), slopes, LIBRARY_UNITS * HALF_UNIT * abs(value))
+    return tape.note(value, (a.index, b.index), slopes, LIBRARY_UNITS * HALF_UNIT * abs(value), of_angle)
 
 
 def _power(x: Any, y: Any) -> Any:
@@ -264,21 +301,21 @@ def _power(x: Any, y: Any) -> Any:
     a, b = (z if isinstance(z, Recorded) else tape.number(float(z)) for z in (x, y))
     value = scalars.power(a.value, b.value)
     slopes = b.value * scalars.power(a.value, b.value - 1), scalars.power_slope(a.value, value)
-    return tape.note(value, (a.index, b.index), slopes, LIBRARY_UNITS * HALF_UNIT * abs(value))
+    return tape.note(value, (a.index, b.index), slopes, LIBRARY_UNITS * HALF_UNIT * abs(value), of_power)
 
 
 scalars.register(
     Recorded,
     scalars.Functions(
-        sin=_function(scalars.sin, lambda x, _: scalars.cos(x), LIBRARY_UNITS),
-        cos=_function(scalars.cos, lambda x, _: -scalars.sin(x), LIBRARY_UNITS),
-        sqrt=_function(scalars.sqrt, _root_slope, 1),
+        sin=_function(scalars.sin, lambda x, _: scalars.cos(x), of_wave, LIBRARY_UNITS),
+        cos=_function(scalars.cos, lambda x, _: -scalars.sin(x), of_wave, LIBRARY_UNITS),
+        sqrt=_function(scalars.sqrt, _root_slope, of_root, 1),
         atan2=_atan2,
         less=lambda a, b: float(a) < float(b),
         select=lambda condition, a, b: a if condition else b,
-        exp=_function(scalars.exp, lambda _, value: value, LIBRARY_UNITS),
-        log=_function(scalars.log, lambda x, _: 1 / x if x else math.inf, LIBRARY_UNITS),
-        tanh=_function(scalars.tanh, lambda _, value: 1 - value * value, 2 * LIBRARY_UNITS),
+        exp=_function(scalars.exp, lambda _, value: value, of_exponential, LIBRARY_UNITS),
+        log=_function(scalars.log, lambda x, _: 1 / x if x else math.inf, of_logarithm, LIBRARY_UNITS),
+        tanh=_function(scalars.tanh, lambda _, value: 1 - value * value, of_wave, 2 * LIBRARY_UNITS),
         power=_power,
     ),
 )
@@ -289,15 +326,6 @@ scalars.register(
 
 HAS_LONG_DOUBLES = bool(np.finfo(np.longdouble).nmant >= 63)
 """Whether a long double has more bits than a double."""
-
-
-def extended_numbers(values: Any) -> Array:
-    """An array of long doubles, one by one."""
-    plain = np.asarray(values)
-    found = np.empty(plain.shape, dtype=object)
-    for index in np.ndindex(*plain.shape):
-        found[index] = np.longdouble(plain[index])
-    return found
 
 
 def _select(condition: Any, a: Any, b: Any) -> Any:

@@ -52,6 +52,7 @@ from whippletree.io.draft import Draft
 from whippletree.io.native import native_reader
 from whippletree.io.paths import read_bytes
 from whippletree.model import Model
+from whippletree.model.input_checks import as_names
 from whippletree.scenario.factories import python_function
 from whippletree.scenario.scenario_reader import Scenario
 from whippletree.simulation.method import find_method, suitable
@@ -205,7 +206,7 @@ def plan_sweep(
     base = about.case({p: x for p, x in first.items() if p.partition(".")[0] in ("model", "controller", "controllers")})
     targets = targets_of(base.model, chosen.paths)
     about.case({target.path: first[target.path] for target in targets if target.makes_cases})
-    kept = (keep,) if isinstance(keep, str) else tuple(keep)
+    kept = as_names(keep)
     for word in kept:
         if word not in KEEPS:
             raise NameLookupError("thing to keep", word, KEEPS, where="sweep")

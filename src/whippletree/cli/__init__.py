@@ -13,6 +13,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Sequence
+from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
 from whippletree.errors import NameLookupError, WhippletreeError
@@ -30,6 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from whippletree.cli.commands import Bench, Cache, Condition, Convert, Info, Plot, Run, Sweep, View
     from whippletree.cli.demonstration import Demo
 
+    _show_any_letter()
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments == ["--version"]:
         from whippletree import __version__
@@ -58,6 +60,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as leaving:  # tyro's way out after --help and after a wrong argument
         return leaving.code if isinstance(leaving.code, int) else 2
     return code
+
+
+def _show_any_letter() -> None:
+    """Let a letter that the terminal or the pipe cannot encode (└, ², names of bodies) appear as '?'."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="replace")
 
 
 def _warn(message: Warning | str, *about: object, **more: object) -> None:

@@ -17,20 +17,16 @@ from whippletree.compiler.llvm.ir import Real
 from whippletree.compiler.llvm.kernel import Recipe, digest
 from whippletree.compiler.named_function import NamedFunction, Wording
 from whippletree.compiler.program import Program
-from whippletree.constraints.dynamics import (
-    COMPILED_ROUTES,
-    answers_singular_states,
-    require_route,
-)
+from whippletree.constraints.dynamics import COMPILED_ROUTES, answers_singular_states, require_route
 from whippletree.constraints.failures import failure
 from whippletree.constraints.massless import with_massless
 from whippletree.errors import NameLookupError, ShapeError, UnsupportedError
 from whippletree.functions import CATALOGUE, Function, find
 from whippletree.functions.differentiate import derived_function
-from whippletree.functions.lost_digits import EVERY, FIRST, FIRST_STATES, NEVER, is_watched, watch_call
+from whippletree.functions.lost_digits import EVERY, FIRST, NEVER, is_watched
 from whippletree.functions.registry import checked_names, for_names
 from whippletree.model import Model
-from whippletree.model.input_checks import shape_hints
+from whippletree.model.input_checks import as_names, shape_hints
 from whippletree.model.parameters import find_parameter
 from whippletree.tree.skeleton import Skeleton, skeleton
 
@@ -72,8 +68,9 @@ def compile(  # the public name; Python's own compile is not used here
             ``"embedding"`` or ``"elimination"``; default: what suits the model (``wt.diagnose`` tells which). Answers
             agree within rounding.
         watch: which calls of a function are looked at for digits lost to rounding, and warn of them: the ``"first"`` of
-            one state and of a batch, ``"every"`` one (milliseconds a state; matrices and long models, too), or
-            ``"never"``. In double precision, on a CPU; see :mod:`whippletree.functions.lost_digits`.
+            one state and of a batch, in double precision; ``"every"`` one (milliseconds a state; matrices, derivatives,
+            long models and single precision, too); or ``"never"``. On a GPU none is. ``watch`` of a function says what
+            holds for it; see :mod:`whippletree.functions.lost_digits`.
 
     Returns:
         An object with the functions of the catalogue: ``dyn.forward_dynamics(q, v, tau)``, ``dyn.jacobian("tool")(q)``.
@@ -93,6 +90,11 @@ def compile(  # the public name; Python's own compile is not used here
         )
     if watch not in WATCHES:
         raise NameLookupError("choice of calls", watch, WATCHES, where="compile, watch")
+    if watch == EVERY and target != "cpu":
+        raise UnsupportedError(
+            "watch='every': what is on a GPU is not brought back to be looked at for lost digits. target='cpu' has the "
+            "same bits, and can watch; leave watch= out here"
+        )
     return Compiled(chosen, dtype, threads, parameters, target, route, watch=watch)
 
 
@@ -121,7 +123,7 @@ class Compiled(CompiledTable):
         self._watch = watch
         self._quick_above = quick_above
         self.route = route
-        self.parameters = tuple(find_parameter(model, path).path for path in parameters)
+        self.parameters = tuple(find_parameter(model, path).path for path in as_names(parameters))
         self._dtype = real_type(dtype)
         self._threads = threads
         self._target = target
@@ -256,8 +258,9 @@ class Compiled(CompiledTable):
         controller: Callable[[Any, Any, Any], Any] | Literal["affine"] | None = None,
         blocks: RateBlocks | None = None,
         guards: GuardBlocks | None = None,
-    ) -> NamedFunction:
-        """The function of :class:`whippletree.compiler.rollout.collocation_kernel.CollocationKernel`.
+    ) -> tuple[NamedFunction, list[float]]:
+        """The function of :class:`whippletree.compiler.rollout.collocation_kernel.CollocationKernel`, and the constants
+        of a traced controller, which are its last argument where there are any.
 
         ``controller``: one that becomes part of it, or an affine one, whose gains come with each call; ``blocks``: the
         equations of motion, where they are not the model's; ``guards``: what ends a call where it may vanish.
@@ -270,21 +273,21 @@ class Compiled(CompiledTable):
             return CollocationKernel(self.model, scheme, patience, control, self.route, blocks, guards)
 
         if controller is None:
-            return self.program(key, lambda: kernel_under("none").program())
+            return self.program(key, lambda: kernel_under("none").program()), []
         if controller == "affine":
 
             def build() -> Program:
                 kernel = kernel_under("affine")
                 return kernel.program(kernel.affine_control())
 
-            return self.program((*key, "affine"), build)
+            return self.program((*key, "affine"), build), []
         if key not in self._kernels:
             self._kernels[key] = kernel_under("traced")
         kernel = self._kernels[key]
         # a controller is known by its code only after it was traced: the same function may do something else today
-        control = kernel.control(controller)
+        control, constants = kernel.control(controller)
         known = (*key, digest(Program("controller", (), (control,))))
-        return self.program(known, lambda: kernel.program(control))
+        return self.program(known, lambda: kernel.program(control, len(constants))), constants
 
     def contact_rollout(
         self,
@@ -334,25 +337,12 @@ class Compiled(CompiledTable):
         commands = [] if ctrl is None else [ctrl]
         contact_rollout.refuse_large(self.model, len(self._tree.nodes), UNROLL_MATRICES_UP_TO)
         contact_rollout.require_steps(dt, sweeps)
-        memory = contact_rollout.earlier_result(out)
         function = partial(self._contact_function, int(sweeps), bool(commands))
-        start = contact_rollout.start(self.model, impulses, bool(commands))
-        inputs = (q0, v0, start, tau, *commands, dt, *opened)
-        with np.errstate(all="ignore"):  # a scene that grows without bound is told of
-            if self._target == "cpu" and contact_rollout.has_limits(self.model):
-                sizes = (
-                    1,
-                    1,
-                    2,
-                    2,
-                    *[2] * len(commands),
-                    0,
-                    *[len(shape) for shape in self._parameter_shapes.values()],
-                )
-                found = contact_rollout.rolled(function, inputs, sizes, memory)
-            else:
-                found = contact_rollout.ContactRollout(*function(True)(*inputs, out=memory))
-        return contact_rollout.told(found)
+        start = contact_rollout.start_impulses(self.model, impulses, bool(commands))
+        sizes = 1, 1, 2, 2, *[2] * len(commands), 0, *[len(shape) for shape in self._parameter_shapes.values()]
+        inputs = contact_rollout.RolloutInputs((q0, v0, start, tau, *commands, dt, *opened), sizes)
+        twice = self._target == "cpu" and contact_rollout.has_limits(self.model)
+        return contact_rollout.roll_scenes(function, inputs, contact_rollout.earlier_result(out), twice=twice)
 
     def step(
         self,
@@ -534,19 +524,16 @@ class Compiled(CompiledTable):
 
     def _watch_of(self, function: Function, names: tuple[Any, ...]) -> Callable[..., Any] | None:
         """Watch over lost digits in calls of a function; None where they are not looked at."""
-        every = self._watch == EVERY
-        if self._watch == NEVER or self._target != "cpu" or self._dtype != np.float64:
-            return None
-        if not is_watched(function, every=every):
+        every, double = self._watch == EVERY, self._dtype == np.float64
+        looked_at = self._watch != NEVER and self._target == "cpu" and (every or double)
+        if not (looked_at and is_watched(function, every=every)):
             return None
 
         def watch(inputs: Mapping[str, Any], results: Sequence[Any]) -> Any:
-            from whippletree.functions.reference import Reference, ReferenceFunction
+            from whippletree.functions.reference import Reference, watch_machine_code
 
             plain = Reference(self.model, tuple(self._parameter_shapes), self.route)
-            most = None if every else FIRST_STATES
-            reference_function = ReferenceFunction(plain, find(function.name, self.model), names)
-            return watch_call(reference_function, inputs, results, most, has_status=True, large=every)
+            return watch_machine_code(plain, function, names, inputs, results, every=every, double=double)
 
         return watch
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from whippletree.compiler.llvm.kernel import Interface
 from whippletree.errors import SingularSystemError, did_you_mean
+from whippletree.functions.lost_digits import EVERY, FIRST, NOT_WATCHED
 from whippletree.functions.registry import result_type
 from whippletree.model.input_checks import warn_user
 
@@ -81,7 +82,7 @@ class NamedFunction:
         self.name = interface.name
         self.status: Any = None
         self.digits_lost: Any = None
-        """Of each state of the last call that was watched: see :mod:`whippletree.functions.lost_digits`."""
+        """Of each state of the last call that was watched, None if none was: ``watch`` says which calls are."""
         self._inputs = [b for b in interface.buffers if b.role == "input"]
         self._outputs = [b for b in interface.buffers if b.role == "output"]
         self._arity = len(self._inputs)
@@ -106,6 +107,14 @@ class NamedFunction:
     def result_shapes(self) -> list[tuple[int | str, ...]]:
         """Dimensions of the results, in order; named ones by their names."""
         return [b.shape for b in self._results]
+
+    @property
+    def watch(self) -> str:
+        """Which calls are looked at for lost digits, ``"every"`` or the ``"first"``, or that the function is ``"not
+        watched"``: see :mod:`whippletree.functions.lost_digits`."""
+        if self._wording.watch is None:
+            return NOT_WATCHED
+        return EVERY if self._wording.watch_every else FIRST
 
     @property
     def fails(self) -> bool:

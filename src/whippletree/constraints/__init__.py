@@ -12,7 +12,7 @@ From what a constraint demands to what it carries:
     assembly                 ``wt.assemble``, the home state, and loops of rounded drawings repaired
     exploration              generic configurations, and the branches that leave a singular one
     tangent_cone             accelerations at rest on a dead point: the branch of least constraint
-    dead_points, motions     branches of the motion where A loses rank; motions that the rows allow
+    dead_points, motions     branches of the motion where A loses rank; motions that the rows allow, massless ones
     massless_rows            rows that hold a motion without inertia, or let dampers and springs decide it
     massless                 the search for such motions, and their treatment in a model
     routes                   the one factor of a block matrix, and the tolerances of its pivots

@@ -98,6 +98,8 @@ def assemble(
     require_model(model, "assemble")
     start = (model.start or model.neutral).q if guess is None else guess
     q = coordinates("assemble", "guess", start, model)
+    if not isinstance(hold, Mapping | None):
+        raise TypeError(f"assemble: hold is {hold!r}, expected joints by name with their coordinates: {{'crank': 0.3}}")
     if repair is not None:
         if repair != "frames":
             raise UnsupportedError(f"assemble: repair is {repair!r}, expected None or 'frames'")
@@ -223,6 +225,11 @@ LEAST_INFLUENCE = 1e-3
 LARGEST_REPAIR = 1e-3
 """m or rad: how far a closing frame is moved at most; more is no rounding, but another mechanism."""
 
+CLEAR_ROWS = (0.3, 0.1, 0.03, 0.01, 0.003, LEAST_INFLUENCE)
+"""Sines of a row to those that were chosen before it from which on it is chosen, round by round. A row of length s that
+is rounded by e has a direction that is wrong by e / s: chosen before clearer ones, it would make these look
+independent, an axis of 1e-2 with rounding of 1e-5 by as much as LEAST_INFLUENCE."""
+
 EXACT = 1e-12
 """Sine of a row to those before it up to which it is redundant anyway."""
 
@@ -294,7 +301,7 @@ def repair_frames(
 
 
 def _rows_of_rounding(closure: Closure, q: Array) -> tuple[str, ...]:
-    """Rows that are combinations of those before them but for rounding, here and in configurations around."""
+    """Rows that are combinations of clearer ones but for rounding, here and in configurations around."""
     random, nv = np.random.default_rng(0), closure.mechanism.tree.model.nv
     places = [q]
     for _ in range(CONFIGURATIONS):
@@ -306,22 +313,28 @@ def _rows_of_rounding(closure: Closure, q: Array) -> tuple[str, ...]:
     # these feels nothing but rounding, whatever its own size is
     lengths = [i for i, unit in enumerate(closure.units) if unit != "rad"]
     levers = [float(np.linalg.norm(A[lengths], axis=1).max(initial=0.0)) or 1.0 for A in jacobians]
-    found = []
-    for i, name in enumerate(closure.names):
-        left = []
-        for A, basis, lever in zip(jacobians, bases, levers, strict=True):
-            rest = A[i] / (lever if i in lengths else 1.0)
-            for _ in range(2):  # twice is enough
-                for direction in basis:
-                    rest = rest - (rest @ direction) * direction
-            left.append(rest)
-        sines = [float(np.linalg.norm(rest)) for rest in left]
-        if EXACT < max(sines) < LEAST_INFLUENCE:
-            found.append(name)
-        elif max(sines) >= LEAST_INFLUENCE:
-            for rest, sine, basis in zip(left, sines, bases, strict=True):
-                basis.append(rest / sine if sine else rest)
-    return tuple(found)
+    scaled = [A / np.where(np.isin(np.arange(len(A)), lengths), lever, 1.0)[:, None]
+              for A, lever in zip(jacobians, levers, strict=True)]  # fmt: skip
+    waiting = dict.fromkeys(range(len(closure.names)), 0.0)
+    for least in CLEAR_ROWS:
+        for i in list(waiting):
+            left = [_across(A[i], basis) for A, basis in zip(scaled, bases, strict=True)]
+            sines = [float(np.linalg.norm(rest)) for rest in left]
+            waiting[i] = max(sines)
+            if waiting[i] >= least:
+                del waiting[i]
+                for rest, sine, basis in zip(left, sines, bases, strict=True):
+                    if sine >= LEAST_INFLUENCE:  # elsewhere its direction is one of rounding
+                        basis.append(rest / sine)
+    return tuple(closure.names[i] for i, sine in waiting.items() if sine > EXACT)
+
+
+def _across(row: Array, basis: list[Array]) -> Array:
+    """A row less its parts along orthonormal directions."""
+    for _ in range(2):  # twice is enough
+        for direction in basis:
+            row = row - (row @ direction) * direction
+    return row
 
 
 def _nearest(closure: Closure, q: Array, held: Array) -> Array:

@@ -65,7 +65,7 @@ class UnrolledClusters:
         self.m, self.system, self.clusters, self.routes = m, system, clusters, routes
         self.sweep: Sweeper = Unrolled(clusters.parents)
         self.pieces: Field = clusters.pieces(m.tree, system.demands)
-        self.routes = routes | doubtful_routes(m.tree, clusters)
+        self.routes = routes_in_any_state(routes, m.tree, clusters)
         self.reveals = m.reveals
 
     def coordinates(self, q: Array) -> Field:
@@ -114,10 +114,16 @@ class UnrolledClusters:
                 self.m.require(c.members[0], single)
 
 
-def doubtful_routes(tree: Skeleton, clusters: ClusterTree) -> dict[str, str]:
-    """Kinds with a member that may lack inertia, by an open parameter or in some state, never rely on D⁻¹."""
+def routes_in_any_state(routes: dict[str, str], tree: Skeleton, clusters: ClusterTree) -> dict[str, str]:
+    """Routes of kinds such that none with a member that may lack inertia, by an open parameter or in some state, relies
+    on D⁻¹. One that is led takes no D at all by ``motion``, and keeps it."""
     doubtful = set(tree.doubtful)
-    return {c.word: "augmented" for c in clusters.looped if doubtful & set(c.members)} if doubtful else {}
+    found = dict(routes)
+    for c in clusters.looped if doubtful else ():
+        led = routes[c.word] == "motion" and clusters.kinds[c.word].is_led
+        if doubtful & set(c.members) and not led:
+            found[c.word] = "augmented"
+    return found
 
 
 FAILURES = {kkt.ROWS: 0, kkt.MASS: 1}

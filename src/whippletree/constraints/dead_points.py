@@ -22,7 +22,7 @@ from whippletree.arithmetic.dual_numbers import Dual, duals, slopes
 from whippletree.constraints import kkt
 from whippletree.constraints.constraint_set import ConstraintSet
 from whippletree.constraints.routes import RANK_TOLERANCE
-from whippletree.constraints.tangent_cone import Choice, least_constraint
+from whippletree.constraints.tangent_cone import Choice, least_constraint, second_order_forms
 from whippletree.errors import SingularSystemError
 from whippletree.model import Model
 from whippletree.tree.mechanism import Mechanism
@@ -113,15 +113,11 @@ def least_push(model: Model, load: Array) -> float:
 
 
 def quadrics(rates: RowRates, y: Array, directions: Array) -> Array:
-    """yᵀ (∂A/∂q · p) p for all directions p that columns (n, d) span, as symmetric forms (r, d, d); those that vanish
-    left out."""
+    """The quadrics (r, d, d) of combinations y (k, r) of rows that vanish, on directions that columns (n, d) span."""
     still = np.zeros(len(directions), dtype=object)
     slopes_of_rows = [rates.along(rates.move(p), still, still, 0)[0].astype(float) for p in directions.T.astype(object)]
-    H = np.einsum("kr,dkn,ne->rde", y.astype(float), np.array(slopes_of_rows), directions)
-    H = (H + np.swapaxes(H, 1, 2)) / 2
-    largest = max((float(np.linalg.norm(A)) for A in slopes_of_rows), default=0.0)
-    scale = np.linalg.norm(y.astype(float), axis=0) * largest
-    return np.asarray(H[np.linalg.norm(H, axis=(1, 2)) > EMPTY_BRANCH * scale])
+    stacked = np.array(slopes_of_rows).reshape(-1, len(y), len(directions))
+    return second_order_forms(y.astype(float), stacked, directions)
 
 
 class Dead(NamedTuple):

@@ -14,9 +14,9 @@ from whippletree.constraints.dead_points import IMMOBILE
 from whippletree.constraints.dynamics import by_sweeps, default_route, route_reason
 from whippletree.constraints.exploration import generic_configurations
 from whippletree.constraints.loop_closure import CLOSED_LOOP, Closure
-from whippletree.constraints.motions import FreeDirection, allowed, lightest, sparsest
+from whippletree.constraints.motions import FreeDirection, allowed, lightest, massless_motions, sparsest
 from whippletree.constraints.redundancy import FAINT, independent_rows, row_sines
-from whippletree.constraints.routes import MASSLESS_TOLERANCE, RANK_TOLERANCE
+from whippletree.constraints.routes import RANK_TOLERANCE
 from whippletree.errors import AssemblyError
 from whippletree.model import Constraint, Model, require_model
 from whippletree.model.constraint_syntax import JOINT_DATA
@@ -256,11 +256,12 @@ def _diagnosis(
         here = independent_rows(A, [*(i for i in rigid if i not in redundant), *redundant], RANK_TOLERANCE)
     dependent = [i for i in rigid if i not in here and i not in redundant and i not in conditional]
     motions: list[FreeDirection] = []
+    massless: list[FreeDirection] = []
     condition = np.nan
     if system.model.nv <= MATRICES:
         M = _stiffened(system, _mass_matrix(m, q), A)
         motions, condition = lightest(M, A[rigid], RANK_TOLERANCE), _condition(M, A[rigid])
-    massless = [motion for motion in motions if motion.inertia <= MASSLESS_TOLERANCE]
+        massless = massless_motions(M, A[rigid], RANK_TOLERANCE)
     return Diagnosis(
         model=system.model,
         q=q,
@@ -322,8 +323,7 @@ def massless_everywhere(model: Model) -> list[FreeDirection]:
     smallest: list[FreeDirection] | None = None
     for q in generic_configurations(system):
         A = _rows(system, m, q, 0.0)
-        motions = lightest(_stiffened(system, _mass_matrix(m, q), A), A[rigid], RANK_TOLERANCE)
-        found = [motion for motion in motions if motion.inertia <= MASSLESS_TOLERANCE]
+        found = massless_motions(_stiffened(system, _mass_matrix(m, q), A), A[rigid], RANK_TOLERANCE)
         if smallest is None or len(found) < len(smallest):
             smallest = found
     return sparsest(smallest or [], model)

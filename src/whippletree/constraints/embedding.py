@@ -517,7 +517,8 @@ def _cluster_margins(kind: ClusterKind, factor: Any, A: Array) -> list[kkt.Margi
 def cluster_routes(system: ConstraintSet) -> dict[str, str]:
     """The route of every kind of cluster: ``motion`` where its rows leave one motion or none, which forms no inverse of
     inertias (:mod:`whippletree.constraints.single_motions`), ``augmented`` where some other cluster of it is light or
-    some motion of it has no inertia before its loops are closed, else ``schur``.
+    some motion of it has no inertia before its loops are closed, else ``schur``. The articulated inertia of what
+    hangs on a led joint by a ball joint is zero up to rounding, of either sign: a factor of it would tell nothing.
     """
     found: dict[str, str] | None = system.__dict__.get("_cluster_routes")
     if found is None:
@@ -548,7 +549,7 @@ def cluster_routes(system: ConstraintSet) -> dict[str, str]:
         with np.errstate(divide="ignore", invalid="ignore"):  # a joint without inertia is a doubt of the state
             factorise(at, links, matrices, choose=choose)
         for word, kind in clusters.kinds.items():
-            if word not in massless and not system.switches and suits(kind):
+            if (kind.is_led or word not in massless) and not system.switches and suits(kind):
                 routes[word] = "motion"
         found = system.__dict__["_cluster_routes"] = routes
     return found

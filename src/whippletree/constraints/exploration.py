@@ -9,9 +9,9 @@ empty, yᵀ A = 0, a motion that stays on the constraints needs, at second order
     cᵀ H c = 0,   H = Nᵀ (yᵀ ∂A/∂q) N        for every such y
 
 (the acceleration drops out, since yᵀ A = 0). These quadratic equations may have several solutions, one for each branch
-of motion that meets there: they are solved from several starts, each solution is followed for a finite way, and where
-it ends the mechanism must still be able to move. If no solution leads away, the mechanism is stuck. Branches that part
-at third order only are not told apart. Numbers only.
+of motion that meets there (:mod:`whippletree.constraints.tangent_cone`): they are solved from several starts, each
+solution is followed for a finite way, and where it ends the mechanism must still be able to move. If no solution leads
+away, the mechanism is stuck. Branches that part at third order only are not told apart. Numbers only.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.linalg import null_spaces
 from whippletree.constraints.long_structure import LongRowSystem, least_motion
 from whippletree.constraints.loop_closure import Closure, attainable, close_loops
+from whippletree.constraints.tangent_cone import along_cone, onto_cone, second_order_forms, unit_quadrics
 from whippletree.errors import AssemblyError
 from whippletree.model import Model
 from whippletree.tree.mechanism import Mechanism
@@ -65,12 +66,6 @@ one: where rows are dependent, closing loops within 1e-11 finds coordinates with
 NUDGE = 3e-5
 """A displacement, rad or m, whose size is above ``STRUCTURE_TOLERANCE`` and whose square is below it."""
 
-BRANCH_STEPS = 120
-"""Steps for each: a branch that is a double solution gains one binary digit a step."""
-
-MET = 1e-10
-"""Size of cᵀ H c, relative to H, up to which a direction c of unit length meets the equations."""
-
 OF_ONE_RANK = 4
 """How many solutions at which equally many of the equations are independent are followed."""
 
@@ -78,7 +73,7 @@ NEIGHBOURS, ASIDE = 6, 0.3
 """How many neighbours of a solution of unit length are looked at, and how far aside, to leave crossings of branches."""
 
 CROSSING = 1e-3
-"""Singular value of the equations' derivative, relative to H, up to which they count as dependent."""
+"""Singular value of the equations' derivative, at unit size, up to which they count as dependent."""
 
 SAME_BRANCH = 1e-4
 """Sine of the angle between two directions up to which they are one."""
@@ -269,18 +264,16 @@ def _followed(closure: Closure, q: Array, d: Array) -> Array | None:
 def _tangents(closure: Closure, q: Array, probes: int) -> list[Array]:
     """Directions (nv,) of unit length along which the rows at q hold to second order, each found once."""
     rows = _decomposed(closure.jacobian(q), NEARLY_SINGULAR)
-    # rates[p, i, :]: how row p changes along the allowed velocity i
-    rates = np.stack([rows.scale[:, None] * closure.jacobian_rate(q, d) for d in rows.N.T], axis=1)
-    H = np.einsum("pl,pij,jk->lik", rows.Y, rates, rows.N) / (float(np.abs(rates).max(initial=0.0)) or 1.0)
-    H = (H + H.transpose(0, 2, 1)) / 2
+    rates = np.stack([rows.scale[:, None] * closure.jacobian_rate(q, d) for d in rows.N.T])
+    H = unit_quadrics(second_order_forms(rows.Y, rates, rows.N))
     random = np.random.default_rng(2)
     found: dict[int, list[Array]] = {}
     for _ in range(probes):
-        c = _on_cone(H, random.normal(size=rows.N.shape[1]))
+        c = _solution(H, random.normal(size=rows.N.shape[1]))
         if c is None:
             continue
         c = _between_crossings(H, c, random)
-        alike = found.setdefault(_along_branches(H, c).shape[1], [])
+        alike = found.setdefault(along_cone(H, c, CROSSING).shape[1], [])
         if len(alike) < OF_ONE_RANK and all(1 - (c @ other) ** 2 > SAME_BRANCH**2 for other in alike):
             alike.append(c)
     return [rows.N @ c for alike in found.values() for c in alike]
@@ -293,37 +286,18 @@ def _between_crossings(H: Array, c: Array, random: np.random.Generator) -> Array
     move belongs to every branch of that one.
     """
     for _ in range(NEIGHBOURS):
-        free = _along_branches(H, c)
+        free = along_cone(H, c, CROSSING)
         d = random.normal(size=free.shape[1]) @ free.T
-        near = _on_cone(H, c + ASIDE * d / np.linalg.norm(d))
-        if near is not None and _along_branches(H, near).shape[1] < free.shape[1]:
+        near = _solution(H, c + ASIDE * d / np.linalg.norm(d))
+        if near is not None and along_cone(H, near, CROSSING).shape[1] < free.shape[1]:
             c = near
     return c
 
 
-def _along_branches(H: Array, c: Array) -> Array:
-    """An orthonormal basis (d, k) of the directions that the equations of the branches allow at c."""
-    return null_spaces(2 * H @ c, CROSSING, 1.0).right
-
-
-def _on_cone(H: Array, c: Array) -> Array | None:
-    """A solution of cᵀ H c = 0, |c| = 1 near a guess, by Levenberg and Marquardt's method on the sphere."""
-    c = c / np.linalg.norm(c)
-    f, damping = c @ H @ c, 10.0
-    for _ in range(BRANCH_STEPS):
-        if np.linalg.norm(f) <= MET:
-            return np.asarray(c)
-        # steps along c only change its length
-        J = 2 * (H @ c) @ (np.eye(len(c)) - np.outer(c, c))
-        damped = np.vstack([J, np.sqrt(damping * np.linalg.norm(f)) * np.eye(len(c))])
-        d = -np.linalg.lstsq(damped, np.concatenate([f, np.zeros(len(c))]), rcond=None)[0]
-        trial = (c + d) / np.linalg.norm(c + d)
-        after = trial @ H @ trial
-        if np.linalg.norm(after) < np.linalg.norm(f):
-            c, f, damping = trial, after, damping / 3
-        else:
-            damping = damping * 10
-    return None
+def _solution(H: Array, c: Array) -> Array | None:
+    """A solution of cᵀ H c = 0, |c| = 1 near a guess; None where none is found from there."""
+    found = onto_cone(H, c[None] / np.linalg.norm(c))
+    return found[0] if len(found) else None
 
 
 def _freedoms(closure: Closure, q: Array) -> int:

@@ -13,8 +13,8 @@ from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.dynamics import DEPENDENT, PRESCRIBED
 from whippletree.constraints.exploration import LONG_SYSTEM
 from whippletree.constraints.loop_clusters import cluster_tree
-from whippletree.constraints.motions import FreeDirection, lightest, sparsest
-from whippletree.constraints.routes import MASSLESS_TOLERANCE, PIVOT_TOLERANCE, RANK_TOLERANCE
+from whippletree.constraints.motions import FreeDirection, massless_motions, sparsest
+from whippletree.constraints.routes import PIVOT_TOLERANCE, RANK_TOLERANCE
 from whippletree.errors import SingularSystemError
 from whippletree.tree import inertia
 from whippletree.tree.mechanism import Mechanism, singular_motion
@@ -49,7 +49,7 @@ def failure(tree: Skeleton, number: int, state: Mapping[str, Any]) -> SingularSy
             f"or a dead point of the prescribed ones). Give fewer accelerations: wt.diagnose(model, q) counts the "
             f"freedoms; wt.reference accepts accelerations that agree with the rows."
         )
-    motions = massless_motions(tree, state) if "q" in state else []
+    motions = massless_motions_at(tree, state) if "q" in state else []
     named = "; ".join(motion.words(model) for motion in motions)
     subject = f"the motion of {named}" if named else "some motion that the constraints allow"
     return SingularSystemError(
@@ -105,7 +105,7 @@ def _needs_inertia(tree: Skeleton, node: int) -> SingularSystemError:
     )
 
 
-def massless_motions(tree: Skeleton, state: Mapping[str, Any]) -> list[FreeDirection]:
+def massless_motions_at(tree: Skeleton, state: Mapping[str, Any]) -> list[FreeDirection]:
     """The motions that every active row allows and that have no inertia, at one state of plain numbers."""
     m = Mechanism(tree)
     q = np.asarray(state["q"]).astype(object)
@@ -118,5 +118,4 @@ def massless_motions(tree: Skeleton, state: Mapping[str, Any]) -> list[FreeDirec
         mask = system.mask(state.get("active"))
         on = [i for i, c in enumerate(system.compliance) if not c and (mask is None or mask[i])]
         A = A[on]
-    found = [motion for motion in lightest(M, A, RANK_TOLERANCE) if motion.inertia <= MASSLESS_TOLERANCE]
-    return sparsest(found, tree.model)
+    return sparsest(massless_motions(M, A, RANK_TOLERANCE), tree.model)

@@ -95,6 +95,11 @@ class ClusterKind:
         """Velocities of the cluster's joints."""
         return sum(self.sizes)
 
+    @property
+    def is_led(self) -> bool:
+        """Whether its rows leave no motion: whatever its joints carry, and be it nothing, they go where they must."""
+        return len(self.kept) == self.nv
+
     @cached_property
     def row_count(self) -> int:
         """Rows of all its demands, redundant ones too."""

@@ -28,7 +28,7 @@ from whippletree.constraints.loop_clusters import cluster_tree
 from whippletree.constraints.redundancy import free_velocities, independent_rows
 from whippletree.errors import NameLookupError, ShapeError, SingularSystemError, UnsupportedError
 from whippletree.model import Model, require_model
-from whippletree.model.input_checks import coordinates
+from whippletree.model.input_checks import as_names, coordinates
 from whippletree.tree import inertia
 from whippletree.tree.mechanism import Mechanism
 
@@ -279,7 +279,7 @@ def embed(model: Model, *, independent: Sequence[str] | None = None, q: Any = No
         for block in blocks:
             chosen += [block.columns[i] for i in _free_columns(A, block)]
     else:
-        given = [_velocity_number(names, name) for name in independent]
+        given = [_velocity_number(names, name) for name in as_names(independent)]
         _check_counts(model, names, blocks, given, chosen)
         chosen = given
     numbers = tuple(sorted(chosen)) if independent is None else tuple(chosen)

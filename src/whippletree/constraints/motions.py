@@ -1,4 +1,9 @@
-"""Motions in words: which bodies and joints take part, and in which direction. Numbers only."""
+"""Motions that rows allow: how much inertia resists each, which have none, and their words. Numbers only.
+
+A motion is *massless* by one measure everywhere (routes, diagnosis, conditioning, phases of events and impacts): its
+inertia is at most ``MASSLESS_TOLERANCE`` with M at unit diagonal, so that a light part is not mistaken for a massless
+one.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +13,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.linalg import null_spaces
+from whippletree.constraints.routes import MASSLESS_TOLERANCE
 from whippletree.model import Model
 
 MENTIONED_SHARE = 1e-6
@@ -66,6 +72,39 @@ def lightest(M: Array, A: Array, rank_tolerance: float) -> list[FreeDirection]:
         sign = 1.0 if direction[np.argmax(np.abs(direction))] >= 0 else -1.0
         motions.append(FreeDirection(sign * direction, max(float(value), 0.0) / scale))
     return motions
+
+
+def lightest_by_share(M: Array, A: Array, rank_tolerance: float) -> list[FreeDirection]:
+    """The allowed motions by their inertia with M at unit diagonal, lightest first; joints without any keep theirs."""
+    scale = _diagonal_scale(M)
+    found = []
+    for motion in lightest(M / np.outer(scale, scale), A / scale, rank_tolerance):
+        direction = motion.direction / scale
+        found.append(FreeDirection(direction / np.linalg.norm(direction), motion.inertia))
+    return found
+
+
+def massless_motions(M: Array, A: Array, rank_tolerance: float) -> list[FreeDirection]:
+    """Independent motions that every row allows and that have no inertia.
+
+    Args:
+        M: inertia, (n, n).
+        A: rows, (m, n).
+        rank_tolerance: sine of the angle to others below which a row of unit length counts as dependent.
+    """
+    if not len(M):
+        return []
+    scale = _diagonal_scale(M)
+    if np.all(np.diag(M) > 0) and np.linalg.eigvalsh(M / np.outer(scale, scale))[0] > MASSLESS_TOLERANCE:
+        return []  # whatever the rows allow has inertia
+    return [m for m in lightest_by_share(M, A, rank_tolerance) if m.inertia <= MASSLESS_TOLERANCE]
+
+
+def _diagonal_scale(M: Array) -> Array:
+    """Roots of the diagonal entries (n,); 1 where there is no inertia."""
+    diagonal = np.diag(M)
+    idle = diagonal <= 0
+    return np.where(idle, 1.0, np.sqrt(np.where(idle, 1.0, diagonal)))
 
 
 def sparsest(motions: list[FreeDirection], model: Model) -> list[FreeDirection]:

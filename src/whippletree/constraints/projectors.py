@@ -33,6 +33,7 @@ from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.routes import RANK_TOLERANCE
 from whippletree.errors import ScalarError, ShapeError, SingularSystemError, UnsupportedError
 from whippletree.model import Model
+from whippletree.model.input_checks import as_names
 from whippletree.tree import inertia, inverse
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import skeleton
@@ -359,7 +360,7 @@ def _cholesky(reduced: Array, model: Model) -> Array:
 
 
 def _actuators(model: Model, actuated: Sequence[str] | None) -> list[int]:
-    names = [j.name for j in model.joints if j.kind != "free"] if actuated is None else actuated
+    names = [j.name for j in model.joints if j.kind != "free"] if actuated is None else as_names(actuated)
     return [i for name in names for i in range(model.slice(name).start, model.slice(name).stop)]
 
 

@@ -38,6 +38,7 @@ from whippletree.constraints.constraint_set import ConstraintSet, constraint_set
 from whippletree.constraints.routes import RANK_TOLERANCE
 from whippletree.constraints.rows import Rows, TreeFrameRows
 from whippletree.model import WORLD, Constraint, Frame, Model
+from whippletree.model.constraint_syntax import MANY_FRAMES
 from whippletree.spatial import Pose, RigidInertia, cross_force
 from whippletree.spatial.modal import DeformedInertia
 from whippletree.tree import inertia, inverse
@@ -87,7 +88,7 @@ def reaction_names(model: Model) -> tuple[str, ...]:
     joints = [joint.name for joint in model.joints]
     names = list(joints)
     for constraint, number in closure_frames(constraint_set(model)):
-        own = f"{constraint.name}.{constraint.on[number]}" if constraint.kind == "custom" else constraint.name
+        own = f"{constraint.name}.{constraint.on[number]}" if constraint.kind in MANY_FRAMES else constraint.name
         names.append(f"{own} (closure)" if own in joints else own)
     return tuple(names)
 
@@ -97,7 +98,7 @@ def closure_frames(system: ConstraintSet) -> list[tuple[Constraint, int]]:
     found: dict[tuple[str, int], tuple[Constraint, int]] = {}
     for c in system.demands:
         if c.demand.on == "frames":
-            numbers = range(len(c.constraint.on)) if c.constraint.kind == "custom" else (1,)
+            numbers = range(len(c.constraint.on)) if c.constraint.kind in MANY_FRAMES else (1,)
             found |= {(c.constraint.name, i): (c.constraint, i) for i in numbers}
     return list(found.values())
 

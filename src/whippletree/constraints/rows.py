@@ -28,6 +28,7 @@ from whippletree.constraints.kinds.demand import Demand, kind_fault, selected, s
 from whippletree.constraints.massless_rows import HeldRows, RelaxedRows
 from whippletree.errors import ModelError, NameLookupError
 from whippletree.model import Constraint, Model
+from whippletree.model.constraint_syntax import MANY_FRAMES
 from whippletree.spatial import Hinge, Pose, cross, skew
 from whippletree.tree import kinematics
 from whippletree.tree.kinematics import Branching
@@ -92,7 +93,7 @@ def _prepared(model: Model, c: Constraint) -> list[Prepared]:
             freedoms = model.joint_types[model.joint_index(name)].nv
             if c.parameters["component"] not in range(freedoms):
                 raise ModelError(subject, [f"component {c.parameters['component']!r}: joint {name!r} has {freedoms}"])
-    if demands[0].on == "frames" and c.kind != "custom" and len(c.on) != 2:
+    if demands[0].on == "frames" and c.kind not in MANY_FRAMES and len(c.on) != 2:
         raise ModelError(subject, [f"kind {c.kind!r} ties two frames, got {len(c.on)}: {c.on}"])
     return [Prepared(c, demand) for demand in demands]
 

@@ -1,4 +1,4 @@
-"""Released at rest on a dead point: which branch the mechanism takes.
+"""The cone of directions in which branches of motion leave a dead point, and the one that a mechanism at rest takes.
 
 Where some combinations y of rows vanish, yᵀ A = 0, the rows leave more directions than the mechanism has. A motion that
 starts from rest, q = q₀ ⊕ ½ a t² + …, meets the vanished combinations to the order t⁴, which only asks for
@@ -9,6 +9,9 @@ the *second-order tangent cone*: as many quadrics as rows were lost, whose solut
 that meet here. Of all accelerations in the cone, that of least constraint is taken (Gauss): the minimum of
 ½ aᵀ M a − bᵀ a, with b = τ − c. Two branches may be equally good, mostly by symmetry; that is a *tie*, which is told,
 and broken by a fixed rule.
+
+The same quadrics, of velocities along the rows, tell which motions leave a singular start at all
+(:mod:`whippletree.constraints.exploration`).
 
 Directions are found by Newton's method from many starts, the same ones every time; of a mechanism with very many
 branches through one point (2ⁿ of n loops in line) those near the motion of the mechanism without its vanished rows are
@@ -76,6 +79,21 @@ class Choice:
         )
 
 
+def second_order_forms(y: Array, rates: Array, directions: Array) -> Array:
+    """yᵀ (∂A/∂q · p) p for all directions p that columns span, as symmetric forms (r, d, d); empty ones left out.
+
+    Args:
+        y: combinations of rows that vanish, (k, r).
+        rates: of the rows A along each direction, (d, k, n).
+        directions: (n, d).
+    """
+    H = np.einsum("kr,dkn,ne->rde", y, rates, directions)
+    H = (H + np.swapaxes(H, 1, 2)) / 2
+    largest = np.linalg.norm(rates, axis=(1, 2)).max(initial=0.0)
+    sizes = np.linalg.norm(y, axis=0) * largest
+    return np.asarray(H[np.linalg.norm(H, axis=(1, 2)) > EMPTY_QUADRIC * sizes])
+
+
 def least_constraint(M: Array, b: Array, basis: Array, particular: Array, quadrics: Array) -> Choice | None:
     """The acceleration of least constraint among those that the rows and the quadrics allow; None if there is none.
 
@@ -106,7 +124,7 @@ def least_on_cone(M: Array, b: Array, Q: Array, moved: bool, accelerations: Call
     inertia = np.sqrt(np.maximum(np.diag(M), 0.0))
     scale = np.where(inertia > 0, inertia, 1.0)  # comparable directions: joints turn and slide
     shares = np.outer(scale, scale)
-    felt, others = _felt_directions(_unit(Q / shares), moved)
+    felt, others = _felt_directions(unit_quadrics(Q / shares), moved)
     # along motions that no quadric feels, the least is a linear answer to the rest: (others) k = answer − gain y
     M, b, Q = M / shares, b / scale, np.einsum("ia,pij,jb->pab", felt, Q / shares, felt)
     eliminated = np.linalg.lstsq(
@@ -115,7 +133,7 @@ def least_on_cone(M: Array, b: Array, Q: Array, moved: bool, accelerations: Call
     answer, gain = eliminated[:, 0], eliminated[:, 1:]
     inner = felt.T @ M @ felt - felt.T @ M @ others @ gain
     problem = _ConeProblem(
-        _unit(Q), (inner + inner.T) / 2, felt.T @ (b - M @ others @ answer), scale[-1] if moved else None
+        unit_quadrics(Q), (inner + inner.T) / 2, felt.T @ (b - M @ others @ answer), scale[-1] if moved else None
     )
     found = problem.minima()
     if not found:
@@ -150,7 +168,8 @@ def _named(a: Array, model: Model) -> str:
     return FreeDirection(a / size if size else a, 0.0).words(model)
 
 
-def _unit(Q: Array) -> Array:
+def unit_quadrics(Q: Array) -> Array:
+    """Quadrics (p, d, d) at unit size; empty ones stay as they are."""
     sizes = np.linalg.norm(Q, axis=(1, 2))
     return np.asarray(Q / np.where(sizes > 0, sizes, 1.0)[:, None, None])
 
@@ -179,7 +198,7 @@ class _ConeProblem:
         d = len(self.b)
         directions = _directions(self.Q.tobytes(), len(self.Q), d)
         free = np.linalg.lstsq(self.M, self.b, rcond=SAME_DIRECTION)[0]
-        near = _on_cone(self.Q, free[None] / np.linalg.norm(free)) if np.any(free) else np.zeros((0, d))
+        near = onto_cone(self.Q, free[None] / np.linalg.norm(free)) if np.any(free) else np.zeros((0, d))
         found = []
         for u in _lines(np.concatenate([near, directions])):
             best = self._improved(u)
@@ -192,7 +211,7 @@ class _ConeProblem:
         best = self._along(u[:, None])
         for _ in range(IMPROVEMENTS if best is not None else 0):
             assert best is not None
-            T = _tangents(self.Q, u)
+            T = along_cone(self.Q, u, SAME_DIRECTION)
             if T.shape[1] == 1:
                 break
             aim = self._along(T)
@@ -209,7 +228,7 @@ class _ConeProblem:
             return None
         towards = aim / size if aim @ u >= 0 else -aim / size
         for share in (1.0, 0.5, 0.25, 0.1, 0.01):
-            for direction in _on_cone(self.Q, (u + share * (towards - u))[None]):
+            for direction in onto_cone(self.Q, (u + share * (towards - u))[None]):
                 value = self._along(direction[:, None])
                 if value is not None and value[0] > gain + TIE * abs(gain):
                     return direction, value
@@ -237,10 +256,10 @@ def _directions(Q: bytes, p: int, d: int) -> Array:
     starts = np.random.default_rng(1).standard_normal((min(STARTS * 2**p, MOST_STARTS), d))
     starts = np.concatenate([np.eye(d), starts])
     starts /= np.linalg.norm(starts, axis=1, keepdims=True)
-    return _lines(_on_cone(np.frombuffer(Q).reshape(p, d, d), starts))
+    return _lines(onto_cone(np.frombuffer(Q).reshape(p, d, d), starts))
 
 
-def _on_cone(Q: Array, u: Array) -> Array:
+def onto_cone(Q: Array, u: Array) -> Array:
     """The unit directions that Newton's method makes of s directions (s, d), nearest first; those that it does not
     bring onto the cone are left out."""
     for _ in range(ROUNDS):
@@ -285,6 +304,9 @@ def _lines(u: Array) -> Array:
     return np.array(kept).reshape(len(kept), u.shape[1])
 
 
-def _tangents(Q: Array, u: Array) -> Array:
-    """An orthonormal basis (d, k) of the directions along the cone at u, u among them."""
-    return null_spaces(2 * Q @ u, SAME_DIRECTION, 1.0).right
+def along_cone(Q: Array, u: Array, tolerance: float) -> Array:
+    """An orthonormal basis (d, k) of the directions along the cone of unit quadrics at u, u among them.
+
+    Combinations of quadrics whose slope at u is at most ``tolerance`` bound nothing there.
+    """
+    return null_spaces(2 * Q @ u, tolerance, 1.0).right

@@ -4,8 +4,7 @@
     kinematics         candidates of contact at a state: gaps, points, axes, rows
     problem            the contact problem: impulses in friction cones and the velocities after them
     impact             laws of impact, their derivatives, saltation
-    contact_modes      which contacts stick, slide or lift
-    held_motion        motion under the rows of a mode, others switched off, on any scalar
+    contact_modes      which contacts stick, slide or lift; motion under the rows of such a mode
     time_step          one step through time with contacts, limits and friction of joints
     restitution_share  how much of a bounce a step takes, so that none adds energy
     implicit_springs   springs and dampers taken at the end of a step

@@ -26,6 +26,7 @@ from whippletree.arithmetic.scalars import less, select, sqrt
 from whippletree.contact.problem.cones import both, largest
 from whippletree.contact.problem.independent_parts import parts_of
 from whippletree.contact.time_step import ContactBlocks
+from whippletree.tree.element_forces import joints_of_tendon
 from whippletree.tree.skeleton import skeleton
 
 ROLLOUT_GAIN = 1e-7
@@ -50,7 +51,10 @@ def islands_of(blocks: ContactBlocks) -> Array:
     bodies = [(c.first_body, c.second_body) for c in blocks.contacts.candidates]
     touched = [{tree.bodies[body].node for body in pair} - {-1} for pair in bodies]
     moved = [[first[node] for node in nodes if tree.v_slices[node].stop > first[node]] for nodes in touched]
-    moved += [[axis.v] for axis in (*blocks.limited, *blocks.rubbing)]
+    moved += [[axis.v] for axis in blocks.limited]
+    for tendon in blocks.taut:
+        moved.append([blocks.model.slice(joint).start for joint in sorted(joints_of_tendon(tree, tendon))])
+    moved += [[axis.v] for axis in blocks.rubbing]
     moved += [moved[moment.candidate] for moment in blocks.moments]
     moved += [list(blocks.actuators.moved(servo)) for servo in blocks.servos]
     count, edges = len(moved), [(i, len(moved) + parts[v]) for i, some in enumerate(moved) for v in some]

@@ -13,8 +13,8 @@ what would overlap and brings loops back together. It leaves velocities alone: i
 more than ``RELAXATION_SPEED`` · h of an overlap in a step, so that a deep one, which only a start state has, does not
 throw bodies about within a single step.
 
-Joint limits are contacts without friction, the dry friction of joints contacts without a normal, and so are the moments
-of torsional and rolling friction, which act on angular velocities; all are one problem
+Limits of joints and tendons are contacts without friction, the dry friction of joints contacts without a normal, and so
+are the moments of torsional and rolling friction, which act on angular velocities; all are one problem
 (:mod:`whippletree.contact.problem.contact_problem`).
 """
 
@@ -33,14 +33,16 @@ from whippletree.constraints import dynamics, kkt
 from whippletree.constraints.routes import row_weights
 from whippletree.contact.implicit_springs import forces_of_joints, implicit_links
 from whippletree.contact.kinematics.contact_set import ContactSet, contact_set, contact_set_of_steps
+from whippletree.contact.kinematics.joint_contacts import limited_axes, nearer_ends, nearest_of_ranges, rubbing_axes
 from whippletree.contact.problem.cones import both, largest
 from whippletree.contact.problem.contact_problem import ContactProblem, LoadedDiscs
 from whippletree.contact.servos import Servos
 from whippletree.errors import UnsupportedError
 from whippletree.model import Model
 from whippletree.tree import inertia, inverse
+from whippletree.tree.element_forces import joints_of_tendon, tendon_lengths
 from whippletree.tree.mechanism import Mechanism
-from whippletree.tree.skeleton import Skeleton
+from whippletree.tree.skeleton import Skeleton, skeleton
 from whippletree.tree.sweeps import Field
 
 CORRECTION_SWEEPS = 2
@@ -58,17 +60,6 @@ POSITION_ROUNDS = 6
 
 POSITION_PROGRESS = 0.5
 """Share of the deepest overlap that a round must leave at most for another one to follow."""
-
-
-class Axis(NamedTuple):
-    """A joint with one freedom that has a limit or dry friction."""
-
-    joint: str
-    q: int
-    v: int
-    lower: Any
-    upper: Any
-    friction: Any
 
 
 class ContactMoment(NamedTuple):
@@ -92,10 +83,10 @@ SPINNING, ROLLING = (0,), (1, 2)
 
 
 class ContactBlocks:
-    """The blocks of a model's contact problem, in this order: contact candidates, joint limits, joint friction, moments
-    of torsional and rolling friction, and servos with a force range.
+    """The blocks of a model's contact problem, in this order: contact candidates, limits of joints, limits of tendons,
+    joint friction, moments of torsional and rolling friction, and servos with a force range.
 
-    One limit serves both ends of a joint's range: the nearer one. ``limits=False`` leaves them out. Servos are there
+    One limit serves both ends of a range: the nearer one. ``limits=False`` leaves them out. Servos are there
     only where a step knows commands (``servos=True``). Single scenes (``alone=True``) have both, and the pairs that
     have a form for time steps only.
     """
@@ -104,13 +95,9 @@ class ContactBlocks:
         self.model = model
         self.actuators = Servos(model, servos or alone)
         self.contacts: ContactSet = contact_set_of_steps(model) if alone else contact_set(model)
-        axes = [
-            Axis(joint.name, model.q_slices[k].start, model.v_slices[k].start, joint.lower, joint.upper, joint.friction)
-            for k, joint in enumerate(model.joints)
-            if joint.type.nv == 1 and joint.type.nq == 1
-        ]
-        self.limited = [axis for axis in axes if limits and (axis.lower > -np.inf or axis.upper < np.inf)]
-        self.rubbing = [axis for axis in axes if axis.friction != 0]
+        self.limited = limited_axes(model) if limits else ()
+        self.taut = [tendon for tendon in model.tendons if limits and tendon.is_limited]
+        self.rubbing = rubbing_axes(model)
         self.moments = [
             ContactMoment(i, share, axes)
             for i, c in enumerate(self.contacts.candidates)
@@ -130,9 +117,19 @@ class ContactBlocks:
         return self.first_moment + len(self.moments)
 
     @property
+    def first_tendon(self) -> int:
+        """Number of blocks before the limits of tendons."""
+        return len(self.contacts.candidates) + len(self.limited)
+
+    @property
+    def closing(self) -> int:
+        """Number of blocks with a gap, which come first."""
+        return self.first_tendon + len(self.taut)
+
+    @property
     def first_moment(self) -> int:
         """Number of blocks before the moments of torsional and rolling friction."""
-        return len(self.contacts.candidates) + len(self.limited) + len(self.rubbing)
+        return self.closing + len(self.rubbing)
 
     @cached_property
     def hosts(self) -> LoadedDiscs | None:
@@ -149,8 +146,9 @@ class ContactBlocks:
         """Name of each block."""
         return (
             *self.contacts.names,
-            *[f"limit {axis.joint}" for axis in self.limited],
-            *[f"friction {axis.joint}" for axis in self.rubbing],
+            *[f"limit {axis.name}" for axis in self.limited],
+            *[f"limit of tendon {tendon.name}" for tendon in self.taut],
+            *[f"friction {axis.name}" for axis in self.rubbing],
             *[f"{moment.word} {self.contacts.names[moment.candidate]}" for moment in self.moments],
             *[f"servo {servo.actuator.name}" for servo in self.servos],
         )
@@ -176,12 +174,16 @@ class ContactBlocks:
         carriers = [{c.first_body, c.second_body} for c in self.contacts.candidates]
         children = {joint.name: {joint.child} for joint in self.model.joints}
         paths = [_joints_below(self.model, bodies) for bodies in carriers]
-        paths += [_joints_below(self.model, children[axis.joint]) for axis in (*self.limited, *self.rubbing)]
+        tree = skeleton(self.model)
+        moved_by = [[axis.name] for axis in self.limited]
+        moved_by += [sorted(joints_of_tendon(tree, tendon)) for tendon in self.taut]
+        moved_by += [[axis.name] for axis in self.rubbing]
+        paths += [_joints_below(self.model, set().union(*[children[joint] for joint in own])) for own in moved_by]
         paths += [paths[moment.candidate] for moment in self.moments]
         for servo in self.servos:
             moved = [joint for i in self.actuators.moved(servo) for joint in _joints_with(self.model, i)]
             paths.append(_joints_below(self.model, set().union(*[children[joint] for joint in moved])))
-        joints = [1] * (len(self.limited) + len(self.rubbing))
+        joints = [1] * len(moved_by)
         moments = [len(moment.axes) for moment in self.moments]
         sizes = np.array([*[3] * len(carriers), *joints, *moments, *[1] * len(self.servos)])
         if self.model.constraints:
@@ -194,20 +196,16 @@ class ContactBlocks:
 
         That of moments is nothing but what presses on them, :attr:`hosts`.
         """
-        others = len(self.contacts.candidates) + len(self.limited)
+        others = self.closing
         bounds = [axis.friction for axis in self.rubbing] + [0] * len(self.moments)
         bounds += [servo.reach for servo in self.servos]
         return np.array([*[0] * others, *[h * bound for bound in bounds]], dtype=object)
 
-    def limits(self, q: Array) -> tuple[Array, Array]:
-        """Distance to the nearer end of each joint's range, and the sign of the velocity that leads away from it."""
-        gaps, signs = [], []
-        for axis in self.limited:
-            below, above = q[axis.q] - axis.lower, axis.upper - q[axis.q]
-            nearer = less(above, below)
-            gaps.append(select(nearer, above, below))
-            signs.append(select(nearer, -1, 1))
-        return np.array(gaps, dtype=object), np.array(signs, dtype=object)
+    def tendon_limits(self, m: Mechanism, q: Array) -> tuple[Array, Array, Array]:
+        """Distance to the nearer end of each tendon's range, its sign, and the distances' derivatives (tendons, nv)."""
+        lengths, rows = tendon_lengths(m, q, self.taut)
+        distances, signs = nearest_of_ranges(lengths, [tendon.limits for tendon in self.taut])
+        return distances, signs, signs[:, None] * rows
 
     def rows(self, m: Mechanism, q: Array) -> tuple[Array, Array]:
         """Gaps (blocks,) and J (blocks, 3, nv); joint friction has no gap and gets 0."""
@@ -217,10 +215,13 @@ class ContactBlocks:
         if k:
             J[:k] = self.contacts.jacobian(m, q).reshape(k, 3, nv)
             gaps[:k] = self.contacts.points(m, q).gap
-        distances, signs = self.limits(q)
+        distances, signs = nearer_ends(self.limited, q)
         for i, axis in enumerate(self.limited, start=k):
             J[i, 0, axis.v], gaps[i] = signs[i - k], distances[i - k]
-        for i, axis in enumerate(self.rubbing, start=k + len(self.limited)):
+        if self.taut:
+            tendons = slice(self.first_tendon, self.closing)
+            gaps[tendons], _, J[tendons, 0] = self.tendon_limits(m, q)
+        for i, axis in enumerate(self.rubbing, start=self.closing):
             J[i, 1, axis.v] = 1
         if self.moments:
             turning = self.contacts.turning_jacobian(m, q).reshape(k, 3, nv)

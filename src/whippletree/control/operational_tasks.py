@@ -24,6 +24,7 @@ from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.constraints.prescribed_joints import PARTS, ROWS, task_rows
 from whippletree.errors import NameLookupError, ShapeError
 from whippletree.model import Model
+from whippletree.model.input_checks import as_names
 from whippletree.spatial import cross
 from whippletree.tree import inverse, kinematics, momentum
 from whippletree.tree.links import Link, joint_zeros, world_poses
@@ -87,7 +88,7 @@ def task(
     if not weight:
         raise ValueError(f"task {what!r}: weight is 0, and nothing would be done for it: leave it out")
     assert least is not None
-    own = tuple(joints) if joints is not None else None
+    own = as_names(joints) if joints is not None else None
     return OperationalTask(what, float(weight), float(stiffness), float(least), int(level), own, name or what)
 
 

@@ -17,6 +17,7 @@ from whippletree.control.operational_tasks import POSTURE, OperationalTask, sele
 from whippletree.control.tiled_algebra import TILE, groups
 from whippletree.errors import UnsupportedError
 from whippletree.model import WORLD, Model
+from whippletree.model.input_checks import as_names
 from whippletree.tree.mechanism import Mechanism
 
 if TYPE_CHECKING:
@@ -58,9 +59,9 @@ def _require(word: str, number: float, *, positive: bool) -> None:
 def chosen_motors(model: Model, motors: Sequence[str] | None) -> tuple[str, ...]:
     """Joints with a motor: those that are named, else those of the actuators, else all but floating bases."""
     if motors is not None:
-        for name in motors:
+        for name in as_names(motors):
             model.joint_index(name)
-        return tuple(motors)
+        return as_names(motors)
     driven = {joint for actuator in model.actuators for joint in actuator.joints}
     floating = {j.name for j in model.joints if j.kind == "free" and j.parent == WORLD}
     return tuple(j.name for j in model.joints if (j.name in driven if driven else j.name not in floating))

@@ -7,27 +7,29 @@ A status of 0 says that there is an answer, not how many of its digits are right
    the model has another last digit. Other bits and other last digits: answers that agree in twelve digits have not
    lost any that matter. This takes one evaluation in Python.
 2. Where they do not agree, or the machine has no long doubles, the operations are recorded
-   (:mod:`whippletree.arithmetic.rounding_tape`): Δ bounds what rounding does to the answer, to first order, and ε what
-   one unit in the last place of the inputs does. Digits are lost where Δ is more than ``LOSSY`` of the answer and more
-   than ``EXPLAINED`` times ε. At a dead point, where the problem itself is sensitive, they are explained.
+   (:mod:`whippletree.arithmetic.rounding_tape`): Δ bounds what rounding does to the answer, and ε what one unit in the
+   last place of the inputs does. Digits are lost where Δ is more than ``LOSSY`` of the answer and more than
+   ``EXPLAINED`` times ε. At a dead point, where the problem itself is sensitive, they are explained.
 
-Where every call is to be looked at, so are matrices, column by column, and models of any size. Operations are too many
-to be recorded there: the error is the difference from long doubles, and what the inputs explain is what other last
-digits in state and model do to these.
+Where every call is to be looked at, so are matrices, column by column, derivatives, and models of any size. Operations
+are too many to be recorded there: the error is the difference from long doubles, and what the inputs explain is what
+other last digits in state and model do to these. Single precision is looked at in the same way, against doubles. Where
+Δ is infinite, since something is divided by a number of which rounding leaves no digit for certain, that difference
+tells whether digits are lost; then all of them count as lost.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from whippletree import functions
 from whippletree.arithmetic import rounding_tape
 from whippletree.arithmetic.arrays import Array, spread_signs
-from whippletree.arithmetic.rounding_tape import HALF_UNIT, RoundingTape, extended_numbers
+from whippletree.arithmetic.rounding_tape import HALF_UNIT, RoundingTape
 from whippletree.errors import ConditioningWarning, WhippletreeError
 from whippletree.model import Model
 from whippletree.model.input_checks import warn_user
@@ -63,20 +65,44 @@ them: a difference is an error, and no bound."""
 RECORDED_VELOCITIES = 64
 """Velocities up to which operations are recorded: the bounds of all results take time with the square of them."""
 
-EVERY, FIRST, NEVER = "every", "first", "never"
-"""Which calls are watched."""
+LOSSY_SINGLE = 1e-3
+"""Relative error of an answer in single precision that its user should know of."""
+
+EVERY, FIRST, VECTORS, NEVER = "every", "first", "vectors", "never"
+"""Which calls are watched: all, the first ones, those with numbers or vectors for results, none."""
+
+NOT_WATCHED = "not watched"
+"""What a function says of its calls where none is looked at."""
+
+
+class Precision(NamedTuple):
+    """Numbers in which an answer was computed, and those that know better."""
+
+    unit: float
+    """Half a unit in the last place of 1."""
+    digits: int
+    lossy: float
+    """Relative error of an answer that its user should know of."""
+    shaken: float
+    """Relative change of every number, up to four units in its last place."""
+    better: Callable[[Any], Any]
+    """Converts a number to one with more digits."""
+
+
+DOUBLE = Precision(HALF_UNIT, 16, LOSSY, SHAKEN, np.longdouble)
+SINGLE = Precision(float(np.finfo(np.float32).eps) / 2, 7, LOSSY_SINGLE, 2.0**-21, float)
 
 FIRST_STATES = 16
 """States of a first call that are watched, spread over all of them."""
 
 
 def is_watched(function: Function, *, every: bool = False) -> bool:
-    """Whether calls of a function are looked at: those with numbers or vectors for results, or with matrices where
-    ``every`` call is.
+    """Whether calls of a function are looked at: those with numbers or vectors for results, or all where ``every`` one
+    is.
 
-    Derivatives take the reference seconds.
+    Derivatives and matrices take the reference up to seconds.
     """
-    return not function.derived and all(len(shape) <= 1 + every for shape in function.outputs.values())
+    return every or not (function.derived or any(len(shape) > 1 for shape in function.outputs.values()))
 
 
 def watch_call(
@@ -87,11 +113,12 @@ def watch_call(
     *,
     has_status: bool = False,
     large: bool = False,
+    precision: Precision = DOUBLE,
 ) -> Any:
     """Digits lost by each state of a call (*batch), with a warning if there are any.
 
-    Of at most so many ``states``, and 0 for the others. All 16 where a function that solves for something answers to a
-    finite state with NaN, unless a status tells of that already. ``large``: models of any size.
+    Of at most so many ``states``, and 0 for the others. All of them where a function that solves for something answers
+    to a finite state with NaN, unless a status tells of that already. ``large``: models of any size.
     """
     sizes = functions.sizes(function.owner.model)
     ranks = [len(functions.resolve(shape, sizes)) for shape in function.function.outputs.values()]
@@ -106,16 +133,16 @@ def watch_call(
         answer = [np.asarray(y)[index] for y in results]
         silent = function.function.may_fail and not has_status and any(np.isnan(y).any() for y in answer)
         nowhere = silent and all(np.isfinite(np.asarray(x, dtype=float)).all() for x in state.values())
-        lost[index] = 16 if nowhere else digits_lost(function, state, answer, large=large)
+        lost[index] = precision.digits if nowhere else _digits_lost(function, state, answer, precision, large=large)
     if lost.any():
-        _warn_of_lost_digits(function.function.name, function.owner.model, lost)
+        _warn_of_lost_digits(function.function.name, function.owner.model, lost, precision.digits)
     return lost[()]
 
 
-def digits_lost(
-    function: ReferenceFunction, state: Mapping[str, Array], answer: Sequence[Any], *, large: bool = False
+def _digits_lost(
+    function: ReferenceFunction, state: Mapping[str, Array], answer: Sequence[Any], precision: Precision, *, large: bool
 ) -> int:
-    """How many of sixteen digits the answer to one state has lost to rounding, as far as its inputs do not explain it.
+    """How many of its digits the answer to one state has lost to rounding, as far as its inputs do not explain it.
 
     0 where none that matter are lost, where the answer is not finite, or for models too large to be recorded, unless
     ``large`` ones are to be looked at all the same.
@@ -124,36 +151,42 @@ def digits_lost(
     sizes = [max(float(np.linalg.norm(np.asarray(y, dtype=float))), SMALLEST_SIZE) for y in answer]
     if not all(np.isfinite(sizes)):
         return 0
-    if model.nv > RECORDED_VELOCITIES or any(np.ndim(y) > 1 for y in answer):
-        looked_at = large and rounding_tape.HAS_LONG_DOUBLES
-        return _lost_against_more_digits(function, state, answer) if looked_at else 0
+    knows_better = rounding_tape.HAS_LONG_DOUBLES or precision is SINGLE
+    if model.nv > RECORDED_VELOCITIES or any(np.ndim(y) > 1 for y in answer) or precision is SINGLE:
+        looked_at = large and knows_better
+        return _lost_against_more_digits(function, state, answer, precision) if looked_at else 0
     try:
-        if rounding_tape.HAS_LONG_DOUBLES and _agrees_with_more_digits(function, state, answer, sizes):
+        if knows_better and _agrees_with_more_digits(function, state, answer, sizes):
             return 0
         bounds = recorded_bounds(function, state)
+        certain = all(np.isfinite(error) for error, _ in bounds)
+        seen = _differences(function, state, answer) if knows_better and not certain else [np.inf] * len(bounds)
     except (WhippletreeError, ArithmeticError):
         return 0  # next to a singular state, which the equations of motion tell of
     worst = 0.0
-    for size, (error, effect) in zip(sizes, bounds, strict=True):
-        if error > LOSSY * size and error > EXPLAINED * effect:
+    for size, (error, effect), difference in zip(sizes, bounds, seen, strict=True):
+        # no digit is certain where the bound is infinite; whether any is missed the difference tells
+        if min(error, difference) > max(LOSSY * size, EXPLAINED * effect):
             worst = max(worst, error / size)
-    return _digits(worst)
+    return _digits(worst, precision)
 
 
-def _digits(error: float) -> int:
-    """Digits of sixteen that a relative error takes."""
-    return min(16, math.ceil(math.log10(error / HALF_UNIT))) if error else 0
+def _digits(error: float, precision: Precision) -> int:
+    """Digits that a relative error takes."""
+    return min(precision.digits, math.ceil(math.log10(min(error, 1.0) / precision.unit))) if error else 0
 
 
-def _lost_against_more_digits(function: ReferenceFunction, state: Mapping[str, Array], answer: Sequence[Any]) -> int:
-    """Digits lost of vectors, and of the columns of matrices, by their difference from answers on long doubles."""
+def _lost_against_more_digits(
+    function: ReferenceFunction, state: Mapping[str, Array], answer: Sequence[Any], precision: Precision
+) -> int:
+    """Digits lost of vectors, and of the columns of matrices, by their difference from answers on better numbers."""
     model, worst = function.owner.model, 0.0
-    plain = {name: value if name == "active" else extended_numbers(value) for name, value in state.items()}
-    moved = {name: value if name == "active" else _shaken_array(value) for name, value in state.items()}
+    plain = {name: value if name == "active" else _converted(value, precision) for name, value in state.items()}
+    moved = {name: value if name == "active" else _shaken_array(value, precision) for name, value in state.items()}
     try:
         with np.errstate(all="ignore"):
-            truth = function.of_model(with_scalars(model, np.longdouble), plain)
-            others = function.of_model(_shaken_model(model), moved)
+            truth = function.of_model(with_scalars(model, precision.better), plain)
+            others = function.of_model(_shaken_model(model, precision), moved)
     except (WhippletreeError, ArithmeticError):
         return 0  # next to a singular state, which the equations of motion tell of
     for y, exact, other in zip(answer, truth, others, strict=True):
@@ -162,16 +195,16 @@ def _lost_against_more_digits(function: ReferenceFunction, state: Mapping[str, A
         )
         errors, effects = (np.linalg.norm(np.asarray(x - right, dtype=float), axis=0) for x in (columns, near))
         sizes = np.maximum(np.linalg.norm(columns.astype(float), axis=0), SMALLEST_SIZE)
-        lossy = (errors > LOSSY * sizes) & (errors > UNEXPLAINED * effects)
+        lossy = (errors > precision.lossy * sizes) & (errors > UNEXPLAINED * effects)
         worst = max(worst, float((errors / sizes)[lossy].max(initial=0.0)))
-    return _digits(worst)
+    return _digits(worst, precision)
 
 
-def _warn_of_lost_digits(name: str, model: Model, lost: Array) -> None:
-    """One warning for a call with results that have lost digits, ``lost`` of each state."""
+def _warn_of_lost_digits(name: str, model: Model, lost: Array, digits: int) -> None:
+    """One warning for a call with results that have lost digits of so many, ``lost`` of each state."""
     several = f"in {int((lost > 0).sum())} of {lost.size} states, " if lost.ndim else ""
     worst = int(lost.max())
-    left = f"up to {worst} of 16 digits" if worst < 16 else "all digits"
+    left = f"up to {worst} of {digits} digits" if worst < digits else "all digits"
     warn_user(
         f"{name} of model {model.name!r}: {several}{left} of the result are lost to rounding, which the last digits of "
         f"the inputs do not explain ({name}.digits_lost tells of each state). Masses or lengths of very different size "
@@ -185,14 +218,25 @@ def _agrees_with_more_digits(
     function: ReferenceFunction, state: Mapping[str, Array], answer: Sequence[Any], sizes: Sequence[float]
 ) -> bool:
     """Whether the answer on long doubles, with other last digits in state and model, is the same in ten digits."""
-    moved = {name: value if name == "active" else _shaken_array(value) for name, value in state.items()}
+    moved = {name: value if name == "active" else _shaken_array(value, DOUBLE) for name, value in state.items()}
     with np.errstate(all="ignore"):  # what is not finite does not agree
-        others = function.of_model(_shaken_model(function.owner.model), moved)
+        others = function.of_model(_shaken_model(function.owner.model, DOUBLE), moved)
         for y, other, size in zip(answer, others, sizes, strict=True):
             difference = np.asarray(other, dtype=float) - np.asarray(y, dtype=float)
             if not float(np.linalg.norm(difference)) <= SUSPICIOUS_SHARE * size:
                 return False
     return True
+
+
+def _differences(function: ReferenceFunction, state: Mapping[str, Array], answer: Sequence[Any]) -> list[float]:
+    """Norms of the differences of each result from that on long doubles; infinite for one that is not finite."""
+    plain = {name: value if name == "active" else _converted(value, DOUBLE) for name, value in state.items()}
+    with np.errstate(all="ignore"):
+        truth = function.of_model(with_scalars(function.owner.model, np.longdouble), plain)
+    found = [
+        float(np.linalg.norm(np.asarray(np.asarray(y) - x, dtype=float))) for y, x in zip(answer, truth, strict=True)
+    ]
+    return [difference if np.isfinite(difference) else np.inf for difference in found]
 
 
 def recorded_bounds(function: ReferenceFunction, state: Mapping[str, Array]) -> list[tuple[float, float]]:
@@ -210,22 +254,32 @@ def recorded_bounds(function: ReferenceFunction, state: Mapping[str, Array]) -> 
     return bounds
 
 
-def _shaken_array(value: Any) -> Array:
+def _converted(value: Any, precision: Precision) -> Array:
+    """An array of better numbers, one by one."""
+    plain = np.asarray(value, dtype=float)
+    found = np.empty(plain.shape, dtype=object)
+    for index in np.ndindex(*plain.shape):
+        found[index] = precision.better(plain[index])
+    return found
+
+
+def _shaken_array(value: Any, precision: Precision) -> Array:
     plain = np.asarray(value, dtype=float)
     signs = spread_signs(np.arange(1, plain.size + 1)).reshape(plain.shape)
-    return extended_numbers(plain * (1 + SHAKEN * signs))
+    return _converted(plain * (1 + precision.shaken * signs), precision)
 
 
-def _shaken_model(model: Model) -> Model:
+def _shaken_model(model: Model, precision: Precision) -> Model:
     """The model with other last digits in its own numbers; the same object for the same model."""
-    found: Model | None = model.__dict__.get("_shaken")
+    key = f"_shaken_{precision.digits}"
+    found: Model | None = model.__dict__.get(key)
     if found is None:
         count = 0
 
         def shake(x: float) -> Any:
             nonlocal count
             count += 1
-            return np.longdouble(x * (1 + SHAKEN * float(spread_signs(count))))
+            return precision.better(x * (1 + precision.shaken * float(spread_signs(count))))
 
-        found = model.__dict__["_shaken"] = with_scalars(model, shake)
+        found = model.__dict__[key] = with_scalars(model, shake)
     return found

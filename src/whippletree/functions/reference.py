@@ -23,11 +23,21 @@ from whippletree.constraints.routes import fails
 from whippletree.constraints.tangent_cone import TieWarning
 from whippletree.errors import NameLookupError, ScalarError, ShapeError, SingularSystemError, WhippletreeError
 from whippletree.functions.differentiate import derived_function
-from whippletree.functions.lost_digits import EVERY, NEVER, is_watched, watch_call
+from whippletree.functions.lost_digits import (
+    DOUBLE,
+    EVERY,
+    FIRST_STATES,
+    NEVER,
+    NOT_WATCHED,
+    SINGLE,
+    VECTORS,
+    is_watched,
+    watch_call,
+)
 from whippletree.functions.reference_table import ReferenceTable
 from whippletree.functions.registry import Function, checked_names, for_names, result_type
 from whippletree.model import Model
-from whippletree.model.input_checks import common_batch, plain_input, shape_message
+from whippletree.model.input_checks import as_names, common_batch, plain_input, shape_message
 from whippletree.model.parameters import find_parameter, with_parameters, with_scalars
 from whippletree.tree.mechanism import Margin, Mechanism
 from whippletree.tree.skeleton import Skeleton, skeleton
@@ -39,7 +49,7 @@ def reference(
     parameters: Sequence[str] = (),
     massless: str = "refuse",
     route: str | None = None,
-    watch: str = EVERY,
+    watch: str = VECTORS,
 ) -> Reference:
     """The functions of a model in plain NumPy.
 
@@ -51,26 +61,27 @@ def reference(
         route: how the block matrix of constraints is solved: ``"schur"``, ``"augmented"``, ``"recursion"``,
             ``"embedding"``, ``"elimination"``, ``"nullspace"`` or ``"block"``; default: what suits the model. Where the
             route's pivots fail at a state, ``"nullspace"`` takes over.
-        watch: which calls on floats are looked at for digits lost to rounding, and warn of them: ``"every"`` one, which
-            takes about twice the time, or ``"never"``; see :mod:`whippletree.functions.lost_digits`.
+        watch: which calls on floats are looked at for digits lost to rounding, and warn of them: those that return
+            numbers or ``"vectors"``, which takes about twice the time, ``"every"`` one, with matrices, derivatives and
+            models of more than 64 velocities, or ``"never"``; see :mod:`whippletree.functions.lost_digits`.
     """
     chosen = with_massless(model, massless)
     require_route(chosen, route, ROUTES)
-    if watch not in (EVERY, NEVER):
-        raise NameLookupError("choice of calls", watch, (EVERY, NEVER), where="reference, watch")
-    return Reference(chosen, parameters, route, watched=watch == EVERY)
+    if watch not in (VECTORS, EVERY, NEVER):
+        raise NameLookupError("choice of calls", watch, (VECTORS, EVERY, NEVER), where="reference, watch")
+    return Reference(chosen, parameters, route, watch=watch)
 
 
 class Reference(ReferenceTable):
     """The catalogue's functions as methods: ``ref.forward_dynamics(q, v, tau)``, ``ref.jacobian("tool")(q)``."""
 
     def __init__(
-        self, model: Model, parameters: Sequence[str] = (), route: str | None = None, *, watched: bool = False
+        self, model: Model, parameters: Sequence[str] = (), route: str | None = None, *, watch: str = NEVER
     ) -> None:
         self.model = model
-        self.watched = watched
+        self.watch = watch
         self.route = route
-        self.parameters = {path: find_parameter(model, path).shape for path in parameters}
+        self.parameters = {path: find_parameter(model, path).shape for path in as_names(parameters)}
         self.tree = skeleton(model)
 
     def __repr__(self) -> str:
@@ -95,7 +106,7 @@ class Reference(ReferenceTable):
             return named
 
     def rounding_error(self, name: str, *names: Any) -> ReferenceFunction:
-        """How wrong rounding can make each number that a function returns, to first order; see :class:`RoundingError`.
+        """How wrong rounding can make each number that a function returns; see :class:`RoundingError`.
 
         ``ref.rounding_error("forward_dynamics")(q, v, tau)`` has the shapes of ``ref.forward_dynamics(q, v, tau)``.
         """
@@ -122,7 +133,10 @@ class ReferenceFunction:
         self.function = function
         self.names = names
         self.digits_lost: Any = None
-        """Of each state of the last call that was watched: see :mod:`whippletree.functions.lost_digits`."""
+        """Of each state of the last call that was watched, None if none was: ``watch`` says which calls are."""
+        looked_at = owner.watch != NEVER and is_watched(function, every=owner.watch == EVERY)
+        self.watch = owner.watch if looked_at else NOT_WATCHED
+        """Which calls are looked at for lost digits: see :mod:`whippletree.functions.lost_digits`."""
         self.__doc__ = function.explanation
         known = functions.sizes(owner.model)
         self.shapes = {name: functions.resolve(shape, known) for name, shape in function.inputs.items()}
@@ -159,8 +173,8 @@ class ReferenceFunction:
             for row, result in enumerate(results):
                 flat[row] = result[number]
             outputs.append(_finished(flat.reshape((*batch, *shape)), exact))
-        if self.owner.watched and not exact and is_watched(self.function):
-            self.digits_lost = watch_call(self, full, outputs)
+        if self.watch != NOT_WATCHED and not exact:
+            self.digits_lost = watch_call(self, full, outputs, large=self.watch == EVERY)
         if len(outputs) == 1:
             return outputs[0]
         return tuple(outputs) if self.results is None else self.results(*outputs)
@@ -227,13 +241,29 @@ class ReferenceFunction:
         return arrays
 
 
+def watch_machine_code(
+    plain: Reference,
+    function: Function,
+    names: tuple[Any, ...],
+    inputs: Mapping[str, Any],
+    results: Sequence[Any],
+    *,
+    every: bool,
+    double: bool,
+) -> Any:
+    """Digits that a call of a compiled function has lost, of every state or of a first few: see :func:`watch_call`."""
+    same = ReferenceFunction(plain, function, names)
+    states, precision = None if every else FIRST_STATES, DOUBLE if double else SINGLE
+    return watch_call(same, inputs, results, states, has_status=True, large=every, precision=precision)
+
+
 class RoundingError(ReferenceFunction):
     """Bounds on what rounding does to a function of floats, in the units of its results.
 
     The function is evaluated with numbers that remember how they were computed
-    (:mod:`whippletree.arithmetic.rounding_tape`). Where hardly a digit is left the bound is as large as the result, and
-    says no more than that. What one unit in the last place of the inputs does is another matter: they are taken as
-    they are.
+    (:mod:`whippletree.arithmetic.rounding_tape`). Infinite where something is divided by a number of which rounding
+    leaves no digit for certain. What one unit in the last place of the inputs does is another matter: they are taken
+    as they are.
     """
 
     def __repr__(self) -> str:

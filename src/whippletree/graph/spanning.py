@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from whippletree.errors import GraphError
 from whippletree.graph.digraph import Digraph, Edge, Node, quoted
@@ -109,21 +109,24 @@ def spanning_tree(
     )
 
 
-class _Components:
-    """Union-find: which nodes are connected by the edges joined so far."""
+Item = TypeVar("Item", bound=Node)
 
-    def __init__(self, nodes: Iterable[Node]) -> None:
+
+class _Components(Generic[Item]):
+    """Union-find: which nodes, or edges, belong together by what was joined so far."""
+
+    def __init__(self, nodes: Iterable[Item]) -> None:
         self.leader = {node: node for node in nodes}
         self.size = dict.fromkeys(self.leader, 1)
 
-    def find(self, node: Node) -> Node:
+    def find(self, node: Item) -> Item:
         leader = self.leader
         while leader[node] != node:
             leader[node] = leader[leader[node]]  # halve the path, so that the next search is shorter
             node = leader[node]
         return node
 
-    def join(self, a: Node, b: Node) -> bool:
+    def join(self, a: Item, b: Item) -> bool:
         """Connect two nodes; False when they were connected already."""
         a, b = self.find(a), self.find(b)
         if a == b:
@@ -153,7 +156,7 @@ def _grow(roots: Iterable[Node], kept: Mapping[Node, Edge]) -> dict[Node, tuple[
     return reached
 
 
-def _roots(forest: Digraph, components: _Components, roots: Iterable[Node] | None) -> list[Node]:
+def _roots(forest: Digraph, components: _Components[Node], roots: Iterable[Node] | None) -> list[Node]:
     """One root per component: those given, checked, or the first node of each."""
     found: dict[Node, Node] = {}
     for root in forest.nodes if roots is None else roots:
@@ -184,7 +187,7 @@ def _check_edges(forest: Digraph, ends: Mapping[Node, Edge]) -> None:
         )
 
 
-def _check_connected(components: _Components, cut: Mapping[Node, Edge]) -> None:
+def _check_connected(components: _Components[Node], cut: Mapping[Node, Edge]) -> None:
     for name, (a, b) in cut.items():
         if components.find(a) != components.find(b):
             raise GraphError(
@@ -268,7 +271,7 @@ def loop_clusters(tree: Digraph, ties: Iterable[Iterable[Node]]) -> LoopClusters
 
 
 class _Classes:
-    """Union-find over edges, each named by its child; every class knows its top, the node that it hangs on."""
+    """Classes of edges, each named by its child; every class knows its top, the node that it hangs on."""
 
     def __init__(self, tree: Digraph) -> None:
         self.tree = tree
@@ -276,24 +279,20 @@ class _Classes:
         self.depth = [0] * len(tree)
         for k in tree.topological_indices:
             self.depth[k] = self.depth[self.parent[k]] + 1 if self.parent[k] >= 0 else 0
-        self.leader = list(range(len(tree)))
+        self.joined = _Components(range(len(tree)))
         self.top = list(self.parent)
 
     def find(self, edge: int) -> int:
-        leader = self.leader
-        while leader[edge] != edge:
-            leader[edge] = leader[leader[edge]]  # halve the path, so that the next search is shorter
-            edge = leader[edge]
-        return edge
+        """The edge that stands for the class of an edge."""
+        return self.joined.find(edge)
 
     def join(self, a: int, b: int) -> int:
         """Make one class of two; its top is the higher one of theirs."""
-        a, b = self.find(a), self.find(b)
-        if a != b:
-            if self.depth[self.top[b]] < self.depth[self.top[a]]:
-                a, b = b, a
-            self.leader[b] = a
-        return a
+        tops = self.top[self.find(a)], self.top[self.find(b)]
+        self.joined.join(a, b)
+        leader = self.find(a)
+        self.top[leader] = min(tops, key=self.depth.__getitem__)
+        return leader
 
     def tie(self, nodes: list[int]) -> int | None:
         """Join the edges of the smallest subtree that connects these nodes; some edge of it, None if there is none."""

@@ -21,10 +21,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whippletree.errors import FileError, UnsupportedError, did_you_mean
+from whippletree.errors import FileError, UnsupportedError, did_you_mean, quoted
 from whippletree.io.paths import read_bytes
 from whippletree.model import Model, require_model
 from whippletree.model.contact_pairs import with_contacts
+from whippletree.model.force_elements import Tendon
+from whippletree.model.input_checks import as_names
 
 if TYPE_CHECKING:
     from lxml.etree import _Element as Element
@@ -67,7 +69,7 @@ def load(
         contacts: Whether shapes may touch. Default: those that the file lets touch, by the rules of its format; a URDF
             or SDF file has shapes, but no such rules. ``True`` lets all shapes of such a file touch that are no
             neighbours, as ``wt.with_contacts`` does; ``False`` none.
-        limits: Whether joints keep the ends of their ranges.
+        limits: Whether joints and tendons keep the ends of their ranges.
         actuators: Whether actuators are taken over.
         cut: Names of joints at which loops of joints are opened. Default: those that the file names (native files,
             loops files), else, in each loop, the joint declared last; of SDF every joint but the first that names a
@@ -81,8 +83,10 @@ def load(
     """
     if base not in BASES:
         raise UnsupportedError(f"load: base is {base!r}, expected 'fixed' or 'free'{did_you_mean(base, BASES)}")
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"load: expected the path of a model file, got {quoted(path)}")
     path = Path(path)
-    cut = (cut,) if isinstance(cut, str) else tuple(cut)
+    cut = as_names(cut)
     model = _load(path, base, _folder(root), contacts is not False, actuators, () if loops is not None else cut)
     model = _with_choices(model, contacts, limits, actuators)
     if loops is not None:
@@ -104,7 +108,9 @@ def _with_choices(model: Model, contacts: bool | None, limits: bool, actuators: 
     """The model with what was asked for of its contacts, limits and actuators."""
     if not limits:
         joints = (replace(joint, lower=-math.inf, upper=math.inf) for joint in model.joints)
-        model = replace(model, joints=tuple(joints))
+        free = -math.inf, math.inf
+        elements = (replace(x, limits=free) if isinstance(x, Tendon) else x for x in model.elements)
+        model = replace(model, joints=tuple(joints), elements=tuple(elements))
     if not actuators and model.actuators:
         keys = (replace(key, commands=np.zeros(0), act=np.zeros(0)) for key in model.key_frames)
         model = replace(model, actuators=(), key_frames=tuple(keys))
@@ -181,11 +187,14 @@ def _from_root(
             raise FileError(str(path), [fault])
 
 
-def save(model: Model, path: str | os.PathLike[str]) -> None:
+def save(model: Model, path: str | os.PathLike[str]) -> Path:
     """Write a model to a native file (``.toml`` or ``.json``) that :func:`load` reads back exactly.
 
     Mesh files stay where they are, and ``load`` opens only those in the folder of the file that names them: write the
     model there to keep its meshes. The file is replaced as a whole or not at all.
+
+    Returns:
+        The path.
 
     Raises:
         UnsupportedError: the suffix is another one, or the model holds numbers that a file cannot keep exactly.
@@ -193,4 +202,6 @@ def save(model: Model, path: str | os.PathLike[str]) -> None:
     from whippletree.io.native import native_writer
 
     require_model(model, "save")
-    native_writer.write(model, Path(path))
+    written = Path(path)
+    native_writer.write(model, written)
+    return written

@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from whippletree.errors import FileError, did_you_mean
+from whippletree.errors import FileError, did_you_mean, quoted
 from whippletree.files.bounded_files import read_bounded, resolve_inside
+
+MODEL_ENDINGS = (".urdf", ".sdf", ".xml", ".toml", ".json")
+"""Endings of files that hold models."""
 
 
 def read_bytes(path: Path) -> bytes:
@@ -16,8 +19,13 @@ def read_bytes(path: Path) -> bytes:
         FileNotFoundError: there is nothing at ``path``; suggests a neighbour with a similar name.
         FileError: it is a folder, a device or a pipe, it is empty, or too large.
     """
+    if "\n" in str(path) or str(path).lstrip().startswith("<"):
+        start = quoted(str(path))
+        raise FileNotFoundError(f"load: {start} is text, not the path of a file: write it to a file and give its path")
     if not path.exists():
-        neighbours = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
+        # who misspells a name rarely misspells its ending, too
+        found = path.parent.iterdir() if path.parent.is_dir() else ()
+        neighbours = [p.name for p in found if not path.suffix or p.suffix in (path.suffix, *MODEL_ENDINGS)]
         raise FileNotFoundError(f"there is no file {str(path)!r}{did_you_mean(path.name, neighbours)}")
     data = read_bounded(path)
     if not data.strip():

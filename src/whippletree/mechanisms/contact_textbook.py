@@ -14,7 +14,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array, vector
 from whippletree.errors import ModelError
 from whippletree.mechanisms.linkages import moving
-from whippletree.mechanisms.trees import PLANAR_GRAVITY
+from whippletree.mechanisms.trees import PLANAR_GRAVITY, require_count
 from whippletree.model import WORLD, Model
 from whippletree.model.builder import Builder
 from whippletree.model.contact_pairs import UPWARDS
@@ -127,7 +127,7 @@ def newtons_cradle(
     Joints ``ball_1`` … ``ball_n`` slide along x, as pendulums do at their lowest point. Newton's law at all contacts at
     once, with restitution 1, sends three balls off at (−1/3, 2/3, 2/3) of the speed; a sequential law at (0, 0, 1).
     """
-    _at_least("newtons_cradle", n, 2)
+    require_count("newtons_cradle", n, 2)
     inertia = 2 * mass * radius * radius / 5
     builder = Builder(f"cradle of {n} balls", PLANAR_GRAVITY)
     for k in range(1, n + 1):
@@ -151,7 +151,7 @@ def box_stack(
     plane, which is exact as long as the corners above stay over it. At rest, the corners of box k carry
     (n − k + 1) m g together; how they share it is not determined (hyperstatic).
     """
-    _at_least("box_stack", n, 1)
+    require_count("box_stack", n, 1)
     x, y, z = size
     inertia = [mass * (a * a + b * b) / 12 for a, b in ((y, z), (x, z), (x, y))]
     builder = Builder(f"stack of {n} boxes").geometry("ground", WORLD, "half_space")
@@ -178,7 +178,7 @@ def spheres_in_box(
     for the same ``seed``). All are one group of contacts: every pair of balls may touch, and every ball the floor and
     the four walls.
     """
-    _at_least("spheres_in_box", n, 1)
+    require_count("spheres_in_box", n, 1)
     places = _layers(n, radius, width, np.random.default_rng(seed))
     mass = 0.1
     inertia = 2 * mass * radius * radius / 5
@@ -212,8 +212,3 @@ def _layers(n: int, radius: float, width: float, random: np.random.Generator) ->
         grid = np.array([column * pitch - edge, row * pitch - edge, 1.2 * radius + layer * pitch])
         places.append(tuple(float(x) for x in grid + random.uniform(-0.1, 0.1, 3) * radius))
     return places
-
-
-def _at_least(what: str, n: int, least: int) -> None:
-    if n < least:
-        raise ModelError(what, [f"n is {n}, expected at least {least}"])

@@ -15,7 +15,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.errors import ModelError
-from whippletree.mechanisms.trees import PLANAR_GRAVITY
+from whippletree.mechanisms.trees import PLANAR_GRAVITY, require_count
 from whippletree.model import WORLD, Model, State
 from whippletree.model.builder import Builder
 
@@ -74,8 +74,7 @@ def four_bar_chain(
         masses: crank, coupler, rocker of every cell; any of them may be 0.
         angle: of each crank against its ground at the start, rad.
     """
-    if cells < 1:
-        raise ModelError("four_bar_chain", [f"cells {cells} must be at least 1"])
+    require_count("four_bar_chain", cells, word="cells")
     (ground, a, b, c), (m1, m2, m3) = _numbers("lengths", lengths, 4), _numbers("masses", masses, 3)
     coupler, rocker = _dyad((a * math.cos(angle), a * math.sin(angle)), (ground, 0.0), b, c)
     builder = Builder("four-bar chain", PLANAR_GRAVITY)
@@ -166,8 +165,7 @@ def n_four_bar(n: int = 2) -> Model:
     upper joint. Starts upright with B0 moving at +1 m/s in x; passes through its singular configuration, all rods in
     line.
     """
-    if n < 1:
-        raise ModelError("n_four_bar", [f"n is {n}, expected at least 1"])
+    require_count("n_four_bar", n)
     builder = Builder(f"{n}-four-bar", PLANAR_GRAVITY)
     for k in range(n + 1):
         builder.body(f"side rod {k}", **rod(1.0, 1.0))

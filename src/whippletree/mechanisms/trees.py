@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,7 @@ def chain(n: int, mass: Any = 1.0, length: Any = 1.0) -> Model:
 
     At q = 0 it is straight; the mass matrix there, for 4 rods of 2.207 kg and 1 m, is the one that document 004 prints.
     """
-    _at_least_one("chain", n)
+    require_count("chain", n)
     builder = Builder(f"chain of {n} rods", PLANAR_GRAVITY)
     for k in range(1, n + 1):
         parent = f"rod_{k - 1}" if k > 1 else WORLD
@@ -77,7 +78,7 @@ def tree(n: int, seed: int = 0, kinds: Sequence[str] = KINDS) -> Model:
     The same numbers for the same ``n``, ``seed`` and ``kinds``. Each body hangs from any earlier one or from the world,
     so there may be several trees; gravity is (0, 0, −9.81).
     """
-    _at_least_one("tree", n)
+    require_count("tree", n)
     random = np.random.default_rng(seed)
     builder = Builder(f"tree of {n} bodies, seed {seed}")
     for k in range(1, n + 1):
@@ -122,6 +123,9 @@ def _pair(what: str, values: Sequence[Any]) -> tuple[Any, Any]:
     return values[0], values[1]
 
 
-def _at_least_one(what: str, n: int) -> None:
-    if n < 1:
-        raise ModelError(what, [f"n is {n}, expected at least 1"])
+def require_count(mechanism: str, n: int, least: int = 1, word: str = "n") -> None:
+    """Refuse a number of parts that is none, or too small."""
+    if not isinstance(n, Integral):
+        raise ModelError(mechanism, [f"{word} is {n!r}, expected a whole number"])
+    if n < least:
+        raise ModelError(mechanism, [f"{word} is {n}, expected at least {least}"])

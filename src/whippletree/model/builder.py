@@ -41,6 +41,7 @@ from whippletree.model.faults import (
 from whippletree.model.flexible_body import MODES, FlexibleBody, flexible_faults
 from whippletree.model.force_elements import Element, FluidBox, Lift, Tendon, Wrap, element_faults
 from whippletree.model.frozen import counted, frozen_array, inertia_matrix, pose_matrix, vector_of
+from whippletree.model.input_checks import as_names
 from whippletree.model.model import (
     EARTH_GRAVITY,
     WORLD,
@@ -73,7 +74,8 @@ class Builder:
     """Collects the parts of a model, in any order; :meth:`build` checks them all and freezes a Model."""
 
     def __init__(self, name: str, gravity: Vector = EARTH_GRAVITY) -> None:
-        self.name = name
+        self._faults: list[str] = []
+        self.name = name if name == "" else self._named("model", name)  # robots in files may have no name
         self.gravity = gravity
         self.source = ""
         self._bodies: list[Body] = []
@@ -91,7 +93,6 @@ class Builder:
         self.time_step: float | None = None
         """s: the step that the model asks for."""
         self._start: dict[str, Any] = {}
-        self._faults: list[str] = []
 
     def __repr__(self) -> str:
         return f"<Builder {self.name!r}: {len(self._bodies)} bodies, {len(self._joints)} joints, not yet built>"
@@ -253,7 +254,7 @@ class Builder:
         out.
         """
         name = self._named("contact group", name)
-        self._contact_groups.append(ContactGroup(name, tuple(geometries), friction, restitution, margin))
+        self._contact_groups.append(ContactGroup(name, as_names(geometries), friction, restitution, margin))
         return self
 
     def actuator(
@@ -298,6 +299,7 @@ class Builder:
         rest: Any = 0,
         damping: Any = 0,
         around: Any = (),
+        limits: tuple[Any, Any] = (-np.inf, np.inf),
     ) -> Builder:
         """Add a tendon with a spring and a damper along it: see :class:`~whippletree.model.force_elements.Tendon`.
 
@@ -313,6 +315,7 @@ class Builder:
             damping: N s/m.
             around: obstacles that it goes round, :class:`~whippletree.model.force_elements.Wrap`, or their fields:
                 ``around=[{"frame": "drum", "kind": "cylinder", "radius": 0.02, "side": "groove"}]``.
+            limits: lengths between which it stays, m: ``limits=(-np.inf, 0.3)`` is a string.
         """
         name = self._named("tendon", name)
         route = (tuple(frames),) if frames else tuple(tuple(branch) for branch in branches)
@@ -324,8 +327,9 @@ class Builder:
             )
             ends = (rest, rest) if np.ndim(rest) == 0 else tuple(rest)
             wraps = tuple(wrap if isinstance(wrap, Wrap) else Wrap(**wrap) for wrap in around)
-            tendon = Tendon(name, tuple(joints or ()), numbers[0], route, numbers[1], stiffness, ends, damping, wraps)
-            self._elements.append(tendon)
+            lower, upper = limits
+            path = tuple(joints or ()), numbers[0], route, numbers[1]
+            self._elements.append(Tendon(name, *path, stiffness, ends, damping, wraps, (lower, upper)))
         except (ValueError, TypeError) as error:
             self._faults.append(f"tendon {name!r}: {error}")
         return self

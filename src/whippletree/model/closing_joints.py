@@ -26,6 +26,7 @@ from whippletree.errors import ModelError, did_you_mean, listed
 from whippletree.model.constraint_syntax import KINDS
 from whippletree.model.faults import depth_first, end_faults, naming_faults
 from whippletree.model.frozen import frozen_array
+from whippletree.model.input_checks import as_names
 from whippletree.model.model import WORLD, Actuator, Body, Constraint, Frame, Joint, Model, State
 from whippletree.spatial import Pose, rotation_quaternion
 from whippletree.spatial import joints as joint_types
@@ -100,7 +101,7 @@ def choose_cut(bodies: Sequence[Body], joints: Sequence[Joint], cut: Iterable[st
     """
     if faults := end_faults(bodies, joints):
         return Cut(None, tuple(faults))
-    chosen = dict.fromkeys((cut,) if isinstance(cut, str) else cut)
+    chosen = dict.fromkeys(as_names(cut))
     names = [joint.name for joint in joints]
     faults = [
         f"cut: there is no joint {name!r}; known: {listed(map(repr, names))}{did_you_mean(str(name), names)}"

@@ -32,6 +32,7 @@ KINDS: dict[str, Words] = {
     "point_on_plane": Words("frames", ("normal",)),
     "point_on_curve": Words("frames", ("rows",), "curve"),
     "distance": Words("frames", ("length",)),
+    "cable": Words("frames", ("length", "branches", "factors")),
     "prescribed_frame": Words("frames", (), "motion"),
     "custom": Words("frames", ("rows", "time"), "residual"),
     "rolling": Words("frames", ("radius", "normal", "axis")),
@@ -41,6 +42,9 @@ KINDS: dict[str, Words] = {
     "prescribed": Words("joints", (), "motion"),
     "hold": Words("joints", ("component", "massless")),
 }
+
+MANY_FRAMES = ("custom", "cable")
+"""Kinds that tie any number of frames, and not two."""
 
 COMMON = ("compliance", "switchable", "active", "without")
 """Parameters of every kind."""

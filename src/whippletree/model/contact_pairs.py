@@ -16,6 +16,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.errors import ModelError, NameLookupError, did_you_mean
 from whippletree.model.frozen import frozen_array, pose_matrix, vector_of
+from whippletree.model.input_checks import as_names
 from whippletree.model.model import WORLD, Contact, ContactGroup, Geometry, Joint, Model, Vector
 from whippletree.spatial.joints import rotation_to
 
@@ -147,8 +148,8 @@ def on_ground(
         NameLookupError: a name that the model does not have.
     """
     rigid = rigid_parts(model.joints) | {WORLD: WORLD}
-    feet = [_foot(model, name, radius) for name in (() if frames is None else _names(frames))]
-    named = [model.geometry(name).name for name in (() if geometries is None else _names(geometries))]
+    feet = [_foot(model, name, radius) for name in (() if frames is None else as_names(frames))]
+    named = [model.geometry(name).name for name in (() if geometries is None else as_names(geometries))]
     if geometries is None and frames is None:
         movable = (g for g in model.geometries if g.collides and rigid[g.body] != WORLD)
         named = [g.name for g in movable if g.kind not in UNBOUNDED]
@@ -189,7 +190,7 @@ def _members(model: Model, names: str | Iterable[str]) -> set[str]:
     """The geometries with these names, or of bodies with these names."""
     found: set[str] = set()
     bodies = {WORLD, *(body.name for body in model.bodies)}
-    for name in _names(names):
+    for name in as_names(names):
         own = {g.name for g in model.geometries if name in (g.name, g.body)}
         if not own and name not in bodies:
             known = [*bodies, *(g.name for g in model.geometries)]
@@ -202,10 +203,6 @@ def _two(pair: Sequence[str]) -> Sequence[str]:
     if isinstance(pair, str) or len(pair) != 2:
         raise ModelError("with_contacts", [f"exclude has {pair!r}, expected pairs of names: [(one, other), …]"])
     return pair
-
-
-def _names(names: str | Iterable[str]) -> list[str]:
-    return [names] if isinstance(names, str) else list(names)
 
 
 def _across(pair: Sequence[Geometry], one: set[str], other: set[str]) -> bool:

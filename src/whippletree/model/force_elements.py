@@ -72,11 +72,19 @@ class Tendon(Part):
     """N s/m."""
     around: tuple[Wrap, ...] = ()
     """Obstacles that it goes round, at most one between two frames."""
+    limits: tuple[Any, Any] = (-np.inf, np.inf)
+    """Lengths between which it stays: at an end it pushes or pulls as hard as it takes, like the stop of a joint, m."""
 
     @property
     def acts(self) -> bool:
         """Whether it has a spring or a damper of its own."""
         return not (is_zero(self.stiffness) and is_zero(self.damping))
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether its length has an end."""
+        lower, upper = self.limits
+        return bool(lower > -np.inf or upper < np.inf)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -157,6 +165,8 @@ def _tendon_faults(where: str, tendon: Tendon, freedoms: dict[str, int]) -> list
             faults.append(f"{where}: {joint!r} is no joint of one freedom{hint}")
     if any(len(branch) < 2 for branch in tendon.route):
         faults.append(f"{where} has a branch with fewer than two frames")
+    if not tendon.limits[0] <= tendon.limits[1]:
+        faults.append(f"{where}: limits {list(tendon.limits)} are empty: the first must not exceed the second")
     return faults + _wrap_faults(where, tendon)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,11 @@ def shape_hints(model: Model) -> Mapping[str, str]:
     reason = f"Model {model.name!r} has nv = {model.nv} but nq = {model.nq}: joint {longer[0]!r} stores a quaternion."
     hints = dict.fromkeys(VELOCITY_SPACE, f"{reason} Velocities and forces live in velocity space: pass nv numbers.")
     return {"q": f"{reason} Coordinates include the quaternion: pass nq numbers.", **hints}
+
+
+def as_names(names: str | Iterable[str]) -> tuple[str, ...]:
+    """Names as a tuple: a text is one name, not its letters."""
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 def plain_input(function: str, name: str, value: Any) -> Any:

@@ -461,13 +461,19 @@ class Model(Part):
         parts = [np.asarray(t.neutral, dtype=float) for t in self.joint_types]
         return State(np.concatenate(parts) if parts else np.zeros(0), np.zeros(self.nv))
 
-    @cached_property
+    @property
     def home(self) -> State:
         """A consistent start state, the author's or all joints at zero, with every loop closed.
+
+        Its arrays are the caller's own: ``q = model.home.q; q[0] += 0.1`` begins elsewhere and changes no model.
 
         Raises:
             AssemblyError: if the loops cannot close near it.
         """
+        return State(np.array(self._home.q), np.array(self._home.v))
+
+    @cached_property
+    def _home(self) -> State:
         start = self.start if self.start is not None else self.neutral
         if not self.constraints:
             return start

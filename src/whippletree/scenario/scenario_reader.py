@@ -25,7 +25,7 @@ from whippletree.io.draft import Draft
 from whippletree.io.loops_file import with_parts
 from whippletree.io.native import native_reader, native_writer
 from whippletree.io.native.native_tables import fields
-from whippletree.io.paths import read_bytes
+from whippletree.io.paths import MODEL_ENDINGS, read_bytes
 from whippletree.model import Model
 from whippletree.model.contact_pairs import on_ground
 from whippletree.scenario import scenario_tables
@@ -87,8 +87,15 @@ def load_scenario(path: str | os.PathLike[str], *, changes: Mapping[str, Any] | 
     """
     place = Path(path)
     if place.suffix.lower() != ".toml":
-        raise FileError(str(place), [f"a scenario is a .toml file, got {place.suffix!r}"])
+        raise FileError(str(place), [f"a scenario is a .toml file, got {place.suffix!r}{_cure(place)}"])
     return _Reader(place, changes or {}).scenario()
+
+
+def _cure(model: Path) -> str:
+    """How a model file becomes part of a scenario; nothing for other files."""
+    if model.suffix.lower() not in MODEL_ENDINGS:
+        return ""
+    return f"; to simulate a model, write two lines into one: model.file = {str(model)!r} and solver.duration = 1.0"
 
 
 def is_scenario(path: str | os.PathLike[str]) -> bool:

@@ -19,6 +19,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.contact.kinematics.contact_set import contact_set
+from whippletree.contact.kinematics.joint_contacts import limited_axes, rubbing_axes
 from whippletree.errors import NameLookupError
 from whippletree.model import Model
 from whippletree.simulation.adaptive.integrator import Event
@@ -219,10 +220,10 @@ def suitable(model: Model, q: Array | None = None) -> str:
     meet the ends of their ranges. A model that asks for a step, as a file for a time-stepping simulator does, gets it
     where it has anything of that. A start beyond the range of a joint is no event: steps bring a tree back into it,
     while loops, which may not reach it at all, are integrated, and the run tells what it leaves out. Torsional and
-    rolling friction is known to steps only.
+    rolling friction, and limits of tendons, are known to steps only.
     """
-    meets = model.touches or dry_joints(model) or limited_joints(model)
-    if meets and model.time_step is not None:
+    meets = model.touches or rubbing_axes(model) or limited_axes(model)
+    if (meets and model.time_step is not None) or limited_tendons(model):
         return "time_stepping"
     if not model.touches:
         if _starts_beyond_a_range(model, model.home.q if q is None else q):
@@ -233,27 +234,14 @@ def suitable(model: Model, q: Array | None = None) -> str:
     return "events" if few and not _many_slide_in_space(model) else "time_stepping"
 
 
-def dry_joints(model: Model) -> list[str]:
-    """Names of the joints with dry friction that acts."""
-    return [joint.name for joint in model.joints if joint.friction != 0 and joint.type.nv == 1]
-
-
-def limited_joints(model: Model) -> list[str]:
-    """Names of the joints whose range has an end that acts."""
-    return [
-        joint.name
-        for joint in model.joints
-        if joint.type.nv == joint.type.nq == 1 and (joint.lower > -np.inf or joint.upper < np.inf)
-    ]
+def limited_tendons(model: Model) -> list[str]:
+    """Names of the tendons whose length has an end."""
+    return [tendon.name for tendon in model.tendons if tendon.is_limited]
 
 
 def _starts_beyond_a_range(model: Model, q: Array) -> bool:
     """Whether a joint is beyond its range by more than events allow, at some coordinates q (..., nq)."""
-    for name in limited_joints(model):
-        joint, own = model.joints[model.joint_index(name)], q[..., model.q_slice(name).start]
-        if np.any(own < joint.lower - PENETRATION) or np.any(own > joint.upper + PENETRATION):
-            return True
-    return False
+    return any(np.any(axis.excess(q) > PENETRATION) for axis in limited_axes(model))
 
 
 def _many_slide_in_space(model: Model) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.bound import Bound
 from whippletree.compiler.compiled import Compiled
-from whippletree.compiler.frontend.controller import AffineForces
+from whippletree.compiler.frontend.controller import AffineForces, FunctionOfState
 from whippletree.compiler.named_function import ANSWERED_IN_PYTHON, NamedFunction
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.tangent_cone import TieWarning
@@ -80,7 +80,7 @@ class Motion:
         ]
         self._relaxed = any(c.kind == "relax" for c in self.model.constraints)
         self._resting = [j for c in self.model.constraints if c.kind == "rest" for j in c.on]
-        self.compiled_controller: NamedFunction | AffineForces | None = None
+        self.compiled_controller: FunctionOfState | AffineForces | None = None
         self._names_failures = False
         self._functions: dict[str, tuple[NamedFunction, tuple[str, ...], bool]] = {}
         self._passive = bool(self.model.elements) or any(joint.has_springs for joint in self.model.joints)
@@ -133,7 +133,7 @@ class Motion:
             return False
         return self.dyn.dtype == np.float64 and not isinstance(self.dyn, Bound)
 
-    def use_compiled(self, controller: NamedFunction | AffineForces | None, *, names_failures: bool = False) -> None:
+    def use_compiled(self, controller: FunctionOfState | AffineForces | None, *, names_failures: bool = False) -> None:
         """From now on, take the controller's forces from a compiled function of (t, q, v) that says the same; or from
         itself. ``names_failures``: whether forces that are not finite raise, with the joint's name."""
         self.compiled_controller, self._names_failures = controller, names_failures

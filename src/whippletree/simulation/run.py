@@ -20,14 +20,15 @@ from whippletree.compiler.frontend.fingerprint import fingerprint
 from whippletree.compiler.rollout.activation_steps import checked_activations
 from whippletree.constraints.assembly import require_consistent
 from whippletree.constraints.tangent_cone import TieWarning
+from whippletree.contact.kinematics.joint_contacts import limited_axes, rubbing_axes
 from whippletree.controllers import ActuatorForces, limited
 from whippletree.errors import NameLookupError, ShapeError, UnsupportedError, listed, warn_caller
 from whippletree.model import Model, require_model
-from whippletree.model.input_checks import refuse_zero_quaternions
+from whippletree.model.input_checks import as_names, refuse_zero_quaternions
 from whippletree.simulation.adaptive.integrator import Event
 from whippletree.simulation.checkpoint import Checkpoint
 from whippletree.simulation.conditioning_watch import Watch
-from whippletree.simulation.method import Method, Task, dry_joints, find_method, limited_joints, positive, suitable
+from whippletree.simulation.method import Method, Task, find_method, limited_tendons, positive, suitable
 from whippletree.simulation.motion import Motion
 from whippletree.simulation.one_by_one import InTurn
 from whippletree.simulation.output.dataset import check_names, dataset, refuse_more_than_memory
@@ -144,7 +145,7 @@ def simulate(
     duration = positive("duration", duration)
     spacing = way.spacing(duration, options) if output_dt is None else positive("output_dt", output_dt)
     times = _output_times(duration, spacing)
-    points, variables = _listed(points), None if variables is None else _listed(variables)
+    points, variables = as_names(points), None if variables is None else as_names(variables)
     refuse_more_than_memory(model, len(times), len(q) if q.ndim == 2 else 1, variables)
     for name in points:
         model.frame(name)
@@ -180,7 +181,7 @@ def _way(model: Model, method: str, options: dict[str, Any], alone: bool) -> typ
         options.setdefault("step", model.time_step)
     way = _with_options(find_method(method, model).form_for(model, alone), method, options)
     _refuse_unseen_contacts(model, way, method)
-    _tell_of_unseen_friction(model, way, method)
+    _tell_of_unseen_forces(model, way, method)
     return way
 
 
@@ -304,8 +305,15 @@ def _refuse_unseen_contacts(model: Model, way: type[Method], method: str) -> Non
         )
 
 
-def _tell_of_unseen_friction(model: Model, way: type[Method], method: str) -> None:
-    dry = [repr(name) for name in dry_joints(model)]
+def _tell_of_unseen_forces(model: Model, way: type[Method], method: str) -> None:
+    tendons = [repr(name) for name in limited_tendons(model)]
+    if tendons and not way.touches:
+        warn_caller(
+            f"simulate: method {method!r} leaves out the limits of tendon {', '.join(tendons)}: they act in "
+            f"method='time_stepping'; wt.load(..., limits=False) has none",
+            RuntimeWarning,
+        )
+    dry = [repr(axis.name) for axis in rubbing_axes(model)]
     if dry and not way.touches:
         warn_caller(
             f"simulate: method {method!r} leaves out the dry friction of joint {', '.join(dry)}: it acts in "
@@ -316,13 +324,11 @@ def _tell_of_unseen_friction(model: Model, way: type[Method], method: str) -> No
 
 def _tell_of_unseen_limits(model: Model, run: xarray.Dataset, method: str) -> None:
     """Warn where a run has left the range of a joint, whose limits its method does not see."""
-    limited, beyond = limited_joints(model), []
-    q = np.asarray(run["q"]) if limited else np.empty(0)
-    for name in limited:
-        joint, own = model.joints[model.joint_index(name)], q[..., model.q_slice(name).start]
-        excess = max(float(np.nanmax(np.maximum(joint.lower - own, own - joint.upper), initial=0.0)), 0.0)
+    beyond = []
+    for axis in limited_axes(model):
+        excess = float(np.nanmax(axis.excess(np.asarray(run["q"])), initial=0.0))
         if excess > RANGE_WORTH_TELLING:
-            beyond.append(f"{name!r} by {excess:.3g}")
+            beyond.append(f"{axis.name!r} by {excess:.3g}")
     if beyond:
         warn_caller(
             f"simulate: method {method!r} does not see joint limits, and the run leaves the range of {listed(beyond)} "
@@ -373,11 +379,6 @@ def _refuse_open_parameters(dyn: Compiled) -> None:
             f"simulate: the functions of model {dyn.model.name!r} leave {', '.join(dyn.parameters)} open: compile "
             f"them without open parameters, or use dyn.rollout"
         )
-
-
-def _listed(names: str | Sequence[str]) -> Sequence[str]:
-    """One name is as good as a list of one."""
-    return (names,) if isinstance(names, str) else names
 
 
 def _output_times(duration: float, spacing: float) -> Array:
@@ -449,5 +450,11 @@ def _on_state(event: Event, nq: int, nv: int) -> Event:
     """An event of (t, q, v) as one of (t, y)."""
     if not isinstance(event, Event):
         raise TypeError(f"simulate: {event!r} is no event: give wt.Event(name, function)")
+    if not callable(event.function):
+        raise TypeError(f"simulate: event {event.name!r}: {event.function!r} is not a function of (t, q, v)")
+    if event.direction not in (-1, 0, 1):
+        raise ValueError(
+            f"simulate: event {event.name!r}: direction is {event.direction!r}, expected 1 (rising), -1 (falling) or 0"
+        )
     function: Any = event.function
     return Event(event.name, lambda t, y: float(function(t, y[:nq], y[nq : nq + nv])), event.direction, event.terminal)

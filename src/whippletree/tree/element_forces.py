@@ -10,6 +10,8 @@ indexed, and these functions are always unrolled.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from copy import copy
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -22,7 +24,7 @@ from whippletree.spatial import Pose, cross, join
 from whippletree.tree import wrapping
 from whippletree.tree.links import world_poses
 from whippletree.tree.mechanism import Mechanism
-from whippletree.tree.skeleton import Place
+from whippletree.tree.skeleton import Place, Skeleton
 from whippletree.tree.sweeps import Field
 
 
@@ -77,10 +79,10 @@ class Elements:
                 self._lift(element)
         return self
 
-    def forces(self) -> Array:
-        """Joint forces (nv,) of what was added."""
+    def forces(self, balanced: int = -1) -> Array:
+        """Joint forces (nv,) of what was added; ``balanced``: a node on which, with what it carries, all cancels."""
         tree, tau, carried = self.m.tree, self.tau.copy(), dict(self._wrenches)
-        for k in reversed(range(len(tree.nodes))):
+        for k in reversed(range(balanced + 1, len(tree.nodes))):
             if k in carried:
                 tau[tree.v_slices[k]] = tau[tree.v_slices[k]] + self.links[k].H.T @ carried[k]
                 _add(carried, tree.parents[k], self.links[k].X.force(carried[k]))
@@ -110,6 +112,16 @@ class Elements:
                 push = piece.direction * (force / piece.divisor)
                 self._push_at(piece.first, -push)
                 self._push_at(piece.second, push)
+
+    def row(self, tendon: Tendon) -> Array:
+        """∂l/∂q of a tendon along the velocities, (nv,): the joint forces of a unit of its tension, backwards."""
+        alone = copy(self)
+        alone.tau, alone._wrenches = zeros(len(self.tau)), {}
+        alone.pull(tendon, 1)
+        return alone.forces(self.m.tree.meeting([node for node, _ in self._ends(tendon)]) if tendon.route else -1)
+
+    def _ends(self, tendon: Tendon) -> list[Place]:
+        return [place for piece in self._pieces(tendon) for place in (piece.first, piece.second)]
 
     def _sum(self, tendon: Tendon) -> list[tuple[int, int, Any]]:
         model = self.m.tree.model
@@ -217,6 +229,26 @@ class Elements:
 def element_forces(m: Mechanism, q: Array, v: Array) -> Array:
     """Joint forces (nv,) of tendons, fluids and held-up weight."""
     return Elements(m, q, v).add_all().forces()
+
+
+def tendon_lengths(m: Mechanism, q: Array, tendons: Sequence[Tendon]) -> tuple[Array, Array]:
+    """Lengths (n,) of some tendons, m, and their derivatives along the velocities, (n, nv)."""
+    elements = Elements(m, q, zeros(m.tree.model.nv))
+    lengths = [elements.stretch(tendon).length for tendon in tendons]
+    rows = [elements.row(tendon) for tendon in tendons]
+    return np.array(lengths, dtype=object), np.array(rows, dtype=object).reshape(-1, m.tree.model.nv)
+
+
+def joints_of_tendon(tree: Skeleton, tendon: Tendon) -> set[str]:
+    """Names of the joints that change a tendon's length: those that it sums up, and those that it spans."""
+    found = set(tendon.joints)
+    obstacles = {(wrap.branch, wrap.after): wrap.frame for wrap in tendon.around}
+    for k, branch in enumerate(tendon.route):
+        for i, ends in enumerate(pairwise(branch)):
+            frames = [*ends, *[obstacles[k, i] for _ in range((k, i) in obstacles)]]
+            first, *others = (set(tree.path(tree.place(frame).node)) for frame in frames)
+            found |= {tree.joints[node].name for node in first.union(*others) - first.intersection(*others)}
+    return found
 
 
 def element_energy(m: Mechanism, q: Array) -> Any:

@@ -90,11 +90,10 @@ class DrivenViewer(ServedPage):
         bodies = len(motion.model.bodies)
         own = tuple(item for item in shown.items if item.track <= bodies)  # what else there is belongs to one moment
         self._stage = LiveStage(server, Scene(**{**vars(shown), "items": own, "tracks": shown.tracks[: bodies + 1]}))
-        self._stopped, self._lock = threading.Event(), threading.Lock()
+        self._lock = threading.Lock()
         self._add_controls([layer for layer in shown.layers if any(item.layer == layer for item in own)])
         self._draw()
-        self._clock = threading.Thread(target=self._run, daemon=True, name="whippletree live motion")
-        self._clock.start()
+        self._start_clock("whippletree live motion")
 
     def play(self) -> None:
         """Let time pass."""
@@ -114,20 +113,6 @@ class DrivenViewer(ServedPage):
         """Set an actuator's command, as its slider does."""
         self._sliders[name].value = float(value)
         self.motion.ctrl[list(self._sliders).index(name)] = float(value)
-
-    def wait(self) -> None:
-        """Until :meth:`stop`, or an interrupt from the keyboard."""
-        try:
-            while not self._stopped.wait(0.2):
-                pass
-        except KeyboardInterrupt:
-            self.stop()
-
-    def stop(self) -> None:
-        """Close the page."""
-        self._stopped.set()
-        self._clock.join(timeout=2.0)
-        self.server.stop()
 
     def _add_controls(self, layers: list[str]) -> None:
         gui, motion = self.server.gui, self.motion

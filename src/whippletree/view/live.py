@@ -120,7 +120,6 @@ class Viewer(ServedPage):
         self.server, self.scene = server, shown
         self.time = float(shown.times[0])
         self.playing = False
-        self._stopped = threading.Event()
         self._drawn = -1
         self._stage = LiveStage(server, shown)
         self._diagrams = []
@@ -130,8 +129,7 @@ class Viewer(ServedPage):
         with server.gui.add_folder("Curves", visible=bool(curves)):
             self._diagrams = [_Diagram(server, shown.times, c) for c in curves]
         self.seek(self.time)
-        self._clock = threading.Thread(target=self._run, daemon=True, name="whippletree viewer")
-        self._clock.start()
+        self._start_clock("whippletree viewer")
 
     def play(self) -> None:
         """Go on from here; from the start at the end."""
@@ -158,20 +156,6 @@ class Viewer(ServedPage):
             self._stage.draw(moment)
             if not self.playing:
                 self._mark(moment)
-
-    def wait(self) -> None:
-        """Until :meth:`stop`, or an interrupt from the keyboard."""
-        try:
-            while not self._stopped.wait(0.2):
-                pass
-        except KeyboardInterrupt:
-            self.stop()
-
-    def stop(self) -> None:
-        """Close the page."""
-        self._stopped.set()
-        self._clock.join(timeout=2.0)
-        self.server.stop()
 
     # --- what the reader can touch ---
 

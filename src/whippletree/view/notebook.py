@@ -6,6 +6,7 @@ saved notebook still plays them.
 
 from __future__ import annotations
 
+import threading
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -36,9 +37,34 @@ def framed_address(url: str, height: int = HEIGHT) -> str:
 
 
 class ServedPage:
-    """A page that a viser server offers."""
+    """A page that a viser server offers while a clock of its own runs."""
 
     server: Any
+    _stopped: threading.Event
+    _clock: threading.Thread
+
+    def wait(self) -> None:
+        """Until :meth:`stop`, or an interrupt from the keyboard."""
+        try:
+            while not self._stopped.wait(0.2):
+                pass
+        except KeyboardInterrupt:
+            self.stop()
+
+    def stop(self) -> None:
+        """Close the page."""
+        self._stopped.set()
+        self._clock.join(timeout=2.0)
+        self.server.stop()
+
+    def _start_clock(self, name: str) -> None:
+        self._stopped = threading.Event()
+        self._clock = threading.Thread(target=self._run, daemon=True, name=name)
+        self._clock.start()
+
+    def _run(self) -> None:
+        """Whatever the clock does until the page stops."""
+        raise NotImplementedError
 
     @property
     def url(self) -> str:

@@ -38,7 +38,10 @@ def visible(model: Model) -> list[Geometry]:
 def is_end(geometry: Geometry) -> bool:
     """Whether a shape is only the ball at the end of something, beyond the body's own joint."""
     offset = float(np.linalg.norm(geometry.pose[:3, 3].astype(float)))
-    return geometry.kind == "sphere" and offset > float(geometry.parameters["radius"])
+    try:
+        return geometry.kind == "sphere" and offset > float(geometry.parameters["radius"])
+    except (LookupError, TypeError, ValueError):
+        return False  # a ball without a radius cannot be drawn, which is told where it is tried
 
 
 def pieces(geometry: Geometry, sizes: DrawnSizes, triangles: int) -> list[MeshPiece] | None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import whippletree as wt
-from whippletree.contact.held_motion import held_motion
+from whippletree.contact.contact_modes import held_motion
 from whippletree.simulation.events import event_method, guards, smooth_motion
 from whippletree.simulation.events.compiled_phase import CompiledPhases
 from whippletree.simulation.events.guards import Guards

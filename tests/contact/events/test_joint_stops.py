@@ -11,6 +11,9 @@ from scipy.optimize import brentq
 
 import whippletree as wt
 from contact_scenes import PLANAR, G, kneed_leg, run_of, slider, sling, times
+from whippletree.contact.kinematics.joint_contacts import JointContacts, nearer_ends_of_many
+from whippletree.contact.time_step import ContactBlocks
+from whippletree.tree.mechanism import Mechanism
 
 
 @pytest.fixture(scope="module")
@@ -168,3 +171,30 @@ def test_an_unknown_law_of_a_contact_is_named_before_anything_moves():
     model = builder.contact("bounce", "ball", "ground", law="hertz").build()
     with pytest.raises(wt.ModelError, match="contact 'bounce': law: there is no impact law 'hertz'"):
         wt.contact_set(model)
+
+
+def test_events_and_steps_read_one_description_of_joints():
+    builder = wt.Builder("arm")
+    for body in ("upper", "fore", "slide"):
+        builder.body(body, 1.0, (0, 0, 0), (0.1, 0.1, 0.1))
+    builder.joint("shoulder", "revolute", "world", "upper", lower=-1.0, upper=0.5)
+    builder.joint("elbow", "revolute", "upper", "fore", friction=0.3)
+    model = builder.joint("rail", "prismatic", "fore", "slide", upper=0.2, friction=2.0).build()
+    joints, blocks = JointContacts(model), ContactBlocks(model)
+    ends = ["lower limit of shoulder", "upper limit of shoulder", "upper limit of rail"]
+    assert [c.name for c in joints.candidates] == [*ends, "friction of elbow", "friction of rail"]
+    assert joints.units == ("rad", "rad", "m", "", "")
+    q = np.random.default_rng(0).uniform(-1.5, 1.5, (20, 3))
+    every = joints.gaps(q)
+    nearer = np.stack([every[:, :2].min(axis=1), every[:, 2]], axis=1)
+    distances, signs = nearer_ends_of_many(blocks.limited, q)
+    assert np.array_equal(distances, nearer)
+    for k, state in enumerate(q):
+        gaps, J = blocks.rows(Mechanism.of(model), state.astype(object))
+        assert np.array_equal(gaps.astype(float), [*nearer[k], 0, 0])
+        assert np.array_equal(np.stack([axis.excess(state) for axis in blocks.limited]), -nearer[k])
+        stops = joints.rows.reshape(-1, 3, 3)[[int(np.argmin(every[k, :2])), 2, 3, 4]]
+        assert np.array_equal(J.astype(float), stops)
+        assert np.array_equal(signs[k], [stops[0, 0, 0], -1])
+    assert np.array_equal(blocks.cap(0.1).astype(float), [0, 0, 0.1 * 0.3, 0.1 * 2.0])
+    assert np.array_equal(joints.resistance(np.array([1.0, -1.0])), [0, -0.3, 2.0])

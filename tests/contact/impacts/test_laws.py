@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+import whippletree as wt
 from whippletree.contact.impact import laws
-from whippletree.contact.impact.impact import Impact, massless_motions
+from whippletree.contact.impact.impact import Impact, massless_basis
 from whippletree.contact.impact.laws import (
     LAWS,
     Energetic,
@@ -291,17 +292,29 @@ def test_contacts_that_wedge_each_other_without_end_are_stopped_by_associated_fr
 def test_rows_of_an_impact_that_are_all_but_equal(sine, independent):
     """Together they hold both massless motions only if they differ by more than rounding."""
     rows = np.array([[1.0, 0.0], [1.0, sine]])
-    assert massless_motions(np.zeros((2, 2)), rows).shape[1] == (0 if independent else 1)
+    assert massless_basis(np.zeros((2, 2)), rows).shape[1] == (0 if independent else 1)
 
 
 def test_massless_motions_of_masses_that_move_together():
     """Neither velocity is massless alone; their difference is, unless a row holds it."""
     together = np.ones((2, 2))
-    (found,) = massless_motions(together, np.zeros((0, 2))).T
+    (found,) = massless_basis(together, np.zeros((0, 2))).T
     assert np.abs(found) == pytest.approx([0.5**0.5, 0.5**0.5])
     assert found.sum() == pytest.approx(0, abs=1e-15)
-    assert massless_motions(together, np.array([[1.0, 0.0]])).shape == (2, 0)
-    assert massless_motions(together + np.diag([0, 1e-9]), np.zeros((0, 2))).shape == (2, 0)
+    assert massless_basis(together, np.array([[1.0, 0.0]])).shape == (2, 0)
+    assert massless_basis(together + np.diag([0, 1e-9]), np.zeros((0, 2))).shape == (2, 0)
+
+
+def test_a_light_part_beside_a_massless_one_has_mass():
+    light = np.diag([1.0, 1e-14, 0.0])
+    (found,) = massless_basis(light, np.zeros((0, 3))).T
+    assert np.abs(found) == pytest.approx([0, 0, 1], abs=1e-12)
+    assert massless_basis(light, np.array([[0, 1e-3, 1.0]])).shape == (3, 0)
+    builder = wt.Builder("grain")
+    for name, mass in (("cart", 1.0), ("grain", 1e-14), ("nothing", 0.0)):
+        builder.body(name, mass).joint(f"rail of {name}", "prismatic", "world", name)
+    (named,) = wt.diagnose(builder.build()).massless
+    assert named.joints(builder.build()) == ["rail of nothing"]
 
 
 @pytest.mark.parametrize("scale", [1e-20, 1.0, 1e20])

@@ -81,6 +81,7 @@ def test_all_faults_at_once():
     ("kind", "parameters", "fault"),
     [
         ("sphere", {}, "a sphere needs radius: a number above 0 in m, got nothing"),
+        ("sphere", {"raduis": 1}, "a sphere needs radius: a number above 0 in m, got nothing but 'raduis'"),
         ("sphere", {"radius": -1}, "a sphere needs radius: a number above 0 in m, got -1"),
         ("box", {"size": (1, 2)}, "a box needs size: 3 numbers above 0 in m, got (1, 2)"),
         ("capsule", {"radius": 1, "length": math.nan}, "a capsule needs length: a number above 0 in m, got nan"),

@@ -11,6 +11,7 @@ from scipy.spatial.transform import Rotation
 import whippletree as wt
 from whippletree.contact.implicit_springs import implicit_model
 from whippletree.contact.time_step import ContactBlocks
+from whippletree.simulation.time_stepping import impulse_batch
 
 H = 1e-3
 
@@ -305,3 +306,22 @@ def test_a_controller_that_fails_in_one_scene_leaves_the_others_alone(shape):
     assert "the controller returned nan at t = 0.0" in found.failure.values[1]
     assert np.isfinite(found.q.values[:, [0, 2]]).all()
     assert np.isnan(found.q.values[-1, 1]).all()
+
+
+def test_rows_of_many_steps_are_taken_in_parts_to_the_same_states(monkeypatch):
+    model = wt.mechanisms.planar_biped()
+    starts = np.tile(model.home.q, (3, 1))
+    starts[:, 1] += [0.0, 0.01, 0.02]
+
+    def run():
+        return wt.simulate(model, starts, duration=0.1, method="time_stepping", step=1e-3, output_dt=0.05)
+
+    whole = run()
+    monkeypatch.setattr(impulse_batch, "SCENE_STEPS_PER_CALL", 12)
+    monkeypatch.setattr(impulse_batch, "PARTS_HELD", 3)
+    found = run()
+    assert np.array_equal(found.q.values, whole.q.values)
+    assert np.array_equal(found.v.values, whole.v.values)
+    for name in whole.data_vars:
+        if whole[name].dtype.kind == "f":
+            assert np.allclose(found[name].values, whole[name].values, rtol=1e-12, atol=1e-12, equal_nan=True), name

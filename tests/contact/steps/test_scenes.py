@@ -1,5 +1,10 @@
 """Scenes of many free bodies: lists of what is near, pairs of boxes, steps in one kernel, and groups of contacts."""
 
+import os
+import signal
+import threading
+import time
+
 import numpy as np
 import pytest
 
@@ -297,6 +302,51 @@ def test_a_tower_begins_where_it_stands():
     assert 0 < run.sweeps.values.sum() <= 2 * 6 * len(sizes)
     assert np.abs(run.v.values).max() < 1e-9
     assert run.attrs["unconverged_steps"] == 0
+
+
+def bricks(rows, columns, apart=0.0):
+    """A wall in running bond, whose courses begin a little apart."""
+    parts = []
+    for row in range(rows):
+        for k in range(columns - row % 2):
+            x = 0.201 * (k - (columns - 1 - row % 2) / 2)
+            start = (x, 0, 0.04 * (2 * row + 1) + apart * (row + 1), 1, 0, 0, 0)
+            parts.append(("box", {"size": (0.2, 0.1, 0.08)}, start, (0, 0, 0), (0, 0, 0)))
+    return bodies_on_floor(parts, friction=0.6)
+
+
+@pytest.mark.parametrize(("apart", "fastest", "sweeps"), [(0.0, 1e-8, 0), (1e-4, 2e-6, 40)])
+def test_a_wall_stands(apart, fastest, sweeps):
+    """Courses on each other have nothing to do from the second step on; those that fell by a tenth of a millimetre lie
+    still as soon. Impulses that stayed in slots which had changed let such walls creep at 1e-3 and 5e-6 m/s."""
+    model = bricks(6, 4, apart)
+    layout = scene_layout(model)
+    scene = SteppedScene(layout, 1e-4, 1e-9, 2000)
+    q, v = (np.array(x, dtype=float) for x in (model.home.q, model.home.v))
+    told = scene.advance(q, v, COLD, np.zeros(model.nv), np.full(60, H))
+    assert np.abs(told.v).max() < fastest
+    assert told.account[30:, ROWS["sweeps"]].mean() <= sweeps
+    assert told.account[:, ROWS["residual_velocity"]].max() <= 1e-4
+    if apart:
+        weight = 9.81 * H * (1 / layout.bodies[:-1, 0]).sum()
+        assert told.warm.impulses[told.warm.impulses[:, 0] > 0, 0].sum() > weight  # the lowest course carries it all
+
+
+def test_a_step_that_takes_long_can_be_interrupted():
+    """A tolerance that no sweep reaches, and a million of them: some ten seconds for each step."""
+    model = bricks(6, 4)
+    scene = SteppedScene(scene_layout(model), 1e-30, 1e-9, 10**6)
+    q, v = (np.array(x, dtype=float) for x in (model.home.q, model.home.v))
+    timer = threading.Timer(0.2, os.kill, [os.getpid(), signal.SIGINT])
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        timer.start()
+        start = time.process_time()
+        with pytest.raises(KeyboardInterrupt):
+            scene.advance(q, v, COLD, np.zeros(model.nv), np.full(100, H))
+        assert time.process_time() - start < 2
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_balls_that_fall_together_need_few_lists():

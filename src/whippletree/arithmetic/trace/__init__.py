@@ -1,7 +1,7 @@
 """The traced scalar and its graph: generic NumPy code in, a list of arithmetic operations out.
 
     traced         the scalar that records what is done to it, and the hash-consed graph
-    passes         dead code removed, multiply-adds fused, a graph evaluated
+    passes         dead code removed, multiply-adds fused, constants as inputs, a graph evaluated
     schedule       an order of operations that keeps few values alive
     signed         signs set apart: values that differ only in their sign are one
     symmetry       which values of one part do for it what others do for the next one
@@ -14,7 +14,7 @@ Nothing here knows of robots, of LLVM, or of what the numbers mean. It imports `
 from whippletree.arithmetic.scalars import Table
 from whippletree.arithmetic.trace.derivative import gradient, tangent
 from whippletree.arithmetic.trace.linear_parts import LinearPart, linear_parts
-from whippletree.arithmetic.trace.passes import Straight, evaluate, finish
+from whippletree.arithmetic.trace.passes import Straight, evaluate, finish, lift_constants
 from whippletree.arithmetic.trace.traced import Node, Trace, Traced
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "evaluate",
     "finish",
     "gradient",
+    "lift_constants",
     "linear_parts",
     "tangent",
 ]

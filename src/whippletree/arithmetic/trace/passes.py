@@ -103,6 +103,28 @@ def _fuse(nodes: list[Node], live: bytearray, outputs: Sequence[int]) -> list[No
     return fused
 
 
+def lift_constants(code: Straight, inputs: int) -> tuple[Straight, list[float]]:
+    """This code with its constants as further inputs, after the ``inputs`` that it has, and their values.
+
+    So functions that differ in their numbers only are one code. Outputs that are 0 stay: nothing is computed for them.
+    """
+    constants: list[float] = []
+
+    def lift(value: float) -> Node:
+        constants.append(float(value))
+        return ("input", inputs + len(constants) - 1)
+
+    nodes = [lift(node[1]) if node[0] == "const" else node for node in code.nodes]
+    outputs: list[int | float] = []
+    for wanted in code.outputs:
+        if isinstance(wanted, int) or wanted == 0:
+            outputs.append(wanted)
+        else:
+            outputs.append(len(nodes))
+            nodes.append(lift(wanted))
+    return Straight(nodes, outputs), constants
+
+
 def evaluate(code: Straight, inputs: Sequence[Any]) -> list[Any]:
     """Evaluate straight-line code on numbers, one operation at a time: the slow oracle of the compiler.
 

@@ -258,11 +258,17 @@ class Traced(NumPyScalar):
     def __ge__(self, other: Any) -> Traced:
         return ~_operation("lt", self, other)
 
-    def __and__(self, other: Any) -> Traced:
+    def __and__(self, other: Any) -> Any:
+        if isinstance(other, (bool, np.bool_)):  # of numbers that are known beforehand
+            return self if other else False
         return _operation("and", self, other)
 
-    def __or__(self, other: Any) -> Traced:
+    def __or__(self, other: Any) -> Any:
+        if isinstance(other, (bool, np.bool_)):
+            return True if other else self
         return _operation("or", self, other)
+
+    __rand__, __ror__ = __and__, __or__
 
     def __invert__(self) -> Traced:
         return self.trace.node(("not", self.index))

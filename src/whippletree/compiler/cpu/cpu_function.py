@@ -22,8 +22,8 @@ import numpy as np
 
 from whippletree.compiler.call_shapes import check_out, check_shapes, convert, overlap, refuse_common_memory
 from whippletree.compiler.cpu.fast_call import SingleCall, suits
-from whippletree.compiler.cpu.threads import LargeCalls, thread_count
-from whippletree.compiler.cpu.ufunc import UfuncEngine
+from whippletree.compiler.cpu.threads import LargeCalls, run_all, thread_count
+from whippletree.compiler.cpu.ufunc import Stoppable, UfuncEngine
 from whippletree.compiler.llvm.cache import CodeCache, default_cache
 from whippletree.compiler.llvm.kernel import Kernel, Options, Recipe
 from whippletree.compiler.named_function import NamedFunction, ToldSignature, Wording, as_tuple
@@ -95,9 +95,10 @@ def _are_apart(inputs: Sequence[Any], out: Any) -> bool:
 
 
 def _have_batch(inputs: Sequence[Any], buffers: Sequence[Buffer]) -> bool:
-    """Whether an input has dimensions beyond those of one state."""
+    """Whether an input has dimensions beyond those of one state, and other than one state along them."""
     for x, buffer in zip(inputs, buffers):  # of equal length
-        if (x.ndim if type(x) is np.ndarray else np.ndim(x)) > len(buffer.shape):
+        shape = x.shape if type(x) is np.ndarray else np.shape(x)
+        if any(size != 1 for size in shape[: max(0, len(shape) - len(buffer.shape))]):
             return True
     return False
 
@@ -154,6 +155,13 @@ class CompiledFunction(NamedFunction):
             self._choose_ways()
         return self._ufunc
 
+    def call_interruptibly(self, *inputs: Any) -> Any:
+        """The results for one state, from another thread: Ctrl-C ends a call at the next round of its loops."""
+        self._engine.prepare(1)
+        own, results = Stoppable(self._engine), []
+        run_all([lambda: results.append(own.ufunc(*inputs))], 1, own.stop)
+        return results[0]
+
     @property
     def dtype(self) -> np.dtype[Any]:
         """float64 or float32."""
@@ -203,11 +211,8 @@ class CompiledFunction(NamedFunction):
             if out is not None:
                 check_out(self.name, self._results, out, batch, sizes, self.dtype)
             batch, _ = check_shapes(self.name, known, given, self._wording.hints)
-            states = math.prod(batch)
-            # a batch may be of one state, whose code exists
-            if not self._engine.is_prepared(states):
-                self._engine.prepare(states)
-                self._choose_ways()
+            self._engine.prepare(math.prod(batch))
+            self._choose_ways()
         results = self._prepared_way()(*inputs, out=out)
         if first or self._wording.watch_every:
             self._look_for_lost_digits(inputs, results)

@@ -7,6 +7,7 @@ call is put back.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -17,12 +18,16 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.arithmetic.numpy_protocol import scalar_array
-from whippletree.arithmetic.trace import LinearPart, Trace, finish, linear_parts
+from whippletree.arithmetic.trace import LinearPart, Trace, finish, lift_constants, linear_parts
 from whippletree.compiler.cpu.cpu_function import compile_function
+from whippletree.compiler.llvm.kernel import digest
 from whippletree.compiler.named_function import NamedFunction
-from whippletree.compiler.program import Buffer, straight_program
+from whippletree.compiler.program import Buffer, Program, straight_program
 from whippletree.errors import ScalarError
 from whippletree.model import Model
+
+CONTROLLERS_HELD = 32
+"""Compiled controllers that a process holds."""
 
 AGREEMENT = 1e-9
 """How well, relative to its forces, a traced controller must repeat what it says in Python at sample states."""
@@ -34,7 +39,7 @@ class NotTraceable(Exception):
 
 def traced_controller(
     model: Model, controller: Callable[[Any, Any, Any], Any], samples: Sequence[tuple[float, Array, Array]]
-) -> NamedFunction:
+) -> FunctionOfState:
     """tau(t, q, v) as a compiled function.
 
     Args:
@@ -48,6 +53,18 @@ def traced_controller(
         NotTraceable: with the reason.
     """
     return traced_function(model, controller, model.nv, samples)
+
+
+class FunctionOfState:
+    """A function of (t, q, v) as machine code, at one state or many."""
+
+    def __init__(self, function: NamedFunction, constants: Sequence[float]) -> None:
+        """``constants``: the last argument of the function, where there are any."""
+        self._function, self._constants = function, [np.array(constants)] if constants else []
+
+    def __call__(self, t: Any, q: Array, v: Array) -> Array:
+        """Its numbers (..., size)."""
+        return np.asarray(self._function(t, q, v, *self._constants))
 
 
 class AffineForces:
@@ -128,7 +145,7 @@ def _parts_of(model: Model, controller: Callable[[Any, Any, Any], Any]) -> list[
 
 def traced_function(
     model: Model, asked: Callable[[Any, Any, Any], Any], size: int, samples: Sequence[tuple[float, Array, Array]]
-) -> NamedFunction:
+) -> FunctionOfState:
     """A function of (t, q, v) with ``size`` numbers, such as commands of actuators, compiled.
 
     Raises:
@@ -140,7 +157,7 @@ def traced_function(
 
 def _traced_function(
     model: Model, asked: Callable[[Any, Any, Any], Any], size: int, samples: Sequence[tuple[float, Array, Array]]
-) -> NamedFunction:
+) -> FunctionOfState:
     trace = Trace()
     t = trace.input()
     q, v = (scalar_array(trace.inputs(count) if count else zeros(0)) for count in (model.nq, model.nv))
@@ -152,13 +169,29 @@ def _traced_function(
         raise NotTraceable(f"it returned shape {found.shape} on traced scalars, expected ({size},)")
     inputs = [Buffer("t", "input", ()), Buffer("q", "input", (model.nq,)), Buffer("v", "input", (model.nv,))]
     try:
-        code = finish(trace, list(found))
+        code, constants = lift_constants(finish(trace, list(found)), 1 + model.nq + model.nv)
     except (TypeError, ValueError) as error:
         raise NotTraceable(f"it returned something that is no number: {error}") from error
-    function = compile_function(straight_program("controller", code, inputs, [Buffer("tau", "output", (size,))]))
+    inputs += [Buffer("constants", "input", (len(constants),))] if constants else []
+    program = straight_program("controller", code, inputs, [Buffer("tau", "output", (size,))])
+    function = FunctionOfState(_machine_code(program), constants)
     for sample in samples:
         _compare(function, asked, *sample)
     return function
+
+
+_machine_codes: OrderedDict[bytes, NamedFunction] = OrderedDict()
+
+
+def _machine_code(program: Program) -> NamedFunction:
+    """The function of a program; the last few are held, for most runs have the controller of the run before."""
+    key = digest(program)
+    if key not in _machine_codes:
+        _machine_codes[key] = compile_function(program)
+    _machine_codes.move_to_end(key)
+    while len(_machine_codes) > CONTROLLERS_HELD:
+        _machine_codes.popitem(last=False)
+    return _machine_codes[key]
 
 
 def _compare(function: Callable[..., Any], controller: Any, t: float, q: Array, v: Array) -> None:

@@ -130,7 +130,8 @@ class Memory(ABC):
         return
 
     def poll(self) -> None:
-        """The beginning of a round of a loop whose length the call decides: a target may let it end here."""
+        """The beginning of a round of a loop whose length the call decides, or of an iteration over what the call
+        decides the size of: a target may let it end here."""
         return
 
     def leave(self, condition: Operand) -> None:
@@ -451,6 +452,9 @@ class _Body:
             return self.writer.any(left[0].mask)
 
         with self.rounds(str(until.most), goes_on) as step, self.only(left[0]):
+            if self.memory.program.is_scalar:
+                # a solution of a large scene may take seconds
+                self.memory.poll()
             self.statements(until.body, {**registers, until.counter: step})
 
     def collect(self, collect: Collect, registers: Registers) -> None:

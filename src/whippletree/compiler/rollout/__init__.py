@@ -27,12 +27,13 @@ contact_list_solver   its sweeps and Newton steps
 contact_list_interior   its interior-point method, for scenes that are jammed
 dense_solve       linear systems of the size of the velocities
 contact_list_reach   pairs that are too far apart to meet within a step
-contact_list_gaps   gaps of all candidates, by its narrow phase alone
+contact_list_gaps   gaps of all candidates, by its narrow phase alone, and of the limits of tendons
 contact_list_normals   the displacement of a round of that projection
 contact_list_positions   its coordinates: poses, gaps, and the projection that moves apart what overlaps
 contact_list_results   its results: the state, impulses, works, and whether the scene goes on
 scene_step        steps of a scene of many free bodies, whose size and lists come with the call
 scene_kinds       its narrow phase: gaps of the pairs that are near, kind by kind
+scene_slots       impulses follow their points where candidates of its pairs change places
 scene_contacts    its contacts: their rows, what impulses do, starts with momentum
 scene_sticking    impulses with which everything sticks, for scenes that begin at rest
 scene_solver      its contact problem: sweeps, as far as they are needed

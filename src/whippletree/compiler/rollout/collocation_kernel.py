@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
@@ -28,6 +29,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array, vector
 from whippletree.arithmetic.numpy_protocol import scalar_array
 from whippletree.arithmetic.scalars import less, maximum, minimum, select, sqrt
+from whippletree.arithmetic.trace import lift_constants
 from whippletree.compiler.program import (
     Address,
     Block,
@@ -53,6 +55,9 @@ from whippletree.model import Model
 
 STEP_ROUND, KEPT = "round", "kept"
 """The counter of the rounds, and the number of a step that is kept."""
+
+CONSTANTS = "constants"
+"""The argument with the numbers of a controller."""
 
 STEPS = 16
 """Most steps of a call."""
@@ -148,7 +153,7 @@ class Verdict(NamedTuple):
 class CollocationKernel:
     """The program of steps; its blocks are traced once, and only a controller's anew for each controller.
 
-    (clock, bounds, start, guess, [active], [gains], ...) -> (coefficients, states, notes, trial, verdict)
+    (clock, bounds, start, guess, [active], [gains], ..., [constants]) -> (coefficients, states, notes, trial, verdict)
 
     ``clock``: (t, h, start and length of the last step, its error); ``bounds``: (end, how many steps at most, or 0 for
     a single trial, rtol, atol, contraction of Picard iteration that ends the call, the one that would be left to it and
@@ -210,8 +215,8 @@ class CollocationKernel:
             equations = blocks or ModelRates(model, route, patience.closing, patience.closed)
             self._before, self._after = equations.statements(space, controlled, guards is not None)
 
-    def program(self, control: Block | None = None) -> Program:
-        """All of it, under the controller of such a block."""
+    def program(self, control: Block | None = None, constants: int = 0) -> Program:
+        """All of it, under the controller of such a block, which reads so many ``constants``, the last argument."""
         rates = (*self._before, *([] if control is None else [control]), *self._after)
         opening, beginning, stages, closing = self._frame
         address = self.space.address
@@ -222,9 +227,14 @@ class CollocationKernel:
         )
         # each step takes a round for each iteration, one to look, one to end and one for its guards
         rounds = STEPS * (self.patience.most + 3)
-        return self.space.program(
+        found = self.space.program(
             "collocation_steps", [*opening, Until(STEP_ROUND, rounds, address("over"), body), *closing]
         )
+        if not constants:
+            return found
+        given = found.of_role("input")
+        rest = [b for b in found.buffers if b.role != "input"]
+        return replace(found, buffers=(*given, Buffer(CONSTANTS, "input", (constants,)), *rest))
 
     @cached_property
     def _frame(self) -> tuple[list[Statement], list[Statement], list[Statement], list[Statement]]:
@@ -254,14 +264,18 @@ class CollocationKernel:
 
         return traced_block(act, [at("T", POINT), *self.space.each(["q", "v", "gains"])], [at("tau")])
 
-    def control(self, controller: Controller) -> Block:
-        """The forces of a controller at a point."""
+    def control(self, controller: Controller) -> tuple[Block, list[float]]:
+        """The forces of a controller at a point, and the constants that it reads: controllers that differ in their
+        numbers only are the same block."""
         at = self.space.at
 
         def act(t: Any, q: Array, v: Array) -> list[Array]:
             return [np.asarray(controller(t, scalar_array(q), scalar_array(v)), dtype=object)]
 
-        return traced_block(act, [at("T", POINT), at("q"), at("v")], [at("tau")])
+        block = traced_block(act, [at("T", POINT), at("q"), at("v")], [at("tau")])
+        code, constants = lift_constants(block.code, len(block.loads))
+        own = tuple(_address(CONSTANTS, Index(None, k)) for k in range(len(constants)))
+        return Block(code, (*block.loads, *own), block.stores), constants
 
     # ---- before and after ----------------------------------------------------------------------------------------
 
@@ -423,7 +437,12 @@ class CollocationKernel:
             raw = y + h * c[0]
             then = select(less(h, bounds[0] - t), t + h, bounds[0])
             shorter = h * self._growth(tally, error)
-            again = solved & less(1, error) & less(patience.shortest, shorter) & less(0, bounds[1])
+            again = solved & less(1, error)
+            if self.newton is not None:
+                # a matrix of the start fits a shorter step better
+                unsolved = sound & ~solved & less(rejections[0], step_control.HALVINGS)
+                shorter, again = select(unsolved, h / 2, shorter), again | unsolved
+            again = again & less(patience.shortest, shorter) & less(0, bounds[1])
             clock = [t, select(again, shorter, h), *now[2:]]
             flags = [select(good, 1, -1), select(good | again, -1, 1), -1, -1, select(again, 1, -1)]
             count = [rejections[0] + select(again, 1, 0), rejections[1] + select(again, tally[2], 0)]
@@ -485,7 +504,8 @@ class CollocationKernel:
     def _growth(self, tally: Array, error: Any) -> Any:
         """How much longer than the last step the next one is."""
         change, first, rounds, _ = tally
-        by_contraction = step_control.growth_by_contraction(step_control.mean_contraction(change, first, rounds))
+        contraction = step_control.mean_contraction(change, first, rounds)
+        by_contraction = step_control.growth_by_contraction(contraction, self.newton is not None)
         # near a dead point a slow iteration says nothing of shorter steps
         minds = self.newton is not None or not self.model.constraints
         return step_control.growth(rounds, step_control.growth_by_error(error, self.order), by_contraction, minds)
@@ -499,7 +519,7 @@ class CollocationKernel:
             contraction = step_control.mean_contraction(change, first, rounds)
             worse = maximum(error[0], step_control.error_before(error_of_last, h / length, self.order))
             by_error = step_control.growth_by_error(worse, self.order)
-            by_contraction = step_control.growth_by_contraction(contraction)
+            by_contraction = step_control.growth_by_contraction(contraction, self.newton is not None)
             slow = less(self.patience.worthwhile * by_contraction, by_error) & less(bounds[4], contraction)
             return [[h * self._growth(tally, worse), contraction, select(slow, 1, -1)]]
 

@@ -1,4 +1,4 @@
-"""Gaps of all candidates as time steps see them: the narrow phase of a step by itself, for many states.
+"""Gaps as time steps see them, for many states: of all candidates, by the narrow phase of a step; of tendons' limits.
 
 Pairs that have a form for time steps only (:mod:`whippletree.contact.geometry.step_forms`) are unknown to the compiled
 functions of contacts; in Python a look at the gaps of one state takes milliseconds.
@@ -6,15 +6,24 @@ functions of contacts; in Python a look at the gaps of one state takes milliseco
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
+from whippletree.compiler.named_function import NamedFunction
 from whippletree.compiler.program import Address, Buffer, Index, Loop, Program, Statement
-from whippletree.compiler.program.traced_blocks import Piece, traced_block
+from whippletree.compiler.program.traced_blocks import Piece, piece, traced_block
 from whippletree.compiler.rollout.contact_kinds import TOUCH, narrow_phase
 from whippletree.compiler.rollout.contact_list_trees import SCREW, tree_in_step
 from whippletree.compiler.rollout.step_space import BLOCK, Driven, StepSpace
 from whippletree.contact.geometry.shape_numbers import POSE
+from whippletree.contact.time_step import ContactBlocks
 from whippletree.model import Model
+from whippletree.tree.mechanism import Mechanism
+from whippletree.tree.skeleton import skeleton
+
+if TYPE_CHECKING:
+    from whippletree.compiler.compiled import Compiled
 
 
 def contact_list_gaps_program(model: Model) -> Program:
@@ -35,3 +44,21 @@ def contact_list_gaps_program(model: Model) -> Program:
     copy = traced_block(lambda gap: [gap], [first], [space.at("gaps", BLOCK)])
     body: list[Statement] = [begin, *tree.poses(), *narrow, Loop(BLOCK, space.contacts, (copy,))]
     return space.program("contact_list_gaps", body)
+
+
+def tendon_limits(dyn: Compiled) -> NamedFunction:
+    """The function of :func:`tendon_limits_program`, compiled once for a model."""
+    return dyn.program(("tendon_limits",), lambda: tendon_limits_program(dyn.model))
+
+
+def tendon_limits_program(model: Model) -> Program:
+    """q (nq,) → distances (tendons,) to the nearer ends of the ranges of limited tendons, m, signs of the rates that
+    lead away from them, and the derivatives (tendons, nv) of these distances."""
+    blocks, tree = ContactBlocks(model, alone=True), skeleton(model)
+    count = len(blocks.taut)
+    shapes = {"distances": (count,), "signs": (count,), "rows": (count, model.nv)}
+    buffers = [Buffer("q", "input", (model.nq,)), *[Buffer(n, "output", shape) for n, shape in shapes.items()]]
+    stretch = traced_block(
+        lambda q: list(blocks.tendon_limits(Mechanism(tree), q)), [piece(buffers[0])], [piece(b) for b in buffers[1:]]
+    )
+    return Program("tendon_limits", tuple(buffers), (stretch,))

@@ -70,7 +70,7 @@ class Positions:
         self.space, self.tree, self.closures = space, tree, closures
         self.blocks = blocks = space.blocks
         self.contacts = len(blocks.contacts.candidates)
-        self.closing = self.contacts + len(blocks.limited)
+        self.closing = blocks.closing
         """Blocks with a gap."""
         self.moves = bool(self.closing or closures.count)
         """Whether coordinates may have to be moved after a step."""
@@ -138,13 +138,38 @@ class Positions:
             block = traced_block(limited, reads, [at("sign", BLOCK), own("gap"), own("nearby"), at("worst")])
             place = Lookup("place", Address("place", (Index(BLOCK, self.contacts),)))
             found.append(Loop(BLOCK, len(self.blocks.limited), (place, block)))
+        if self.blocks.taut:
+            of = self.of_tendon
+            reads = [of("gap"), of("target"), at("dt", STEP), at("worst")]
+            block = traced_block(judge, reads, [of("gap"), of("nearby"), at("worst")])
+            found += [self._stretch(), Loop(BLOCK, len(self.blocks.taut), (block,))]
         return found
 
+    def _stretch(self) -> Block:
+        """Gaps and rows of the limits of tendons; all tendons are written out, each with its own route."""
+
+        def stretch(q: Array) -> list[Any]:
+            gaps, _, rows = self.blocks.tendon_limits(Mechanism(self.space.tree), q)
+            return [gaps, rows]
+
+        places = range(self.blocks.first_tendon, self.closing)
+        return traced_block(
+            stretch, [self.space.at("now q")], [self.space.some("gap", places), self.space.at("tendon row")]
+        )
+
     def of_limit(self, name: str) -> Piece:
-        """Part of a buffer of all blocks for the limit in hand."""
+        """Part of a buffer of all blocks for the joint limit in hand."""
+        return self._from(self.contacts, name)
+
+    def of_tendon(self, name: str) -> Piece:
+        """Part of a buffer of all blocks for the limit of a tendon in hand."""
+        return self._from(self.blocks.first_tendon, name)
+
+    def _from(self, first: int, name: str) -> Piece:
+        """Part of a buffer of all blocks for the block in hand, which are counted from the first of their kind."""
         shape = tuple(int(n) for n in self.space.buffers[name].shape[1:])
         rest = list(np.ndindex(*shape))
-        places = [Address(name, (Index(BLOCK, self.contacts), *[Index(None, i) for i in index])) for index in rest]
+        places = [Address(name, (Index(BLOCK, first), *[Index(None, i) for i in index])) for index in rest]
         return Piece(shape, tuple(places))
 
     def begin(self) -> list[Statement]:

@@ -40,6 +40,9 @@ from whippletree.contact.problem.contact_problem import Local, block_mass, block
 TURNS = 5
 """Times that sweeps and Newton's method take turns."""
 
+TURNS_OF_LONG_TREES = 8
+"""Those of long trees, whose steps in Python take a thousand times as long as a turn."""
+
 SWEEPS_OF_TURN = 14
 """Sweeps of a turn."""
 
@@ -103,6 +106,7 @@ class ListSolver:
         self.space, self.blocks, self.rows = space, blocks, rows
         self.patience = NEWTON_PATIENCE if hyperstatic else NEWTON_TURN
         self.first_sweeps = SWEEPS_OF_TURN if hyperstatic else SWEEPS_OF_FIRST_TURN
+        self.turns = TURNS_OF_LONG_TREES if rows.eager else TURNS
         self.servos = ["soft"] if "soft" in space.buffers else []
         self.pressed = "host" in space.buffers
         rows.reserve("y", "raw y")
@@ -159,16 +163,19 @@ class ListSolver:
             Until(SWEEP, SWEEPS_OF_TURN, address("swept out"), tuple(self._sweep())),
         )
         turn = (*sweeps, self._note_undone(), If(address("undone"), tuple(self._hard())))
-        return [*begin, put(0, at("turns")), Until(TURN, TURNS, address("done"), turn)]
+        return [*begin, put(0, at("turns")), Until(TURN, self.turns, address("done"), turn)]
 
     def _hard(self) -> list[Statement]:
-        """The methods for what sweeps have not solved."""
+        """The methods for what sweeps have not solved, each judged alone: the interior-point method may come close where
+        Newton's method, after it, leads away again.
+        """
         found = self._kept(self._newton())
         if self.interior is not None:
-            method = self.interior.statements()
+            methods = [self.interior.statements()]
             if self.rows.eager:
-                method += [self._note_undone(), If(self.space.address("undone"), tuple(self._newton()))]
-            found += [self._note_undone(), If(self.space.address("undone"), tuple(self._kept(method)))]
+                methods.append(self._newton())
+            for method in methods:
+                found += [self._note_undone(), If(self.space.address("undone"), tuple(self._kept(method)))]
         return found
 
     def _note_undone(self) -> Statement:

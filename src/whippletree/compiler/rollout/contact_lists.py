@@ -88,7 +88,7 @@ JOINING_ROUNDS = 8
 """Times that blocks which were left out may join the list of a step."""
 
 ROW, ROUND, PASS = "row", "round", "pass"
-CONTACT, LIMIT, FRICTION, SERVO = range(4)
+CONTACT, LIMIT, TAUT, FRICTION, SERVO = range(5)
 """Kinds of blocks, before those of moments."""
 
 
@@ -190,6 +190,7 @@ class _ListBuilder(StepSpace):
             touch=(self.contacts, TOUCH),
             gap=(k,),
             sign=(len(self.blocks.limited),),
+            tendon_row=(len(self.blocks.taut), nv),
             flag=(k,),
             own=(k, 6),  # the block's own part of G, its upper triangle
             local=(k, len(Local._fields)),
@@ -211,13 +212,15 @@ class _ListBuilder(StepSpace):
     def _tables(self) -> None:
         """Numbers of every block that are known beforehand."""
         blocks = self.blocks
-        axes = [*blocks.limited, *blocks.rubbing]
-        servos, moments = len(blocks.servos), len(blocks.moments)
-        kinds = [CONTACT] * self.contacts + [LIMIT] * len(blocks.limited) + [FRICTION] * len(blocks.rubbing)
+        servos, moments, taut = len(blocks.servos), len(blocks.moments), len(blocks.taut)
+        kinds = [CONTACT] * self.contacts + [LIMIT] * len(blocks.limited)
+        kinds += [TAUT] * taut + [FRICTION] * len(blocks.rubbing)
         kinds += [1 + SERVO + kind for kind in self.moments.kinds]
         self.index("kind", kinds + [SERVO] * servos)
-        self.index("axis", [0] * self.contacts + [axis.v for axis in axes] + [0] * (moments + servos))
-        self.index("place", [0] * self.contacts + [axis.q for axis in axes] + [0] * (moments + servos))
+        axes = [*[None] * self.contacts, *blocks.limited, *[None] * taut, *blocks.rubbing, *[None] * (moments + servos)]
+        self.index("axis", [0 if axis is None else axis.v for axis in axes])
+        self.index("place", [0 if axis is None else axis.q for axis in axes])
+        self.index("tendon", [max(i - blocks.first_tendon, 0) for i in range(blocks.closing)])
         self.index("servo", [0] * blocks.passive + list(range(servos)))
         self.table("passive", [1] * blocks.passive + [0] * servos)
         self.index("limit", [max(i - self.contacts, 0) for i in range(self.contacts + len(blocks.limited))])
@@ -334,6 +337,9 @@ class _ListBuilder(StepSpace):
         def limited(gap: Any, sign: Any, v: Any, p: Array, h: Any) -> list[Any]:
             return [select(less(0, p[0]), 1, select(less(gap + h * sign * v, 0), 1, -1)), target_of(gap, h)]
 
+        def stretched(gap: Any, row: Array, v: Array, p: Array, h: Any) -> list[Any]:
+            return limited(gap, 1, row @ v, p, h)
+
         found: list[Statement] = []
         if self.contacts:
             reads = [self.at("touch", BLOCK), *self._sides(), self.at("impulse", BLOCK), self.at("dt", STEP)]
@@ -346,7 +352,12 @@ class _ListBuilder(StepSpace):
             reads = [own("gap"), self.at("sign", BLOCK), self.at("now v", "axis"), own("impulse"), self.at("dt", STEP)]
             block = traced_block(limited, reads, [own("flag"), own("target")])
             found.append(Loop(BLOCK, len(self.blocks.limited), (*self._look_up_limit(), block)))
-        first = self.contacts + len(self.blocks.limited)
+        if self.blocks.taut:
+            of = self.positions.of_tendon
+            reads = [of("gap"), self.at("tendon row", BLOCK), self.at("now v"), of("impulse"), self.at("dt", STEP)]
+            block = traced_block(stretched, reads, [of("flag"), of("target")])
+            found.append(Loop(BLOCK, len(self.blocks.taut), (block,)))
+        first = self.blocks.closing
         places = range(first, self.blocks.count)
         if not places:
             return found
@@ -396,19 +407,24 @@ class _ListBuilder(StepSpace):
         def entry(row: int) -> Piece:
             return Piece((), (Address("J", (Index(BLOCK), Index(None, row), Index("axis"))),))
 
-        cases: list[tuple[Statement, ...]] = [(), (), (), ()]
+        def whole(row: int) -> Piece:
+            places = [Address("J", (Index(BLOCK), Index(None, row), Index(None, i))) for i in range(self.model.nv)]
+            return Piece((self.model.nv,), tuple(places))
+
+        cases: list[tuple[Statement, ...]] = [()] * (1 + SERVO)
         if self.contacts:
             cases[CONTACT] = self._contact_rows()
         cases += self.moments.rows()
         if self.blocks.limited:
             copy = traced_block(lambda s: [s], [self.at("sign", "limit")], [entry(0)])
             cases[LIMIT] = (*self.look_up("limit"), copy)
+        if self.blocks.taut:
+            copy = traced_block(lambda row: [row], [self.at("tendon row", "tendon")], [whole(0)])
+            cases[TAUT] = (*self.look_up("tendon"), copy)
         if self.blocks.rubbing:
             cases[FRICTION] = (traced_block(lambda: [1], [], [entry(1)]),)
         if self.blocks.servos:
-            row = [Address("J", (Index(BLOCK), Index(None, 1), Index(None, i))) for i in range(self.model.nv)]
-            whole = Piece((self.model.nv,), tuple(row))
-            copy = traced_block(lambda G: [G], [self.at("servo row", "servo")], [whole])
+            copy = traced_block(lambda G: [G], [self.at("servo row", "servo")], [whole(1)])
             cases[SERVO] = (*self.look_up("servo"), copy)
         nothing = self.put(0, self.at("J", BLOCK))
         return [nothing, *self.look_up("kind", "axis"), Switch("kind", tuple(cases))]
@@ -502,6 +518,9 @@ class _ListBuilder(StepSpace):
             ahead = q + h * v
             return outside(rest[0], largest([lower - ahead, ahead - upper]) / h, *rest[1:])
 
+        def tendon(gap: Any, row: Array, v: Array, h: Any, *rest: Any) -> list[Any]:
+            return outside(rest[0], -(gap / h + row @ v), *rest[1:])
+
         totals = [self.at("left"), self.at("complete")]
         found: list[Statement] = [self.put(0, self.at("left")), self.put(1, self.at("complete"))]
         if self.contacts:
@@ -520,6 +539,11 @@ class _ListBuilder(StepSpace):
             reads += [self.positions.of_limit("flag"), self.at("tolerance")]
             block = traced_block(limit, [*reads, *totals], [self.positions.of_limit("flag"), *totals])
             found.append(Loop(BLOCK, len(self.blocks.limited), (*self._look_up_limit(), block)))
+        if self.blocks.taut:
+            of = self.positions.of_tendon
+            reads = [of("gap"), self.at("tendon row", BLOCK), self.at("end v"), self.at("dt", STEP)]
+            block = traced_block(tendon, [*reads, of("flag"), self.at("tolerance"), *totals], [of("flag"), *totals])
+            found.append(Loop(BLOCK, len(self.blocks.taut), (block,)))
         return found
 
     def _advance(self) -> Block:

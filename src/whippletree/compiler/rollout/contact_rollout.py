@@ -11,7 +11,6 @@ start, by the kernel that has all blocks. Which of the two answers depends on th
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -28,9 +27,10 @@ from whippletree.contact.problem.cones import both, largest
 from whippletree.contact.problem.contact_problem import ContactProblem, Local, local, measured, swept
 from whippletree.contact.restitution_share import ROLLOUT_GAIN, gains, islands_of, may_gain, restitution_share
 from whippletree.contact.time_step import ContactBlocks, Posed, Stepped, posed, shifts, stepped, work_of
-from whippletree.errors import UnsupportedError
+from whippletree.errors import UnsupportedError, warn_caller
 from whippletree.model import Model
 from whippletree.model.parameters import find_parameter
+from whippletree.tree.element_forces import tendon_lengths
 from whippletree.tree.mechanism import Mechanism
 
 STEP, SWEEP, LAW = "step", "sweep", "law of impact"
@@ -114,16 +114,17 @@ def earlier_result(out: Any) -> ContactRollout | None:
 
 
 def has_limits(model: Model) -> bool:
-    """Whether a joint of the model has an end of its range."""
-    return bool(ContactBlocks(model).limited)
+    """Whether a joint or a tendon of the model has an end of its range."""
+    blocks = ContactBlocks(model)
+    return bool(blocks.limited or blocks.taut)
 
 
-def start(model: Model, impulses: Any, commands: bool) -> Any:
+def start_impulses(model: Model, impulses: Any, commands: bool) -> Any:
     """Impulses (..., blocks, 3) to begin with, wherever they are; zeros if None."""
     return np.zeros((ContactBlocks(model, servos=commands).count, 3)) if impulses is None else impulses
 
 
-def told(found: ContactRollout) -> ContactRollout:
+def _without_lost_scenes(found: ContactRollout) -> ContactRollout:
     """The result, NaN throughout from the step on in which a scene was lost, with a warning that counts such scenes."""
     if not isinstance(found.q, np.ndarray):
         return found  # on a device, where looking costs a transfer
@@ -131,11 +132,10 @@ def told(found: ContactRollout) -> ContactRollout:
     if lost.any():
         lost = np.logical_or.accumulate(lost, axis=-1)
         scenes = lost.any(axis=-1)
-        warnings.warn(
+        warn_caller(
             f"contact_rollout: {scenes.sum()} of {scenes.size} scenes are no longer finite and NaN from there on "
             f"(good_steps); the first is {tuple(int(i) for i in np.argwhere(scenes)[0])}: shorten the step",
             RuntimeWarning,
-            stacklevel=3,
         )
         found = ContactRollout(*[np.where(_beside(lost, part), np.nan, part) for part in found])
     return found
@@ -156,19 +156,38 @@ def contact_rollout_program(
     return _RolloutBuilder(model, parameters, limits, commands).program(sweeps)
 
 
-def rolled(
-    function: Callable[[bool], Callable[..., Any]],
-    inputs: Sequence[Any],
-    dimensions: Sequence[int],
-    out: ContactRollout | None,
+class RolloutInputs(NamedTuple):
+    """Inputs of :func:`contact_rollout_program` for many scenes."""
+
+    arrays: Sequence[Any]
+    dimensions: Sequence[int]
+    """How many of the last dimensions of each array belong to one scene."""
+
+
+def roll_scenes(
+    function: Callable[[bool], Callable[..., Any]], inputs: RolloutInputs, out: ContactRollout | None, *, twice: bool
 ) -> ContactRollout:
-    """Roll-outs of a model with joint limits, which count only where a scene reaches one.
+    """Roll-outs of a model, with a warning where scenes are lost.
 
     Args:
         function: the compiled program with all blocks, or (False) without limits.
-        inputs: arrays whose last dimensions, as many as ``dimensions`` says for each, belong to one scene.
-        out: an earlier result, or None.
+        inputs: its inputs.
+        out: an earlier result to write in, or None.
+        twice: whether scenes are first stepped without limits, and once more only where one reaches a limit.
     """
+    with np.errstate(all="ignore"):  # a scene that grows without bound is told of
+        if twice:
+            found = _limits_where_reached(function, inputs, out)
+        else:
+            found = ContactRollout(*function(True)(*inputs.arrays, out=out))
+    return _without_lost_scenes(found)
+
+
+def _limits_where_reached(
+    function: Callable[[bool], Callable[..., Any]], given: RolloutInputs, out: ContactRollout | None
+) -> ContactRollout:
+    """Roll-outs of a model with joint limits, which count only where a scene reaches one."""
+    inputs, dimensions = given
     memory = None
     if out is not None:
         memory = (*out, np.empty_like(out.work))
@@ -200,7 +219,7 @@ class _RolloutBuilder:
             )
         nq, nv, k = model.nq, model.nv, self.all_blocks.count
         contacts = len(self.blocks.contacts.candidates)
-        limited = len(self.all_blocks.limited) - len(self.blocks.limited)
+        limited = self.all_blocks.closing - self.blocks.closing
         self.solved = [i for i in range(k) if not contacts <= i < contacts + limited]
         """Numbers of the blocks that are solved for, among all."""
         self.parameters = {path: find_parameter(model, path).shape for path in parameters}
@@ -355,12 +374,20 @@ class _RolloutBuilder:
         return found
 
     def _beyond(self, q: Array, end: Stepped, h: Any) -> Any:
-        """1 where a joint is beyond its range at the end of the step, or would be by its velocity alone; else 0."""
+        """1 where a joint or a tendon is beyond its range at the end of the step, or would be by the velocity alone;
+        else 0."""
+        axes, taut = self.all_blocks.limited, self.all_blocks.taut
+        places = [((end.q[a.q], q[a.q] + h * end.v[a.v]), (a.lower, a.upper)) for a in axes]
+        if taut:
+            m = Mechanism(traced_tree(self.model, {}))
+            lengths, rows = tendon_lengths(m, q, taut)
+            ends = zip(tendon_lengths(m, end.q, taut)[0], lengths + h * (rows @ end.v), strict=True)
+            places += [(own, tendon.limits) for own, tendon in zip(ends, taut, strict=True)]
         found: Any = 0
-        for axis in self.all_blocks.limited:
-            for place in (end.q[axis.q], q[axis.q] + h * end.v[axis.v]):
-                found = select(less(place, axis.lower), 1, found)
-                found = select(less(axis.upper, place), 1, found)
+        for own, (lower, upper) in places:
+            for place in own:
+                found = select(less(place, lower), 1, found)
+                found = select(less(upper, place), 1, found)
         return found
 
 

@@ -16,7 +16,9 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.program import Address, Buffer, Index, Lookup, Loop, Statement, Switch
 from whippletree.compiler.program.traced_blocks import Piece, piece, traced_block
+from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.compiler.rollout.contact_kinds import PAIR, TOUCH
+from whippletree.compiler.rollout.scene_slots import SlotImpulses
 from whippletree.contact.geometry.rounded_polytopes import Solid
 from whippletree.contact.geometry.shape_numbers import POSE, pose_of, with_numbers
 from whippletree.contact.geometry.shapes import Shape
@@ -28,7 +30,7 @@ PAIR_HEAD = 3
 
 
 def scene_narrow_phase(
-    classes: Sequence[GeometryClass], kinds: Sequence[PairKind], poses: Buffer, touches: Buffer
+    classes: Sequence[GeometryClass], kinds: Sequence[PairKind], work: WorkSpace
 ) -> tuple[list[Statement], list[Buffer]]:
     """Statements that find the candidates of all pairs, and the inputs that tell of them.
 
@@ -38,8 +40,8 @@ def scene_narrow_phase(
     margins (P,)         how far apart they touch, m
 
     Args:
-        poses: of the bodies in the world, (N, 12).
-        touches: where the candidates go, (C, 13): gap, point and axes.
+        work: with the poses of the bodies in the world, ``pose`` (N, 12), the place for the candidates, ``touch``
+            (C, 13): gap, point and axes; and their impulses, ``impulse`` (C, 3), which follow their points.
     """
     most = max(len(c.open) for c in classes)
     slots = max(kind.slots for kind in kinds)
@@ -48,8 +50,8 @@ def scene_narrow_phase(
         Buffer("carriers", "input", ("G",), integer=True),
         Buffer("pairs", "input", ("P", PAIR_HEAD + slots), integer=True),
         Buffer("margins", "input", ("P",)),
-        poses,
-        touches,
+        work=work,
+        impulses=SlotImpulses(work, slots),
     )
     cases = tuple(space.case(kind, [classes[kind.first], classes[kind.second]]) for kind in kinds)
     lookup = Lookup("kind", Address("pairs", (Index(PAIR), Index(None, 0))), len(kinds))
@@ -60,9 +62,10 @@ def scene_narrow_phase(
 class _PairLists:
     """The buffers of the loop over the pairs."""
 
-    def __init__(self, geometries: Buffer, carriers: Buffer, pairs: Buffer, margins: Buffer, *world: Buffer) -> None:
-        self.geometries, self.carriers, self.pairs, self.margins = geometries, carriers, pairs, margins
-        self.poses, self.touches = world
+    def __init__(self, *lists: Buffer, work: WorkSpace, impulses: SlotImpulses) -> None:
+        self.geometries, self.carriers, self.pairs, self.margins = lists
+        self.work, self.impulses = work, impulses
+        self.poses, self.touches = work.buffers["pose"], work.buffers["touch"]
 
     def case(self, kind: PairKind, pair: Sequence[GeometryClass]) -> tuple[Statement, ...]:
         """Work on a pair of one kind."""
@@ -77,14 +80,27 @@ class _PairLists:
 
         def find(*given: Any) -> list[Any]:
             left = list(given)
+            before = [left.pop() for _ in kept]
             margin = left.pop()
             (first, X), (second, Y) = (_placed(own, left) for own in pair)
-            found = kind.touching(first, second, X, Y)
-            return [np.concatenate([[touch.gap - margin], touch.point, touch.axes.ravel()]) for touch in found]
+            touches = kind.touching(first, second, X, Y)
+            found = [np.concatenate([[touch.gap - margin], touch.point, touch.axes.ravel()]) for touch in touches]
+            if not kept:
+                return found
+            known, impulses, last = before[0], before[1 : kind.slots + 1], before[kind.slots + 1 :]
+            return [*found, *self.impulses.leave(last[::-1], impulses[::-1], found, known, X.p, Y.p)]
 
-        writes = [piece(self.touches, f"place {slot}", None) for slot in range(kind.slots)]
+        places = [f"place {slot}" for slot in range(kind.slots)]
+        touches = [self.work.at("touch", place) for place in places]
         assert self.touches.shape[1] == TOUCH
-        return (*body, traced_block(find, [*reads, piece(self.margins, PAIR)], writes))
+        # a single candidate has no other slot to go to
+        kept = [*touches, *(self.work.at("impulse", place) for place in places), self.work.at("known")]
+        if kind.slots == 1:
+            kept = []
+        reads += [piece(self.margins, PAIR), *kept]
+        writes = [*touches, *(self.impulses.kept(kind.slots) if kept else ())]
+        after = (self.impulses.hand_on(PAIR, PAIR_HEAD, kind.slots),) if kept else ()
+        return (*body, traced_block(find, reads, writes), *after)
 
     def _look_up(self, side: int, own: GeometryClass) -> list[Statement]:
         """Registers of the geometry on one side of a pair, and of its body, as far as they are needed."""

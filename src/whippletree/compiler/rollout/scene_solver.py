@@ -29,7 +29,7 @@ from whippletree.compiler.program import If, Statement, Until
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.scene_contacts import CONTACT, SceneContacts, matrix_of, relative_velocity
 from whippletree.compiler.rollout.scene_sticking import Sticking
-from whippletree.contact.problem.cones import largest
+from whippletree.contact.problem.cones import both, largest
 from whippletree.contact.problem.contact_problem import BlockScaling, block_measure, step_block
 
 MOST_SWEEPS = 1_000_000
@@ -118,7 +118,8 @@ class SceneSolver:
 
         def look_first(residual: Array, calm: Array, tolerance: Any, *counts: Array) -> list[Any]:
             made, left, remaining = (count[0] for count in counts)
-            close = less(residual[1], CLOSE * tolerance)
+            # sweeps that this step has made already come closer wherever they lead: they tell nothing of rest
+            close = both(less(residual[1], CLOSE * tolerance), less(made, 1))
             more = select(close, select(less(remaining, INVESTED), remaining, INVESTED), 0)
             rests = select(less(calm[0], residual[1]), -1, 1)
             return [[rests], [1], [-rests], [made + more], [left + more], [remaining - more]]

@@ -179,7 +179,7 @@ class _StepBuilder(WorkSpace):
         self.contacts = SceneContacts(self)
         self.solver, self.positions = SceneSolver(self.contacts), ScenePositions(self.contacts)
         self.bounces = SceneBounces(self, self.contacts, self.solver)
-        self.narrow, lists = scene_narrow_phase(classes, kinds, self.buffers["pose"], self.buffers["touch"])
+        self.narrow, lists = scene_narrow_phase(classes, kinds, self)
         self.add(*lists, *self.outputs)
 
     def program_of_steps(self) -> Program:
@@ -192,15 +192,17 @@ class _StepBuilder(WorkSpace):
             Until("round", SOLVER_ROUNDS, self.address("solved"), tuple(self._round())),
             *self._finish(),
         )
-        # a step that would go too far without impulses is not even begun; one of no length is a look at the gaps
-        looked = (*self.narrow, self._gaps(), If(self.address("lasts"), solve))
         step = (
             traced_block(lambda h: [[h], [h]], [self.at("dt", STEP)], [self.at("now dt"), self.at("lasts")]),
             self.put(0, self.at("drift"), self.at("crowd")),
             Loop(NODE, "N", (self._pose(), self._add_up(self.at("free", NODE)))),
+            *self.narrow,
+            self.put(1, self.at("known")),
+            self._gaps(),
             self._mean(),
+            # a step that would go too far without impulses is not even begun; one of no length is a look at the gaps
             Loop(NODE, "N", (self._expect(),)),
-            If(self.address("alive"), looked),
+            If(self.address("alive"), (If(self.address("lasts"), solve),)),
         )
         body = (*self._begin(), Loop(STEP, "T", (If(self.address("alive"), step),)), *self._results())
         return self.program("scene_steps", body)
@@ -218,6 +220,7 @@ class _StepBuilder(WorkSpace):
             self.solver.begin_calm(self.at("calm0")),
             self.put(1, self.at("alive")),
             self.put(0, self.at("made steps")),
+            self.put(-1, self.at("known")),
         ]
 
     # ---- 1: bodies -----------------------------------------------------------------------------------------------

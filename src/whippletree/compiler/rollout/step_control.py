@@ -16,8 +16,13 @@ COLLOCATION_ITERATIONS = 30
 EASY, LEAP = 3, 8.0
 """Iterations up to which a step was easy (free flight), and by how much the next one may then be longer."""
 
-SLOWEST = 0.5
-"""Contraction of the iteration that the length of the next step aims at, where that and not the error limits it."""
+SLOWEST, SLOWEST_NEWTON = 0.5, 0.25
+"""Contraction of the iteration that the length of the next step aims at, where that and not the error limits it: of
+Picard's, which grows with the length, and of Newton's, which grows faster as the matrix of the start of the step fits
+its end less and less."""
+
+HALVINGS = 4
+"""How often a call of machine code halves a step that Newton's method does not solve."""
 
 RESERVE, LARGEST_CUT = 0.9, 0.2
 """Share of the length that the error would allow which is taken; and the least of it."""
@@ -39,10 +44,10 @@ def growth_by_error(error: Any, order: Any) -> Any:
     return select(some, maximum(allowed, LARGEST_CUT), ANY_LENGTH)
 
 
-def growth_by_contraction(contraction: Any) -> Any:
-    """How much longer the next step may be for its iteration, which contracted by so much."""
+def growth_by_contraction(contraction: Any, stiff: bool) -> Any:
+    """How much longer the next step may be for its iteration, Newton's if ``stiff``, which contracted by so much."""
     some = less(0, contraction)
-    return select(some, SLOWEST / select(some, contraction, 1), ANY_LENGTH)
+    return select(some, (SLOWEST_NEWTON if stiff else SLOWEST) / select(some, contraction, 1), ANY_LENGTH)
 
 
 def growth(iterations: Any, by_error: Any, by_contraction: Any, minds_contraction: bool) -> Any:

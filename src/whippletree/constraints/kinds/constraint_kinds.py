@@ -24,6 +24,7 @@ sine would also vanish after half a turn), and is longest at half a turn, where 
     point_on_plane       1     normal                        its origin stays in a plane
     point_on_curve       any   curve                         its origin p stays where curve(p) = 0
     distance             1     length                        its origin keeps its distance: a massless rod
+    cable                1     length, branches, factors     any frames: the sum of the ways between them is kept
     prescribed_frame     3, 6  motion                        follows motion(t), a point or a pose
     custom               any   residual, rows, time          whatever residual(*poses) says, of any number of frames
     rolling              2+1   radius, normal, axis          rolls on the plane: slip rows and a height row
@@ -43,6 +44,7 @@ Every kind also takes ``compliance`` (the constraint yields with the acceleratio
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -315,6 +317,36 @@ def distance(c: Constraint) -> Demands:
     return _frames(("length",), _METRE, residual)
 
 
+def cable(c: Constraint) -> Demands:
+    """The way from frame to frame keeps its length, as by a rope over small pulleys: 1 row, Σ factor Σ |d| − L.
+
+    ``branches`` says how many of the frames each branch of it passes (default: all in one), ``factors`` what the length
+    of each counts (default 1 each): 1/n where a pulley shares it among n, negative where two ropes balance each other.
+    """
+    length: Any = c.parameters.get("length")
+    sizes = tuple(c.parameters.get("branches", ())) or (len(c.on),)
+    factors = tuple(c.parameters.get("factors", ())) or (1,) * len(sizes)
+    faults = ["a cable needs its length, m"] * (length is None)
+    if sum(sizes) != len(c.on) or any(size < 2 for size in sizes):
+        faults.append(f"branches {sizes} must be of two frames or more each, and of all {len(c.on)} together")
+    if len(factors) != len(sizes):
+        faults.append(f"it has {len(factors)} factors for {len(sizes)} branches")
+    if faults:
+        raise ModelError(f"constraint {c.name!r}", faults)
+    ends = np.cumsum([0, *sizes]).tolist()
+    branches = [range(first, last) for first, last in pairwise(ends)]
+
+    def residual(poses: Sequence[Pose], t: Any) -> Array:
+        total: Any = -length
+        for branch, factor in zip(branches, factors, strict=True):
+            for i, j in pairwise(branch):
+                d = poses[j].p - poses[i].p
+                total = total + factor * scalars.sqrt(d @ d)
+        return vector(total)
+
+    return _frames(("length",), _METRE, residual)
+
+
 def prescribed_frame(c: Constraint) -> Demands:
     """The second frame follows ``motion(t)`` in the first: a point (3 rows) or a pose (4, 4) (6 rows)."""
     motion = function_of(c, "motion")
@@ -405,7 +437,7 @@ KINDS: dict[str, Callable[[Constraint], Demands]] = {
     f.__name__: f
     for f in (
         point, pin, weld, hinge, universal, slider, cylindrical, plane, point_on_line, point_on_plane, point_on_curve,
-        distance, prescribed_frame, custom, rolling, knife_edge, coupling, gear, prescribed, hold,
+        distance, cable, prescribed_frame, custom, rolling, knife_edge, coupling, gear, prescribed, hold,
         relax, rest,
     )
 }  # fmt: skip

@@ -133,7 +133,7 @@ def spelling_faults(c: Constraint) -> list[str]:
     faults += [fault for word, value in c.parameters.items() if (fault := _number_fault(word, value))]
     if not c.on:
         faults.append(f"it names no {constraint_syntax.KINDS[c.kind].on}")
-    if c.kind != "custom" and len(c.on) == 2 and c.on[0] == c.on[1]:
+    if c.kind not in constraint_syntax.MANY_FRAMES and len(c.on) == 2 and c.on[0] == c.on[1]:
         faults.append(f"it ties {c.on[0]!r} to itself: name two different {constraint_syntax.KINDS[c.kind].on}")
     return faults
 

@@ -29,7 +29,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.dual_numbers import Dual
 from whippletree.contact.geometry.height_field import Grid, Jet
 from whippletree.contact.geometry.terrain import written_surface
-from whippletree.errors import FileError, ModelError, quoted
+from whippletree.errors import FileError, ModelError, did_you_mean, quoted
 from whippletree.model import Geometry
 
 SEPARATE_CORNERS = 16
@@ -181,7 +181,9 @@ def _positive(geometry: Geometry, word: str, count: int) -> list[Any]:
     numbers = [x.item() if isinstance(x, np.generic) else x for x in given]
     if len(numbers) != count or not all(_is_length(x) for x in numbers):
         wanted = "a number" if count == 1 else f"{count} numbers"
-        shown = repr(geometry.parameters[word]) if word in geometry.parameters else "nothing"
+        alike = [given for given in geometry.parameters if did_you_mean(given, [word])]
+        nothing = f"nothing but {alike[0]!r}" if alike else "nothing"
+        shown = repr(geometry.parameters[word]) if word in geometry.parameters else nothing
         article = "an" if geometry.kind[0] in "aeiou" else "a"
         raise _fault(geometry, f"{article} {geometry.kind} needs {word}: {wanted} above 0 in m, got {shown}")
     return numbers

@@ -22,11 +22,9 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.linalg import null_spaces
+from whippletree.constraints.motions import massless_motions
 from whippletree.contact.impact.laws import Law
 from whippletree.errors import SingularSystemError
-
-MASSLESS_IMPACT = 1e-13
-"""Share of the largest inertia below which a motion counts as massless."""
 
 DEPENDENT_IMPACT = 1e-10
 """Relative size of a singular value below which rows count as dependent."""
@@ -119,7 +117,7 @@ class Impact:
 
     def weightless(self) -> list[int]:
         """Contacts on parts without mass."""
-        Z = massless_motions(self.M, self.A)
+        Z = massless_basis(self.M, self.A)
         rows = range(len(self.friction)) if Z.shape[1] else []
         return [i for i in rows if float(np.abs(self._rows(i) @ Z).max()) > DEPENDENT_IMPACT]
 
@@ -227,34 +225,25 @@ def block_inverse(K: Array, n: int) -> Array:
     try:
         scaled = np.linalg.inv(K / np.outer(scale, scale))
     except np.linalg.LinAlgError:
-        free = massless_motions(K[:n, :n], K[n:, :n]).shape[1]
+        free = massless_basis(K[:n, :n], K[n:, :n]).shape[1]
         reason = "the block matrix has no inverse: a massless motion that no row carries" if free else DEAD_POINT
         raise SingularSystemError(reason) from None
     return np.asarray(scaled / np.outer(scale, scale))
 
 
-def massless_motions(M: Array, A: Array) -> Array:
+def massless_basis(M: Array, A: Array) -> Array:
     """Z (n, z): orthonormal motions that every row allows and that have no inertia."""
     n = len(M)
-    return _massless_motions(M.tobytes(), A.tobytes(), n) if n else np.zeros((0, 0))
+    return _massless_basis(M.tobytes(), A.tobytes(), n) if n else np.zeros((0, 0))
 
 
 @lru_cache(maxsize=64)  # modes that are tried at one state ask for the same ones
-def _massless_motions(masses: bytes, rows: bytes, n: int) -> Array:
+def _massless_basis(masses: bytes, rows: bytes, n: int) -> Array:
     M, A = np.frombuffer(masses).reshape(n, n), np.frombuffer(rows).reshape(-1, n)
-    unit = np.sqrt(np.maximum(np.diag(M), 0.0))
-    if np.all(unit > 0) and _definite(M / np.outer(unit, unit)):
-        return np.zeros((n, 0))
-    basis = null_spaces(A, DEPENDENT_IMPACT).right
-    values, vectors = np.linalg.eigh(basis.T @ M @ basis)
-    largest = float(np.abs(np.diag(M)).max())
-    found = np.asarray(basis @ vectors[:, values <= MASSLESS_IMPACT * largest])
+    motions = [motion.direction for motion in massless_motions(M, A, DEPENDENT_IMPACT)]
+    found = np.asarray(np.linalg.qr(np.array(motions).reshape(-1, n).T)[0])
     found.flags.writeable = False
     return found
-
-
-def _definite(M: Array) -> bool:
-    return bool(np.linalg.eigvalsh(M)[0] > MASSLESS_IMPACT)
 
 
 def holding_rows(M: Array, A: Array, first: Array | None = None) -> Array:
@@ -262,7 +251,7 @@ def holding_rows(M: Array, A: Array, first: Array | None = None) -> Array:
 
     Velocities of a larger ``first`` (n,) are held before others that move, too.
     """
-    Z = massless_motions(M, A)
+    Z = massless_basis(M, A)
     rows = []
     while Z.shape[1]:
         moves = np.linalg.norm(Z, axis=1)

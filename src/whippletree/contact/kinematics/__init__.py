@@ -2,9 +2,9 @@
 
 pairs             the pairs of a model that may touch
 contact_set       the candidates of a model with names (``wt.contact_set``): gap, point, axes and rows of each pair
+joint_contacts    ends of joint ranges and dry friction of joints, as contacts of one row
 body_poses        where the bodies are
-broad_phase       pairs that are near
-overlaps          pairs that overlap (``wt.without_overlaps``)
+broad_phase       pairs that are near, or overlap (``wt.without_overlaps``)
 scene_layout      a model of many free bodies as tables: bodies, classes of geometries, kinds of pairs
 near_pairs        its broad phase: pairs within a skin, in time that grows with their number
 large_scenes      the same quantities for scenes of many free bodies, sparse

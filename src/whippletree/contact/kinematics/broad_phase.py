@@ -1,19 +1,24 @@
 """Which contacts can matter in a step, in scenes with too many candidates to write down. Plain numbers.
 
 One vectorised pass finds the gaps of all candidates (:mod:`whippletree.contact.kinematics.large_scenes`); rows of J are
-worked out only for those that shapes can reach within the step.
+worked out only for those that shapes can reach within the step. Pairs that overlap where a model stands are named, and
+left out on request.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.contact.kinematics.contact_set import ContactSet
+from whippletree.contact.kinematics.contact_set import ContactSet, contact_set
 from whippletree.contact.kinematics.large_scenes import Snapshot, is_slow
+from whippletree.errors import listed
+from whippletree.model import Model, require_model
+from whippletree.model.input_checks import coordinates
 
 LOOK_AHEAD = 2.0
 """How many times farther than the fastest shape moves in a step a contact is looked for: two shapes may approach each
@@ -29,6 +34,9 @@ COMPILED_UP_TO = 48
 
 TOLD_WITHIN = 0.01
 """m: how near such pairs must be in larger scenes, where each costs milliseconds."""
+
+DRAWN_OVERLAP = 1e-8
+"""m: overlap from which shapes count as drawn into each other."""
 
 
 class Near(NamedTuple):
@@ -93,3 +101,34 @@ def _found(at: Snapshot, reach: float) -> Near:
     points = at.within(reach)
     numbers = np.flatnonzero(points.gap <= reach)
     return Near(numbers, points.gap[numbers], at.jacobian(numbers, points))
+
+
+def without_overlaps(model: Model, q: Any = None, *, tolerance: float = DRAWN_OVERLAP) -> Model:
+    """The model without the contacts whose shapes overlap at a configuration.
+
+    Hands and grippers are often drawn with shapes that reach into each other, and that no motion could part. Time
+    stepping moves such shapes apart, slowly, and tells so; this leaves their pairs out instead, and says which in
+    ``model.source``.
+
+    Args:
+        model: with contacts.
+        q: (nq,); default: the model's home.
+        tolerance: largest overlap of a pair that stays, m.
+    """
+    require_model(model, "without_overlaps")
+    if not model.contacts:
+        return model
+    at = coordinates("without_overlaps", "q", model.home.q if q is None else q, model)
+    contacts = contact_set(model)
+    gaps = Neighbourhood(contacts).gaps(np.asarray(at, dtype=float))
+    margins = {contact.name: float(contact.margin) for contact in model.contacts}
+    deep = {
+        candidate.contact
+        for candidate, gap in zip(contacts.candidates, gaps, strict=True)
+        if gap + margins[candidate.contact] < -tolerance
+    }
+    if not deep:
+        return model
+    kept = tuple(contact for contact in model.contacts if contact.name not in deep)
+    named = listed(repr(contact.name) for contact in model.contacts if contact.name in deep)
+    return replace(model, contacts=kept, source=f"{model.source}\n- left out: contacts that overlap: {named}".strip())

@@ -6,7 +6,7 @@ filterexact, muscle). They drive a joint of one freedom, a tendon, or a site. Ot
 
 A tendon that sums up joints, or goes from site to site, straight or around spheres and cylinders, is taken with its
 spring, its damper and its pulleys. The fluid of ``<option>`` drags on every body as on the box that has its inertia.
-Left out, and named: limits, friction and inertia of tendons, and bodies whose geoms ask for the fluid model of
+Left out, and named: friction and inertia of tendons, and bodies whose geoms ask for the fluid model of
 ellipsoids.
 """
 
@@ -218,20 +218,37 @@ def add_elements(draft: Draft, parts: Parts) -> None:
 def _add_tendons(draft: Draft, parts: Parts) -> None:
     compiled, pulled = parts.poses, {part.target for part in parts.spec.actuators if part.name in parts.driven}
     sprung, damped = (not switched_off(parts.spec, word, "PASSIVE") for word in ("SPRING", "DAMPER"))
+    limited = not switched_off(parts.spec, "LIMIT", "CONSTRAINT")
     for part in parts.spec.tendons:
         number = compiled.tendon(part.name).id
         _tell_what_is_left_out(draft, compiled, number, part.name)
         stiffness = float(np.ravel(compiled.tendon_stiffness[number])[0]) if sprung else 0.0
         damping = float(np.ravel(compiled.tendon_damping[number])[0]) if damped else 0.0
-        if stiffness or damping or part.name in pulled:
+        limits = -np.inf, np.inf
+        if limited and compiled.tendon_limited[number]:
+            ends = compiled.tendon_range[number], compiled.tendon_margin[number]
+            limits = held_ends(draft, f"tendon {part.name!r}", *ends)
+        if stiffness or damping or limits != (-np.inf, np.inf) or part.name in pulled:
             rest = tuple(map(float, compiled.tendon_lengthspring[number]))
-            path = _path(draft, parts, number)
-            draft.builder.tendon(part.name, stiffness=stiffness, damping=damping, rest=rest, **path)
+            path = path_of_tendon(draft, parts, number)
+            draft.builder.tendon(part.name, stiffness=stiffness, damping=damping, rest=rest, limits=limits, **path)
+
+
+def held_ends(draft: Draft, where: str, ends: Any, margin: Any) -> tuple[float, float]:
+    """Ends between which a limit holds a joint or a tendon: at its margin from those of its range, as contacts do."""
+    lower, upper = float(ends[0] + margin), float(ends[1] - margin)
+    if lower <= upper:
+        return lower, upper
+    middle = float(ends[0] + ends[1]) / 2
+    draft.notes.append(
+        f"{where}: its margin of {float(margin):g} is more than half of its range, and both ends push at once: it is "
+        f"held in the middle, at {middle:g}"
+    )
+    return middle, middle
 
 
 def _tell_what_is_left_out(draft: Draft, compiled: Any, number: int, name: str) -> None:
     for word, found in (
-        ("limits of tendons", compiled.tendon_limited[number]),
         ("dry friction of tendons", compiled.tendon_frictionloss[number]),
         ("inertia of tendons (armature)", compiled.tendon_armature[number]),
         ("non-linear springs and dampers of tendons", _curved(compiled, number)),
@@ -245,7 +262,7 @@ def _curved(compiled: Any, number: int) -> bool:
     return any(numbers is not None and bool(np.any(numbers[number])) for numbers in found)
 
 
-def _path(draft: Draft, parts: Parts, number: int) -> dict[str, Any]:
+def path_of_tendon(draft: Draft, parts: Parts, number: int) -> dict[str, Any]:
     """The joints with their weights, or the branches of frames with their divisors and obstacles, of a tendon."""
     from mujoco import mjtWrap
 

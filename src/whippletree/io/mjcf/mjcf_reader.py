@@ -17,8 +17,8 @@ Files are opened only near the model: included ones in its own folder, and meshe
 one, and height fields in that folder or the one above it.
 
 A fixed tendon is a weighted sum of joint coordinates, so an equality that is linear in such sums is a ``gear``; a
-tendon straight from one site to another is a ``distance``. Others (tendons around geoms or pulleys, higher polynomials
-of tendons) are kept as ``mjcf_…``, which evaluating the model refuses.
+tendon straight from one site to another is a ``distance``, over several sites and pulleys a ``cable``. Others (tendons
+around geoms, higher polynomials of tendons) are kept as ``mjcf_…``, which evaluating the model refuses.
 """
 
 from __future__ import annotations
@@ -40,7 +40,15 @@ from whippletree.io.draft import Draft, fresh
 from whippletree.io.mjcf import spec as mjcf_spec
 from whippletree.io.mjcf.collisions import add_contacts
 from whippletree.io.mjcf.included_files import other_files
-from whippletree.io.mjcf.mjcf_elements import add_actuators, add_elements, add_key_frames, add_sensors, unit_quaternions
+from whippletree.io.mjcf.mjcf_elements import (
+    add_actuators,
+    add_elements,
+    add_key_frames,
+    add_sensors,
+    held_ends,
+    path_of_tendon,
+    unit_quaternions,
+)
 from whippletree.io.mjcf.spec import Parts, line_of, primitive, switched_off, unpadded
 from whippletree.model import WORLD, Model
 
@@ -240,7 +248,7 @@ def _carry(draft: Draft, parts: Parts, number: int, qpos: Array, *, floats: bool
     joints = range(compiled.body_jntadr[number], compiled.body_jntadr[number] + compiled.body_jntnum[number])
     anchor = np.zeros(3)
     for joint in joints:
-        kind, data = _KINDS[int(compiled.jnt_type[joint])], _joint_data(parts, joint)
+        kind, data = _KINDS[int(compiled.jnt_type[joint])], _joint_data(draft, parts, joint)
         if kind == "free":
             pose = _Pose(np.zeros(3), np.eye(3))  # qpos of a free joint is the pose in the world
         elif kind != "prismatic":
@@ -278,7 +286,7 @@ def _add_joint(draft: Draft, name: str, kind: str, parent: str, child: str, pose
     draft.builder.joint(name, kind, parent, child, position=pose.position, rotation=pose.rotation, **data)
 
 
-def _joint_data(parts: Parts, joint: int) -> dict[str, Any]:
+def _joint_data(draft: Draft, parts: Parts, joint: int) -> dict[str, Any]:
     """Forces along a joint, without those that the file switches off."""
     compiled, weighed = parts.poses, parts.masses  # springs and dampers may follow from masses (springdamper)
     first = compiled.jnt_dofadr[joint]
@@ -297,9 +305,9 @@ def _joint_data(parts: Parts, joint: int) -> dict[str, Any]:
     if data.get("stiffness"):
         data["rest"] = float(compiled.qpos_spring[compiled.jnt_qposadr[joint]])
     if compiled.jnt_limited[joint] and not switched_off(parts.spec, "LIMIT", "CONSTRAINT"):
-        (lower, upper), margin = map(float, compiled.jnt_range[joint]), float(compiled.jnt_margin[joint])
-        # a limit holds the joint at its margin, as contacts do
-        data |= {"upper": upper} if kind == _BALL else {"lower": lower + margin, "upper": upper - margin}
+        ends = compiled.jnt_range[joint], compiled.jnt_margin[joint]
+        lower, upper = held_ends(draft, f"joint {compiled.jnt(joint).name!r}", *ends)
+        data |= {"upper": float(ends[0][1])} if kind == _BALL else {"lower": lower, "upper": upper}
     if compiled.jnt_actfrclimited[joint]:
         data["effort_limit"] = float(np.abs(compiled.jnt_actfrcrange[joint]).max())
     return data
@@ -405,7 +413,7 @@ def add_equalities(draft: Draft, parts: Parts) -> None:
             kind = "point" if part.type == mjtEq.mjEQ_CONNECT else "weld"
             tied = kind, _tied_frames(draft, parts, part, kind), {}
         else:
-            tied = _tendons(parts, part) if part.type == mjtEq.mjEQ_TENDON else None
+            tied = _tendons(draft, parts, part) if part.type == mjtEq.mjEQ_TENDON else None
         kind, on, numbers = tied or _only_mujocos(draft, part)
         draft.builder.constraint(part.name, kind, *on, **numbers, **({} if part.active else {"active": False}))
 
@@ -435,7 +443,7 @@ def _reference(parts: Parts, joint: str) -> float:
     return float(parts.poses.qpos0[parts.poses.jnt(joint).qposadr[0]])
 
 
-def _tendons(parts: Parts, part: Any) -> Tied | None:
+def _tendons(draft: Draft, parts: Parts, part: Any) -> Tied | None:
     """L₁ − L₁₀ = a₀ + a₁ (L₂ − L₂₀) of lengths L and their reference values; None for what is no gear and no rod."""
     from mujoco import mjtWrap
 
@@ -449,19 +457,27 @@ def _tendons(parts: Parts, part: Any) -> Tied | None:
                 ratios[wrap.target.name] = ratios.get(wrap.target.name, 0.0) + factor * wrap.coef
         offset = a[0] + sum(ratio * _reference(parts, joint) for joint, ratio in ratios.items())
         return "gear", tuple(ratios), {"ratios": tuple(ratios.values()), "offset": offset}
-    if kinds == {mjtWrap.mjWRAP_SITE} and len(paths) == 1 and len(paths[0]) == 2:
-        sites = [wrap.target.name for wrap in paths[0]]
-        return "distance", tuple(parts.site_frames[name] for name in sites), {"length": _apart(parts, sites) + a[0]}
+    if kinds <= {mjtWrap.mjWRAP_SITE, mjtWrap.mjWRAP_PULLEY} and not any(a[2:]):
+        return _cable(draft, parts, part, a)
     return None
 
 
-def _apart(parts: Parts, sites: list[str]) -> float:
-    """How far apart two sites are where the file puts the bodies, m."""
-    import mujoco
-
-    data = mujoco.MjData(parts.poses)
-    mujoco.mj_kinematics(parts.poses, data)
-    return float(np.linalg.norm(data.site(sites[0]).xpos - data.site(sites[1]).xpos))
+def _cable(draft: Draft, parts: Parts, part: Any, a: list[float]) -> Tied:
+    """L₁ − L₁₀ = a₀ + a₁ (L₂ − L₂₀) of tendons from site to site: a rod between two, or a cable over several."""
+    compiled = parts.poses
+    names = [name for name in (part.name1, part.name2) if name]
+    lengths = [float(compiled.tendon_length0[compiled.tendon(name).id]) for name in names]
+    on: list[str] = []
+    sizes, factors, length = [], [], a[0]
+    for name, own, scale in zip(names, lengths, (1.0, -a[1]), strict=False):
+        path = path_of_tendon(draft, parts, compiled.tendon(name).id)
+        on += [frame for branch in path["branches"] for frame in branch]
+        sizes += [len(branch) for branch in path["branches"]]
+        factors += [scale / divisor for divisor in path["divisors"]]
+        length += scale * own
+    if sizes == [2] and factors == [1]:
+        return "distance", tuple(on), {"length": length}
+    return "cable", tuple(on), {"length": length, "branches": tuple(sizes), "factors": tuple(factors)}
 
 
 def _tied_frames(draft: Draft, parts: Parts, part: Any, kind: str) -> tuple[str, str]:

@@ -169,6 +169,7 @@ class TendonTable(Struct, forbid_unknown_fields=True):
     rest: Ends = []
     damping: Number = 0
     around: list[WrapTable] = []
+    limits: Ends = []
 
 
 class FluidBoxTable(Struct, forbid_unknown_fields=True):

@@ -218,7 +218,7 @@ def _tendon(tendon: Tendon) -> dict[str, Any]:
         table |= {"joints": list(tendon.joints), "weights": number(tendon.weights, where)}
     else:
         table |= {"branches": [list(branch) for branch in tendon.route], "divisors": number(tendon.divisors, where)}
-    for word in ("stiffness", "rest", "damping"):
+    for word in ("stiffness", "rest", "damping", "limits"):
         if not _same(getattr(tendon, word), getattr(usual, word), where):
             table[word] = number(getattr(tendon, word), f"{where}: {word}")
     if tendon.around:

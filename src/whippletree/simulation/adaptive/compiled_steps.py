@@ -8,10 +8,18 @@ bits whatever the cache holds.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.compiler.frontend.controller import AffineForces, NotTraceable, affine_forces, traced_controller
+from whippletree.compiler.frontend.controller import (
+    AffineForces,
+    FunctionOfState,
+    NotTraceable,
+    affine_forces,
+    traced_controller,
+)
 from whippletree.compiler.named_function import NamedFunction
 from whippletree.compiler.rollout.collocation_kernel import (
     EASED_ITERATION,
@@ -48,9 +56,8 @@ from whippletree.simulation.motion import OPEN_LOOP, POSITION_CORRECTIONS
 COMPILED_AT_ONCE = 12
 """Moving bodies up to which the code is compiled before the first step."""
 
-PER_BODY, FOR_A_CONTROLLER = 4, 8
-"""Steps that a run takes in Python before, for every further body, and where a controller, which is not affine, has to
-be compiled with the rest, which each new one asks for."""
+PER_BODY = 4
+"""Steps that a run takes in Python before, for every further body."""
 
 MOST_BODIES = 48
 """Moving bodies beyond which the code, which is unrolled, would be too long."""
@@ -85,9 +92,10 @@ class CompiledSteps:
         bodies = self.motion.moving_bodies
         self._possible = self.motion.can_be_unrolled and bodies <= MOST_BODIES
         self._wait = wait + PER_BODY * max(0, bodies - COMPILED_AT_ONCE)
-        self._functions: dict[tuple[bool, int], NamedFunction] = {}
-        """By whether they are Newton's, and their number of points; each is compiled where it is needed first."""
-        self._controller: NamedFunction | AffineForces | None = None
+        self._functions: dict[tuple[bool, int], tuple[NamedFunction, tuple[Array, ...]]] = {}
+        """By whether they are Newton's, and their number of points, with the constants that they read last; each is
+        compiled where it is needed first."""
+        self._controller: FunctionOfState | AffineForces | None = None
         self._looked_at = self.motion.controller is None
         """Whether it is known what kind of controller there is."""
 
@@ -101,7 +109,6 @@ class CompiledSteps:
             assert self.motion.controller is not None
             self._looked_at = True
             self._controller = affine_forces(self.motion.model, self.motion.controller, self.task.samples())
-            self._wait += FOR_A_CONTROLLER if self._controller is None else 0
         ready = self._possible and self._looked_at and tried >= self._wait
         if ready and not self._functions:
             ready = self._compile(stiff=False, points=POINTS)
@@ -167,9 +174,9 @@ class CompiledSteps:
         more = (self.motion.all_on,) if len(self.motion.all_on) else ()
         if isinstance(self._controller, AffineForces):
             more = (*more, self._controller.gains)
-        more = (*more, *self.more)
+        function, constants = self._functions[kind]
         with np.errstate(all="ignore"):
-            found = self._functions[kind](clock, bounds, call.state, guess.coefficients, *more)
+            found = function(clock, bounds, call.state, guess.coefficients, *more, *self.more, *constants)
         return tuple(found)
 
     def _compile(self, stiff: bool, points: int) -> bool:
@@ -177,15 +184,16 @@ class CompiledSteps:
         motion, scheme = self.motion, stiff_scheme() if stiff else plain_scheme(points)
         try:
             if isinstance(self._controller, AffineForces):
-                found = motion.dyn.collocation_steps(scheme, self.patience, "affine", self.blocks, self.guards)
+                control: Any = "affine"
             else:
+                control = motion.controller
                 if motion.controller is not None and self._controller is None:
                     self._controller = traced_controller(motion.model, motion.controller, self.task.samples())
-                found = motion.dyn.collocation_steps(scheme, self.patience, motion.controller, self.blocks, self.guards)
+            found, constants = motion.dyn.collocation_steps(scheme, self.patience, control, self.blocks, self.guards)
         except (UnsupportedError, NotTraceable):
             self._possible, self._controller = False, None
             return False
-        self._functions[stiff, points] = found
+        self._functions[stiff, points] = found, (np.array(constants),) if constants else ()
         return True
 
 

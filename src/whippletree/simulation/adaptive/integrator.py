@@ -258,6 +258,9 @@ class Integrator:
                     self._count(step)
                 if step is kept[-1] and t < end:
                     stiff = self._stiff_after(step, stride)
+                    if failed and stiff and not step.solution.stiff:
+                        self._reject(t, length)
+                        failed = False  # in vain by Picard iteration: machine code has Newton's method as well
                 following = self._guess_after(step, stiff)
                 found = self._located(begin, t, guess, y, before)
                 stop = next((time for name, time in found if self._event(name).terminal), None)
@@ -330,10 +333,11 @@ class Integrator:
         if self.statistics.steps % LOOK_AGAIN == 0 and self.corrector is None and self.solver == "auto":
             return self._stiff_behind(trial, t, y)
         held_back = trial.growth_by_error > worthwhile(len(y)) * trial.growth_by_contraction
-        if held_back and trial.contraction > SLOW_CONTRACTION:
-            length = trial.polynomial.length * min(trial.growth_by_error, LEAP)
-            return self._stiffness_of(t, y, length) is not None
-        return False
+        slow = held_back and trial.contraction > SLOW_CONTRACTION
+        if not (slow or stride.failed):
+            return False
+        length = trial.polynomial.length * min(trial.growth_by_error, LEAP) if slow else step.next_length
+        return self._stiffness_of(t, y, length) is not None
 
     def _guess_after(self, step: AcceptedStep, stiff: bool) -> Polynomial:
         """The polynomial that the next step begins with: as many terms as it will have points."""
@@ -399,7 +403,8 @@ class Integrator:
         none: WhippletreeError | None = None
         while length > shortest:
             try:
-                trial = self._trial(t, y, length, guess, slack, stiffness)
+                with np.errstate(all="ignore"):  # an iteration that diverges passes by numbers that are none
+                    trial = self._trial(t, y, length, guess, slack, stiffness)
             except NO_RATES as error:
                 none, length = error, length / 2
                 self._reject(t, length)

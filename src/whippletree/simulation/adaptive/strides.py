@@ -43,7 +43,7 @@ class TriedStep(NamedTuple):
     @property
     def growth_by_contraction(self) -> float:
         """How much longer the next step may be for its iteration."""
-        return float(step_control.growth_by_contraction(self.contraction))
+        return float(step_control.growth_by_contraction(self.contraction, self.stiff))
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ The way of one hop: a phase runs (``smooth_motion`` on the ``equations`` of its 
 the velocities (``contact.impact``), a new mode is found (``contact.modes``), the next phase begins.
 
     event_method      the method of ``wt.simulate``, and the loop over phases
-    equations, phase  equations of motion, with joint stops and dry friction; one phase with its active rows
+    equations, phase  equations of motion of all candidates; one phase with its active rows
     compiled_phase    the same by machine code, one function for all modes
     smooth_motion     integration of a phase
     guards            functions whose change of sign ends a phase, also watched inside the kernel of its steps

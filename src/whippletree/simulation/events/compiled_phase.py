@@ -18,7 +18,7 @@ from whippletree.compiler.program import Buffer, If, Program, Statement, Until
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.compiler.rollout.rollout_blocks import has_passive_forces
-from whippletree.contact.held_motion import HeldMotion, held_motion
+from whippletree.contact.contact_modes import HeldMotion, held_motion
 from whippletree.contact.problem.cones import largest
 from whippletree.simulation.events.equations import EventEquations
 from whippletree.tree.mechanism import Mechanism
@@ -257,13 +257,13 @@ class CompiledPhases:
         scene, n = self.scene, self.scene.model.nv
         own = self._call(m, "constraint_jacobian", state)[scene.rows] if scene.rows else zeros(0, n)
         touching = self._call(m, "contact_jacobian", state) if scene.touching else zeros(0, n)
-        return np.concatenate([own, holds, touching, scene.joint_rows.astype(object)])
+        return np.concatenate([own, holds, touching, scene.joints.rows.astype(object)])
 
     def _bias(self, m: Mechanism, state: dict[str, Any]) -> Array:
         scene = self.scene
         own = self._call(m, "constraint_bias", state)[scene.rows] if scene.rows else zeros(0)
         touching = self._call(m, "contact_bias", state) if scene.touching else zeros(0)
-        return np.concatenate([own, zeros(HELD_MOTIONS), touching, zeros(len(scene.joint_rows))])
+        return np.concatenate([own, zeros(HELD_MOTIONS), touching, zeros(len(scene.joints.rows))])
 
     def _acting(self, R: Array, slide: Array) -> Array:
         """E: sliding contacts push along the edge of their cone."""
@@ -281,7 +281,7 @@ class CompiledPhases:
             g = [*self._call(m, "constraint_residual", state), 0]
             found[: len(scene.rows)] = [g[k] for k in scene.position_rows]
         gaps = [*self._call(m, "contact_gaps", state)] if scene.touching else []
-        gaps += list(scene.stops.gaps(state["q"]))
+        gaps += [stop.gap(state["q"]) for stop in scene.joints.stops]
         first = self.rows - 3 * scene.count
         for i, gap in enumerate(gaps):
             found[first + 3 * i] = gap

@@ -3,15 +3,8 @@
     M a + c = τ + Aᵀ f + Jᵀ λ,    A a + γ = −C f,    J a + β = u̇
 
 A holds the independent rows of the model's constraints, J those of the contacts, of the joints' stops and of their dry
-friction. Rows of A that only hold (or relax) a massless motion which nothing else carries are *loose*: a contact that
-carries the motion takes their place.
-
-A joint with one freedom and the range lower ≤ q ≤ upper has the gaps q − lower and upper − q, each with a row of J that
-is plus or minus one for this joint: constant, so that it has no bias.
-
-A joint with one freedom and the friction c resists by up to c, N m or N, while it rests, and by c against its velocity
-while it moves. That is Coulomb's law for a contact with the coefficient 1 that is always closed and that c presses
-whatever the motion does: tangent 1 is along the joint, and its row of J is constant, so that it has no bias.
+friction (:mod:`whippletree.contact.kinematics.joint_contacts`). Rows of A that only hold (or relax) a massless motion
+which nothing else carries are *loose*: a contact that carries the motion takes their place.
 """
 
 from __future__ import annotations
@@ -26,9 +19,9 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.massless import only_for_massless
-from whippletree.contact.impact.impact import massless_motions
+from whippletree.contact.impact.impact import massless_basis
 from whippletree.contact.kinematics.contact_set import Candidate, Listed, contact_set
-from whippletree.model import Joint, Model
+from whippletree.contact.kinematics.joint_contacts import JointContacts
 from whippletree.simulation.motion import Motion
 
 if TYPE_CHECKING:
@@ -76,16 +69,13 @@ class EventEquations:
         """Phases that massless feet have tried last, by mode and state."""
         self.tangent: SceneTangent | None = None
         """How the pieces change with the state, once that is asked for."""
-        self.stops, self.dry_joints = Stops(self.model), DryJoints(self.model)
+        self.joints = JointContacts(self.model)
         touching = contact_set(self.model).candidates
-        stops = tuple(stop.candidate for stop in self.stops.all)
-        self.contacts = Touchables((*touching, *stops, *self.dry_joints.candidates))
+        self.contacts = Touchables((*touching, *self.joints.candidates))
         self.touching = len(touching)
-        self.joint_rows = np.concatenate([self.stops.rows, self.dry_joints.rows])
         # what presses a candidate whatever the motion does; zero for those whose normal force is found
-        self.pressed = np.concatenate([np.zeros(len(touching) + len(stops)), self.dry_joints.pressed])
-        self.units = ["m"] * self.touching + [stop.unit for stop in self.stops.all]
-        self.units += [""] * len(self.dry_joints.joints)
+        self.pressed = np.concatenate([np.zeros(len(touching)), self.joints.pressed])
+        self.units = ["m"] * self.touching + [*self.joints.units]
         self.count = len(self.contacts.names)
         system = constraint_set(self.model)
         self.row_names = system.row_names if self.model.constraints else ()
@@ -151,7 +141,7 @@ class EventEquations:
 
     def _with_joints(self, J: Array, beta: Array) -> tuple[Array, Array]:
         """J (m, 3k, n) and β (m, 3k) of the contacts, and those of the joints' stops and friction after them."""
-        m, rows = len(J), self.joint_rows
+        m, rows = len(J), self.joints.rows
         if not len(rows):
             return J, beta
         J = np.concatenate([J, np.broadcast_to(rows, (m, *rows.shape))], axis=1)
@@ -159,7 +149,7 @@ class EventEquations:
 
     def weightless(self, at: At, contacts: Iterable[int]) -> list[int]:
         """Those of these contacts that are on parts without mass, at the first state."""
-        Z = massless_motions(at.M[0], at.A[0, self.firm])
+        Z = massless_basis(at.M[0], at.A[0, self.firm])
         if not Z.size:
             return []
         rows = {i: at.J[0, 3 * i : 3 * i + 3] for i in contacts}
@@ -178,15 +168,12 @@ class EventEquations:
     def gaps(self, q: Array) -> Array:
         """(..., k)"""
         own = self._many("contact_gaps", q=q) if self.touching else np.zeros((*q.shape[:-1], 0))
-        if not len(self.joint_rows):
-            return own
-        rubbing = np.zeros((*q.shape[:-1], len(self.dry_joints.joints)))
-        return np.concatenate([own, self.stops.gaps(q), rubbing], axis=-1)
+        return np.concatenate([own, self.joints.gaps(q)], axis=-1) if self.joints.candidates else own
 
     def contact_velocity(self, q: Array, v: Array) -> Array:
         """J v (..., k, 3)."""
         own = self._many("contact_velocity", q=q, v=v) if self.touching else np.zeros((*v.shape[:-1], 0))
-        u = np.concatenate([own, v @ self.joint_rows.T], axis=-1) if len(self.joint_rows) else own
+        u = np.concatenate([own, v @ self.joints.rows.T], axis=-1) if self.joints.candidates else own
         return u.reshape(*u.shape[:-1], self.count, 3)
 
     def residual(self, t: Array, q: Array) -> Array:
@@ -218,120 +205,8 @@ class EventEquations:
         return self.motion.evaluate(name, **state)
 
 
-# --- the ends of the joints' ranges: plastic contacts without friction or tangents ------------------------------------
-
-
-class Stop(NamedTuple):
-    """One end of a joint's range."""
-
-    joint: Joint
-    end: float
-    sign: int
-    """Of the velocity that leads away from it."""
-    q: int
-    v: int
-
-    @property
-    def unit(self) -> str:
-        """Of its gap."""
-        return "m" if self.joint.kind == "prismatic" else "rad"
-
-    @property
-    def candidate(self) -> Candidate:
-        """Its part in a list of candidates."""
-        name = f"{'lower' if self.sign > 0 else 'upper'} limit of {self.joint.name}"
-        return Candidate(name, name, 0, self.joint.child, self.joint.parent, 0, 0)
-
-
-@dataclass(frozen=True, eq=False)
-class Stops:
-    """All stops of a model, in the order of its joints, lower ends first."""
-
-    model: Model
-
-    @cached_property
-    def all(self) -> tuple[Stop, ...]:
-        """Of joints with one freedom; infinite ends are none."""
-        found = []
-        for k, joint in enumerate(self.model.joints):
-            if joint.type.nv == 1 and joint.type.nq == 1:
-                places = self.model.q_slices[k].start, self.model.v_slices[k].start
-                ends = ((float(joint.lower), 1), (float(joint.upper), -1))
-                found += [Stop(joint, end, sign, *places) for end, sign in ends if np.isfinite(end)]
-        return tuple(found)
-
-    @cached_property
-    def rows(self) -> Array:
-        """J (3s, nv): the normal rows; those of the tangents are zero."""
-        J = np.zeros((3 * len(self.all), self.model.nv))
-        for i, stop in enumerate(self.all):
-            J[3 * i, stop.v] = stop.sign
-        return J
-
-    @cached_property
-    def joints(self) -> tuple[str, ...]:
-        """Names of the joints that have stops."""
-        return tuple(dict.fromkeys(stop.joint.name for stop in self.all))
-
-    def gaps(self, q: Array) -> Array:
-        """(..., s), rad or m."""
-        own = q[..., [stop.q for stop in self.all]]
-        return np.asarray((own - [stop.end for stop in self.all]) * [stop.sign for stop in self.all])
-
-    def forces(self, pushes: Array) -> Array:
-        """Forces along the joints (..., joints) from what the stops push, (..., s)."""
-        total = np.zeros((*pushes.shape[:-1], len(self.joints)))
-        for i, stop in enumerate(self.all):
-            total[..., self.joints.index(stop.joint.name)] += stop.sign * pushes[..., i]
-        return total
-
-
 @dataclass(frozen=True, eq=False)
 class Touchables(Listed):
     """Candidates of a scene: the contacts' candidates, then what joints have."""
 
     candidates: tuple[Candidate, ...]
-
-
-# --- dry friction of joints: a contact without a normal, pressed by a given force -------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class DryJoints:
-    """All joints of a model that have dry friction, in its order."""
-
-    model: Model
-
-    @cached_property
-    def _found(self) -> list[tuple[Joint, int]]:
-        """Each with the place of its velocity."""
-        places = zip(self.model.joints, self.model.v_slices, strict=True)
-        return [(joint, part.start) for joint, part in places if joint.type.nv == 1 and joint.friction != 0]
-
-    @property
-    def joints(self) -> tuple[str, ...]:
-        """Their names."""
-        return tuple(joint.name for joint, _ in self._found)
-
-    @property
-    def candidates(self) -> tuple[Candidate, ...]:
-        """Their part in a list of candidates."""
-        names = [(f"friction of {joint.name}", joint) for joint, _ in self._found]
-        return tuple(Candidate(name, name, 0, joint.child, joint.parent, 1, 0) for name, joint in names)
-
-    @cached_property
-    def pressed(self) -> Array:
-        """c (d,), N m or N."""
-        return np.array([float(joint.friction) for joint, _ in self._found])
-
-    def resistance(self, slips: Array) -> Array:
-        """Friction (nv,) of joints that move with these signs (d,); none of those that rest, 0."""
-        return -(self.pressed * slips) @ self.rows[1::3]
-
-    @cached_property
-    def rows(self) -> Array:
-        """J (3d, nv): the rows of tangents 1; the others are zero."""
-        J = np.zeros((3 * len(self._found), self.model.nv))
-        for i, (_, v) in enumerate(self._found):
-            J[3 * i + 1, v] = 1.0
-        return J

@@ -242,10 +242,10 @@ def variables(scene: EventEquations, sensitivity: bool = False) -> dict[str, Var
         "contact_force": Variable(("contact", "direction"), "contact forces: normal, tangents 1 and 2", "N", names),
         "cone_violation": Variable((), "how far contact forces are outside their friction cones", "N"),
     }
-    if scene.stops.all:
-        own["limit_force"] = Variable(("limit",), "forces of joint limits", "N m or N", scene.stops.joints)
-    if scene.dry_joints.joints:
-        own["friction_force"] = Variable(("rubbing",), "dry friction of joints", "N m or N", scene.dry_joints.joints)
+    if scene.joints.stops:
+        own["limit_force"] = Variable(("limit",), "forces of joint limits", "N m or N", scene.joints.limited_names)
+    if scene.joints.rubbing:
+        own["friction_force"] = Variable(("rubbing",), "dry friction of joints", "N m or N", scene.joints.rubbing_names)
     if scene.model.constraints:
         rows = tuple(scene.row_names)
         own["constraint_forces"] = Variable(("row",), "constraint forces", "N or N m", rows)
@@ -317,10 +317,10 @@ def within_cones(
 
 def _shared_out(scene: EventEquations, forces: Array) -> dict[str, Array]:
     """Forces (m, k, 3) of all candidates by what they belong to: contacts, stops, and the dry friction of joints."""
-    stops = slice(scene.touching, scene.touching + len(scene.stops.all))
+    stops = slice(scene.touching, scene.touching + len(scene.joints.stops))
     own = {"contact_force": forces[:, : scene.touching]}
-    if scene.stops.all:
-        own["limit_force"] = scene.stops.forces(forces[:, stops, 0])
-    if scene.dry_joints.joints:
+    if scene.joints.stops:
+        own["limit_force"] = scene.joints.limit_forces(forces[:, stops, 0])
+    if scene.joints.rubbing:
         own["friction_force"] = forces[:, stops.stop :, 1]
     return own

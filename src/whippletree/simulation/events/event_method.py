@@ -36,7 +36,7 @@ from whippletree.simulation.events.sensitivity.run_sensitivity import (
 from whippletree.simulation.events.smooth_motion import BEFORE_COMPILING, PhaseSteps, PhaseStretch, SmoothMotion
 from whippletree.simulation.events.transitions import Change, Transitions
 from whippletree.simulation.events.zeno import AT_ONCE_WITHIN, EVENTS_AT_ONCE, Patience
-from whippletree.simulation.method import PENETRATION, Chunk, Memo, Method, Task, Variable, positive
+from whippletree.simulation.method import PENETRATION, Chunk, Memo, Method, Task, Variable, limited_tendons, positive
 
 
 class Events(Method):
@@ -76,7 +76,7 @@ class Events(Method):
             sensitivity: whether the derivative of the state by the start state goes with every row; asks for saltation.
         """
         super().__init__(task)
-        _refuse_moments(task.motion.model)
+        _refuse_what_has_no_guard(task.motion.model)
         self.scene = EventEquations(task.motion)
         law = None if impact_law is None else law_named(impact_law)
         depth, speed = positive("penetration", penetration), positive("speed_tolerance", speed_tolerance)
@@ -377,12 +377,17 @@ class Events(Method):
         return phase_of(self.scene, mode, time, memo["phase_state"], still), progress_of(memo)
 
 
-def _refuse_moments(model: Model) -> None:
-    """Refuse torsional and rolling friction, whose beginnings and ends no guard looks for.
+def _refuse_what_has_no_guard(model: Model) -> None:
+    """Refuse torsional and rolling friction, and limits of tendons, whose beginnings and ends no guard looks for.
 
     Raises:
-        UnsupportedError: with the names of the contacts.
+        UnsupportedError: with the names of the contacts or tendons.
     """
+    if tendons := [repr(name) for name in limited_tendons(model)]:
+        raise UnsupportedError(
+            f"simulate: model {model.name!r} has limits of tendon {listed(tendons)}, which are not located as events: "
+            f"method='time_stepping' keeps them; wt.load(..., limits=False) has none"
+        )
     names = [repr(contact.name) for contact in model.contacts if contact.has_moments]
     if names:
         raise UnsupportedError(

@@ -411,12 +411,12 @@ class CompiledGuards:
     def _gaps(self, q: Array) -> list[Any]:
         scene = self.scene
         own = list(self._call("contact_gaps", q=q)) if scene.touching else []
-        return [*own, *scene.stops.gaps(q), *[0] * len(scene.dry_joints.joints)]
+        return [*own, *(scene.joints.gaps(q) if scene.joints.candidates else [])]
 
     def _contact_velocity(self, q: Array, v: Array) -> Array:
         scene = self.scene
         own = list(self._call("contact_velocity", q=q, v=v)) if scene.touching else []
-        rows = scene.joint_rows.astype(object)
+        rows = scene.joints.rows.astype(object)
         return np.array([*own, *(rows @ v if len(rows) else [])], dtype=object).reshape(-1, 3)
 
     def _call(self, name: str, **state: Any) -> Any:

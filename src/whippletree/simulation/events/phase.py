@@ -22,7 +22,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.contact.contact_modes import Mode
-from whippletree.contact.impact.impact import block_matrix, holding_rows, massless_motions
+from whippletree.contact.impact.impact import block_matrix, holding_rows, massless_basis
 from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.events.compiled_phase import HELD_MOTIONS, SwitchedRows
 from whippletree.simulation.events.equations import REACHES_MASSLESS, At, EventEquations
@@ -83,7 +83,7 @@ class Phase:
         # dry joints are pressed by a given force, and have no normal
         self.normals = [i for i in mode.closed if not scene.pressed[i]]
         self.contact_rows = [3 * i for i in self.normals] + self.sticking_rows
-        self.rubbed = scene.dry_joints.resistance(mode.directions[scene.pressed > 0, 0])
+        self.rubbed = scene.joints.resistance(mode.directions[scene.pressed > 0, 0])
         self.weightless = scene.weightless(at, mode.closed)
         # a massless foot with a direction slips under load (see dragging), one without trails along without force
         self.dragged = [i for i in self.weightless if i in mode.sliding and not mode.trails(i)]
@@ -174,7 +174,7 @@ class Phase:
         if driven is not None:
             rows = sorted(rows, key=lambda row: not np.any(at.A[0, row, driven]))
         for row in rows:
-            free = massless_motions(at.M[0], np.concatenate([firm, at.A[0, kept]]))
+            free = massless_basis(at.M[0], np.concatenate([firm, at.A[0, kept]]))
             if free.size and np.abs(at.A[0, row] @ free).max() > REACHES_MASSLESS * np.abs(at.A[0, row]).max():
                 kept.append(row)
         return sorted(kept)

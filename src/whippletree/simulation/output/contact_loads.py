@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
+from whippletree.compiler.rollout.contact_list_gaps import tendon_limits
 from whippletree.contact.kinematics.broad_phase import Neighbourhood
 from whippletree.contact.kinematics.contact_set import ContactSet, contact_set, contact_set_named
 from whippletree.contact.kinematics.large_scenes import Snapshot
@@ -43,6 +44,10 @@ def contact_loads(motion: Motion, q: Array, found: dict[str, tuple[tuple[str, ..
         joints, values = found.get(word, ((), np.zeros((len(q), 0))))
         for number, joint in enumerate(joints):
             tau[:, model.slice(joint)] += values[:, number, None]
+    if "tendon_limit_force" in found:
+        _, values = found["tendon_limit_force"]
+        _, signs, rows = tendon_limits(motion.dyn)(q)
+        tau += np.einsum("ktv,kt->kv", rows, signs * values)
     if "contact_force" in found and found["contact_force"][1].shape[1]:
         names, forces = found["contact_force"]
         contacts = contact_set_named(model, names)

@@ -20,9 +20,9 @@ from whippletree.simulation.time_stepping.impulse_kernel import (
     asked_steps,
     can_ask,
     kernel_batch,
-    kernel_steps,
 )
 from whippletree.simulation.time_stepping.impulse_step import ImpulseStep
+from whippletree.simulation.time_stepping.inertial_gain import careful_step, watched_steps
 
 
 class Advance(NamedTuple):
@@ -92,12 +92,10 @@ class Advance(NamedTuple):
             made = None
             if stepper.kernel and not given_back:
                 commands = ctrl[None] if some == 1 else stepper.motors.ctrl_over(now + h * np.arange(some))
-                made = kernel_steps(stepper, y, impulses, tau, np.full(some, h), commands)
+                made = watched_steps(stepper, y, impulses, tau, np.full(some, h), commands)
             given_back = made is not None and 0 < made.number < some  # the next step is one that the kernel has tried
             if made is None or not made.number:
-                step = stepper.step(now, y, impulses, tau, h, ctrl)
-                solutions.append(step.solution)
-                made = Steps.of(step)
+                made = careful_step(stepper, now, y, impulses, tau, h, ctrl, solutions)
             parts.append(made)
             y, impulses, done = made.states[-1], made.impulses[-1], done + made.number
             if not np.isfinite(y).all():
@@ -115,9 +113,10 @@ class Advance(NamedTuple):
     def of_rows(stepper: ImpulseStep, start: Array, steps: Steps, counts: Array, h: Array) -> Advance:
         """Steps of one scene from a start (nq + nv,), told row by row: ``counts`` (rows,) of them, of length h (rows,).
 
-        All of them are taken for solved, by sweeps and Newton's method.
+        All of them are taken for solved, by sweeps and Newton's method. Steps beyond the last row are left out.
         """
         ends = np.cumsum(counts) - 1
+        steps = Steps(*[column[: ends[-1] + 1] for column in steps])
         firsts, nothing = ends - counts + 1, np.zeros(len(counts))
         every = np.concatenate([start[None], steps.states])
         state, before = every[ends + 1], every[ends]
@@ -166,6 +165,11 @@ class Advance(NamedTuple):
         return Advance._make([y, impulses, a, y[..., : stepper.model.nq], *[zero] * len(Advance._fields[4:-1]), {}])
 
 
+SCENE_STEPS_PER_CALL, PARTS_HELD = 50_000, 64
+"""Steps, of all scenes, that one call takes, and calls whose accounts are held until they are added up: what all steps
+report must not grow with the length of a row."""
+
+
 def advance_batch(
     stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: float, count: int, sweeps: int
 ) -> Advance:
@@ -174,11 +178,18 @@ def advance_batch(
     if step is not _rolled and not stepper.motors.answers_for_all:
         return _in_turn(stepper, t, y, impulses, h, count)
     # without a controller the steps need not come back to Python in between
-    together = count if stepper.motors.steady else 1
-    parts = []
+    together = max(1, SCENE_STEPS_PER_CALL // len(y)) if stepper.motors.steady and len(y) else 1
+    parts: list[Advance] = []
     for i in range(0, count, together):
-        parts.append(step(stepper, t + i * h, y, impulses, h, together, sweeps))
+        parts.append(step(stepper, t + i * h, y, impulses, h, min(together, count - i), sweeps))
         y, impulses = parts[-1].state, parts[-1].impulses
+        if len(parts) >= PARTS_HELD:
+            parts = [_joined(parts)]
+    return _joined(parts)
+
+
+def _joined(parts: Sequence[Advance]) -> Advance:
+    """Advances one after the other as one."""
     sums = {word: sum(getattr(part, word) for part in parts) for word in SUMMED}
     last = parts[0].last
     for part in parts[1:]:

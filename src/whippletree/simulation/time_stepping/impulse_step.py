@@ -16,11 +16,15 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.lanes import laned, plain
 from whippletree.compiler.compiled import compile
+from whippletree.compiler.rollout.contact_list_gaps import tendon_limits
 from whippletree.compiler.rollout.contact_list_suitability import lists_pay, reason_against_lists, suits_lists
+from whippletree.compiler.rollout.contact_list_trees import is_written
 from whippletree.compiler.rollout.contact_sweeps import coloured_sweeps, contact_sweeps
+from whippletree.constraints.constraint_set import constraint_set
 from whippletree.contact.implicit_springs import StepDamping, dampings, implicit_dampings, implicit_model
 from whippletree.contact.kinematics.broad_phase import LOOK_AHEAD, Near, Neighbourhood
 from whippletree.contact.kinematics.contact_set import contact_set
+from whippletree.contact.kinematics.joint_contacts import nearer_ends, nearer_ends_of_many
 from whippletree.contact.problem.contact_problem import ContactProblem, Measure
 from whippletree.contact.problem.delassus import Matrix, delassus, is_sparse, scaled, with_diagonal
 from whippletree.contact.problem.independent_parts import appended, parts_of, responses, stacked
@@ -114,7 +118,8 @@ class ImpulseStep:
         self._lists_pay = self.actuators.acting or not self.written or lists_pay(self.model)
         self.damping = dampings(self.model).as_floats()
         """Of the joints, N m s/rad or N s/m."""
-        self._passive = bool(self.model.elements) or any(joint.has_springs for joint in self.model.joints)
+        self.has_springs = bool(self.model.elements) or any(joint.has_springs for joint in self.model.joints)
+        """Whether joints have springs, or elements act on bodies."""
         self._implicit: dict[str, tuple[Motion, StepDamping]] = {}
         self._friction = self.blocks.friction.astype(float)
         self._restitution = self.blocks.restitution.astype(float)
@@ -131,6 +136,15 @@ class ImpulseStep:
         """How single scenes are stepped, and why not in machine code if they are not."""
         return COMPILED if self.kernel else f"python: {reason_against_lists(self.model)}; {SLOWNESS}"
 
+    @cached_property
+    def watched(self) -> bool:
+        """Whether energy that steps gain from nothing is looked for: in long trees in which all other work is known
+        (:mod:`~whippletree.simulation.time_stepping.inertial_gain`).
+        """
+        if is_written(self.model, self.actuators) or self.has_springs or self.model.is_flexible:
+            return False
+        return not (self.model.constraints and constraint_set(self.model).timed)
+
     def step(self, t: float, y: Array, start: Array, tau: Array, h: float, ctrl: Array | None = None) -> Step:
         """One step of length h from a state y (nq + nv,) under a controller's forces (nv,) and commands (actuators,).
 
@@ -143,7 +157,7 @@ class ImpulseStep:
             (ctrl,), (act,) = self.dyn.activation_steps(ctrl[None], act, np.array([h]))
         implicit, damping = self._stiffened(h)
         drive = self._drive(q, v, tau, h, ctrl)
-        springs = self.dyn.passive_forces(q, np.zeros_like(v)) if self._passive else 0.0
+        springs = self.dyn.passive_forces(q, np.zeros_like(v)) if self.has_springs else 0.0
         springs = springs + self._moving_elements(q, v) if self.model.elements else springs
         coupled = self._coupled(implicit, t, q, h, self.actuators.coupling)
         rate = self._free.acceleration(implicit, t, q, v, drive + springs - damping.times(v) - coupled.taken(v))
@@ -247,7 +261,7 @@ class ImpulseStep:
 
     def _stiffened(self, h: float) -> tuple[Motion, StepDamping]:
         """The model with M + h D̃, and D̃, of springs, dampers and servos; steps that differ by rounding share."""
-        if not self._passive and not self.actuators.joints and not self.motors.holds:
+        if not self.has_springs and not self.actuators.joints and not self.motors.holds:
             return self.motion, self.damping
         key = f"{h:.12g}"
         if key not in self._implicit:
@@ -260,11 +274,12 @@ class ImpulseStep:
         return self._implicit[key]
 
     def gaps(self, q: Array) -> tuple[Array, Array, Array]:
-        """Of all contacts (..., contacts) and joint limits (..., limits), m or rad, and the limits' signs."""
-        axes = self.blocks.limited
-        own = q[..., [axis.q for axis in axes]]
-        below, above = own - [axis.lower for axis in axes], [axis.upper for axis in axes] - own
-        return self._gaps(q), np.minimum(below, above), np.where(above < below, -1.0, 1.0)
+        """Of all contacts (..., contacts) and limits of joints and tendons (..., limits), m or rad, and their signs."""
+        limits, signs = nearer_ends_of_many(self.blocks.limited, q)
+        if self.blocks.taut:
+            own, ways, _ = tendon_limits(self.dyn)(q)
+            limits, signs = np.concatenate([limits, own], axis=-1), np.concatenate([signs, ways], axis=-1)
+        return self._gaps(q), limits, signs
 
     def _gaps(self, q: Array) -> Array:
         if not self.contacts:
@@ -313,14 +328,23 @@ class ImpulseStep:
 
     def _joined(self, q: Array, near: Near, span: float, rubbing: Array) -> tuple[Array, Array, Any]:
         """Numbers, gaps and J of some contacts, of the limits within ``span``, and of some dry joints."""
-        distances, signs = (x.astype(float) for x in self.blocks.limits(q))
+        distances, signs = (x.astype(float) for x in nearer_ends(self.blocks.limited, q))
         close = np.flatnonzero(distances <= span)
-        others = self.contacts + len(self.blocks.limited)
-        numbers = np.concatenate([near.numbers, self.contacts + close, others + rubbing]).astype(int)
+        numbers = np.concatenate([near.numbers, self.contacts + close, self.blocks.closing + rubbing]).astype(int)
         gaps = np.concatenate([near.gaps, distances[close], np.zeros(len(rubbing))])
         joints = [self.blocks.limited[i].v for i in close] + [self.blocks.rubbing[i].v for i in rubbing]
         directions = [0] * len(close) + [1] * len(rubbing)  # along the normal, and along the first tangent
-        return numbers, gaps, stacked(near.jacobian, joints, directions, [*signs[close], *np.ones(len(rubbing))])
+        rows = stacked(near.jacobian, joints, directions, [*signs[close], *np.ones(len(rubbing))])
+        return self._with_tendons(q, span, numbers, gaps, rows) if self.blocks.taut else (numbers, gaps, rows)
+
+    def _with_tendons(self, q: Array, span: float, numbers: Array, gaps: Array, rows: Any) -> tuple[Array, Array, Any]:
+        """These blocks, and the limits of tendons within what a motion of ``span`` of every velocity changes."""
+        distances, _, derivatives = tendon_limits(self.dyn)(q)
+        close = np.flatnonzero(distances <= span * np.abs(derivatives).sum(axis=1))
+        own = np.zeros((len(close), 3, self.model.nv))
+        own[:, 0] = derivatives[close]
+        every = np.concatenate([numbers, self.blocks.first_tendon + close])
+        return every, np.concatenate([gaps, distances[close]]), appended(rows, own.reshape(-1, self.model.nv))
 
     def _near(self, q: Array, v: Array, free: Array, h: float) -> Near:
         if self._compiled:

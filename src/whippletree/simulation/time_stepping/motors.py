@@ -23,8 +23,13 @@ from typing import Any
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.compiler.frontend.controller import NotTraceable, own_gains, traced_controller, traced_function
-from whippletree.compiler.named_function import NamedFunction
+from whippletree.compiler.frontend.controller import (
+    FunctionOfState,
+    NotTraceable,
+    own_gains,
+    traced_controller,
+    traced_function,
+)
 from whippletree.compiler.rollout.step_space import Driven
 from whippletree.contact.implicit_springs import own_inertias
 from whippletree.controllers import is_batched
@@ -41,7 +46,7 @@ class Motors:
         self.controller, self.actuated = motion.own_controller, motion.actuated
         asks = self.actuated is not None and callable(self.actuated.ctrl)
         self._commands = self.actuated.commands if asks and self.actuated is not None else None
-        self._compiled: dict[str, NamedFunction] = {}
+        self._compiled: dict[str, FunctionOfState] = {}
         self._stiffness, self.damping = np.zeros(self.model.nv), np.zeros(self.model.nv)
         """k and d (nv,) of the controller where steps do not resolve them; 0 elsewhere."""
 

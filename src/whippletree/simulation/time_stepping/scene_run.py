@@ -31,7 +31,11 @@ MOST_SLOTS = 256
 """No pair has so many candidates: a candidate is known by its pair and its number there."""
 
 CONTACTS_OF_CALL = 4e6
-"""Contacts times steps of one call of the kernel, about 0.1 s: a Ctrl-C waits for no more."""
+"""Contacts times steps of one call of the kernel, about 0.1 s of a scene at rest."""
+
+UPDATES_AT_ONCE = 2e6
+"""Contacts times steps times the sweeps that each may take, about 0.1 s, beyond which a call can be interrupted: it has
+a thread of its own then, which costs 0.1 ms."""
 
 
 class Warm(NamedTuple):
@@ -119,7 +123,8 @@ class SteppedScene:
         """
         self.layout = layout
         self.tolerance, self.overlap, self.effort, self.sleep = tolerance, overlap, effort, sleep
-        kernel = _kernel(layout).ufunc
+        self.function = _kernel(layout)
+        kernel = self.function.ufunc
         assert kernel is not None
         self.kernel = kernel
         self.count = len(layout.bodies) - 1
@@ -314,7 +319,9 @@ class SteppedScene:
             # as immobile as the world
             bodies = bodies.copy()
             bodies[:-1][held.islands.asleep] *= np.isin(np.arange(BODY), (13, 14, 15))
-        found: tuple[Any, ...] = self.kernel(
+        long = len(lists.keys) * len(dt) * self.sweep_bound > UPDATES_AT_ONCE
+        run = self.function.call_interruptibly if long else self.kernel
+        found: tuple[Any, ...] = run(
             *(Q, V, forces, bodies, layout.placements, layout.swing, travel, impulses),
             *(lists.friction, lists.restitution, self.gravity, dt),
             *(self.tolerance, self.overlap, self.sweep_bound, *lists.skins, calm, lists.node),

@@ -16,15 +16,17 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.named_function import NamedFunction
-from whippletree.contact.time_step import RELAXATION_SPEED, Axis
+from whippletree.contact.kinematics.joint_contacts import JointAxis
+from whippletree.contact.time_step import RELAXATION_SPEED
 from whippletree.errors import listed, warn_caller
 from whippletree.model import Model
 from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.method import Chunk, Memo, Method, Task, Variable, positive
 from whippletree.simulation.output.dataset import velocities
 from whippletree.simulation.time_stepping.impulse_batch import WORKS, Advance, advance_batch
-from whippletree.simulation.time_stepping.impulse_kernel import STEPS_OF_CALL, Asked, kernel_steps
+from whippletree.simulation.time_stepping.impulse_kernel import STEPS_OF_CALL, Asked
 from whippletree.simulation.time_stepping.impulse_step import ImpulseStep
+from whippletree.simulation.time_stepping.inertial_gain import watched_steps
 
 Gaps: TypeAlias = tuple[Array, ...]
 """Of contacts and of joint limits, and the signs of the latter; one row each."""
@@ -155,7 +157,7 @@ class TimeStepping(Method):
         warn_caller(overlapping_start(told, kept, pairs), RuntimeWarning)
 
     def _overlap(self, block: int, depth: float) -> str:
-        """How deep a contact, or a joint beyond its range, is at the start, in words."""
+        """How deep a contact, or a joint or tendon beyond its range, is at the start, in words."""
         blocks, name = self.stepper.blocks, repr(self.stepper.blocks.names[block])
         if block >= self.stepper.contacts:
             return f"{name} overlaps by {depth:.3g} m or rad"
@@ -171,11 +173,13 @@ class TimeStepping(Method):
     def variables(self) -> dict[str, Variable]:
         blocks = self.stepper.blocks
         names, motions = tuple(blocks.contacts.names), tuple(velocities(blocks.model))
+        taut = tuple(tendon.name for tendon in blocks.taut)
         found = {
             "a": Variable(("velocity",), "mean accelerations of a step", "rad/s² or m/s²", motions),
             "contact_gap": Variable(("contact",), "gaps", "m", names),
             "contact_force": Variable(("contact", "direction"), "contact forces: normal, tangents 1 and 2", "N", names),
             "limit_force": Variable(("limit",), "forces of joint limits", "N m or N", _joints(blocks.limited)),
+            "tendon_limit_force": Variable(("taut",), "forces of tendons' limits, positive to lengthen", "N", taut),
             "friction_force": Variable(("rubbing",), "dry friction of joints", "N m or N", _joints(blocks.rubbing)),
             "contact_moment": Variable(
                 ("contact", "direction"), "torsional and rolling friction: about normal, tangents 1 and 2", "N m", names
@@ -188,7 +192,7 @@ class TimeStepping(Method):
             "newton_steps": Variable((), "Newton steps since the last output", "1"),
             "interior_steps": Variable((), "interior-point steps since the last output", "1"),
             "penetration": Variable((), "largest overlap of contacts", "m"),
-            "limit_overshoot": Variable((), "largest way of a joint beyond its range", "rad or m"),
+            "limit_overshoot": Variable((), "largest way of a joint or a tendon beyond its range", "rad or m"),
             "contact_work": Variable((), "work of contacts, limits and joint friction since the start", "J"),
             "friction_work": Variable((), "the part of it that friction did", "J"),
             "joint_work": Variable((), "work of motors and dampers since the start", "J"),
@@ -196,7 +200,7 @@ class TimeStepping(Method):
             "energy_balance": Variable((), "energy less work and start energy: the error of the steps", "J"),
         }
         empty = {"limit_force": not blocks.limited, "friction_force": not blocks.rubbing}
-        empty["limit_overshoot"] = not blocks.limited
+        empty |= {"tendon_limit_force": not taut, "limit_overshoot": not (blocks.limited or taut)}
         empty["contact_moment"] = not blocks.moments
         empty["correction_work"] = self.task.start.ndim > 1  # kernels do not ask
         return {name: variable for name, variable in found.items() if not empty.get(name)}
@@ -249,7 +253,7 @@ class TimeStepping(Method):
         clock = self.task.times[row - 1] + np.concatenate([[0.0], np.cumsum(lengths[:-1])])
         ctrl = None if motors.asks_commands else motors.ctrl_over(clock)
         asked = None if driven is None else Asked(driven, clock)
-        steps = kernel_steps(stepper, y, impulses, np.zeros(stepper.model.nv), lengths, ctrl, asked)
+        steps = watched_steps(stepper, y, impulses, np.zeros(stepper.model.nv), lengths, ctrl, asked)
         rows = int((np.cumsum(counts) <= steps.number).sum())
         if not rows:
             return None
@@ -358,7 +362,8 @@ class TimeStepping(Method):
     def _rows(self, first: int, made: Advance, found: Gaps, h: Array, work: Mapping[str, Array]) -> Iterator[Chunk]:
         """Rows of output from the first one on, steps of lengths h (rows,), and what the next step begins with."""
         contacts, forces = self.stepper.contacts, made.impulses / h.reshape(-1, *[1] * (made.impulses.ndim - 1))
-        end, last = contacts + len(self.stepper.blocks.limited), self.stepper.blocks.first_moment
+        blocks = self.stepper.blocks
+        middle, end, last = blocks.first_tendon, blocks.closing, blocks.first_moment
         gaps, limits, signs = found
         values = (
             made._asdict()
@@ -366,7 +371,8 @@ class TimeStepping(Method):
             | {
                 "contact_gap": gaps,
                 "contact_force": forces[..., :contacts, :],
-                "limit_force": forces[..., contacts:end, 0] * signs,
+                "limit_force": forces[..., contacts:middle, 0] * signs[..., : middle - contacts],
+                "tendon_limit_force": forces[..., middle:end, 0] * signs[..., middle - contacts :],
                 "friction_force": forces[..., end:last, 1],
                 "contact_moment": self._moments(forces),
                 "penetration": np.maximum(-gaps.min(axis=-1, initial=0.0), 0.0),
@@ -429,5 +435,5 @@ def overlapping_start(movable: list[str], immovable: Sequence[str] = (), pairs: 
     return " ".join(told)
 
 
-def _joints(axes: list[Axis]) -> tuple[str, ...]:
-    return tuple(axis.joint for axis in axes)
+def _joints(axes: Sequence[JointAxis]) -> tuple[str, ...]:
+    return tuple(axis.name for axis in axes)

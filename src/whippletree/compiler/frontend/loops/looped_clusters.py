@@ -17,7 +17,7 @@ from whippletree.compiler.frontend.loops.body_types import MOST_TYPES
 from whippletree.compiler.frontend.loops.looped_functions import Argument, RecordedMechanism, recorded_program
 from whippletree.compiler.frontend.loops.recorder import Looped
 from whippletree.compiler.program import Address, Index, Program
-from whippletree.constraints.clustered_mechanism import FAILURES, doubtful_routes
+from whippletree.constraints.clustered_mechanism import FAILURES, routes_in_any_state
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.embedding import cluster_routes
 from whippletree.constraints.loop_clusters import ClusterKind, cluster_tree
@@ -54,7 +54,7 @@ class LoopedClusters:
         assert clusters is not None
         self.clusters = clusters
         (self.pieces,) = m.sweep.constant_fields()
-        self.routes = cluster_routes(self.system) | doubtful_routes(m.tree, clusters)
+        self.routes = routes_in_any_state(cluster_routes(self.system), m.tree, clusters)
         own = clusters.clusters
         for i in range(max(len(c.members) for c in own)):
             starts = [c.members[i] if i < len(c.members) else 0 for c in own]

@@ -2,5 +2,4 @@
 
 foot_contact             which massless motions a contact holds
 foot_slip                slip of a massless foot under load
-foot_slip_derivatives    how that slip answers to small displacements
 """

@@ -14,6 +14,9 @@ same kind of law.
 
 The slip is the limit of a small mass if it is stable: a foot that is held a little further on must be pushed back. A
 foot that is pushed on instead would release its springs in no time; :func:`law_of_slip` tells the two apart.
+
+A phase of slip has first and second derivatives of its balance in it already, which have no compiled derivatives of
+their own: how it answers to small displacements is told by differences of fourth order, to about seven digits.
 """
 
 from __future__ import annotations
@@ -24,10 +27,11 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.contact.contact_modes import Mode
+from whippletree.contact.impact.impact_derivatives import derivative
 from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.events.equations import EventEquations
 from whippletree.simulation.events.phase import Loads, Phase
-from whippletree.simulation.events.sensitivity.phase_sensitivity import PhaseTangent
+from whippletree.simulation.events.sensitivity.phase_sensitivity import PhaseTangent, Slopes
 
 DAMPED = 1e-12
 """Share of the largest slope of λ, per rad, m or their rates, below which it does not depend on velocities."""
@@ -40,6 +44,9 @@ SLIP_CORRECTIONS = 20
 
 CLOSED_SLIP = 1e-15
 """Residual, m or rad, that counts as closed."""
+
+SLIP_DIFFERENCE = 1e-4
+"""Of the differences that give derivatives of a phase of slip: rad, m, per second, s."""
 
 
 class SlipLaw(NamedTuple):
@@ -244,3 +251,53 @@ def law_of_slip(
     v = phase.velocity_projected(t + ahead, q, v)
     pressed = phase.loads(np.array([t + ahead]), np.concatenate([q, v])[None]).contacts[0, contact, 0]
     return trial if pressed > least and scene.contact_velocity(q, v)[contact, 1:] @ direction > 0 else None
+
+
+def tangent_of(phase: Phase) -> PhaseTangent:
+    """The derivatives of a phase: exact, or by differences where a massless foot slips under load."""
+    return DraggingTangent(phase) if isinstance(phase, Dragging) else PhaseTangent(phase)
+
+
+class DraggingTangent(PhaseTangent):
+    """Derivatives of the motion while a massless foot slips."""
+
+    def loads(self, t: Array, y: Array) -> Slopes:
+        """Of accelerations and contact forces."""
+        found = [self._at(*state) for state in zip(t.tolist(), y, strict=True)]
+        a, contacts = (np.array([pair[k] for pair in found]) for k in (0, 1))
+        return Slopes(a, contacts, np.zeros((*a.shape[:2], len(self.phase.holds))))
+
+    def projection(self, t: float, q: Array, v: Array, directions: Array | None = None) -> Array:
+        """Of the velocity that the mode makes of v."""
+        y = np.concatenate([q, v])
+
+        def projected(d: Array) -> Array:
+            moved = self._moved(y, d)
+            return self.phase.velocity_projected(t + d[-1], *self.scene.motion.split(moved))
+
+        slopes = derivative(projected, self.tangent.count, SLIP_DIFFERENCE).T
+        return np.asarray(slopes if directions is None else directions @ slopes)
+
+    def admissible(self, t: float, y: Array) -> Array:
+        """Π (2n, 2n): what the way back to the mode makes of (δq, δv)."""
+        q, n = self.scene.motion.split(y)[0], self.scene.model.nv
+
+        def projected(d: Array) -> Array:
+            there, v = self.scene.motion.split(self.phase.project(t, self._moved(y, np.append(d, 0.0))))
+            return np.concatenate([np.asarray(self.scene.motion.dyn.difference(q, there)), v])
+
+        return derivative(projected, 2 * n, SLIP_DIFFERENCE)
+
+    def _at(self, t: float, y: Array) -> tuple[Array, Array]:
+        """Slopes of accelerations (d, n) and of contact forces (d, k, 3) at one state."""
+        n, steps = self.scene.model.nv, SLIP_DIFFERENCE * np.eye(self.tangent.count)
+        shifts = np.concatenate([share * steps for share in (-2, -1, 1, 2)])
+        loads = self.phase.loads(t + shifts[:, -1], np.array([self._moved(y, d) for d in shifts]))
+        values = np.concatenate([loads.a, loads.contacts.reshape(len(shifts), -1)], axis=1)
+        slopes = np.einsum("s,sdi->di", [1, -8, 8, -1], values.reshape(4, len(steps), -1)) / (12 * SLIP_DIFFERENCE)
+        return slopes[:, :n], slopes[:, n:].reshape(len(steps), -1, 3)
+
+    def _moved(self, y: Array, d: Array) -> Array:
+        q, v = self.scene.motion.split(y)
+        n = self.scene.model.nv
+        return np.concatenate([self.scene.moved(q, d[:n]), v + d[n : 2 * n]])

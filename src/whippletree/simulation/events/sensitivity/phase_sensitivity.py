@@ -85,7 +85,7 @@ class SceneTangent:
 
     def _contacts(self, t: Array, q: Array, v: Array) -> tuple[Array, Array]:
         """Of J and β; the rows of joints do not change."""
-        rows = len(self.scene.joint_rows)
+        rows = len(self.scene.joints.rows)
         still = np.zeros((len(q), self.count, rows, self.scene.model.nv)), np.zeros((len(q), self.count, rows))
         if not self.scene.touching:
             return still

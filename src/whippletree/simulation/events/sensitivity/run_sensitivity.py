@@ -28,7 +28,7 @@ from whippletree.simulation.adaptive.integrator import IntegrationError, MotionP
 from whippletree.simulation.events.equations import EventEquations
 from whippletree.simulation.events.guards import JAM, LIFT_OFF, SLIP, TOUCHDOWN, Guard, Guards
 from whippletree.simulation.events.guards import STICK as STOPS
-from whippletree.simulation.events.massless_feet.foot_slip_derivatives import tangent_of
+from whippletree.simulation.events.massless_feet.foot_slip import tangent_of
 from whippletree.simulation.events.phase import Phase
 from whippletree.simulation.events.sensitivity.phase_sensitivity import PhaseTangent, SceneTangent, differentiable
 from whippletree.simulation.events.transitions import WITHOUT_COLLISION, Change, Transitions
