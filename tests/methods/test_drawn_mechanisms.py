@@ -3,9 +3,9 @@
 import mpmath
 import numpy as np
 import pytest
-from drawn_mechanisms import MACHINES
 
 import whippletree as wt
+from drawn_mechanisms import MACHINES
 from whippletree.constraints.dynamics import COMPILED_ROUTES, ROUTES
 from whippletree.functions.reference import reference
 from whippletree.model.parameters import with_scalars
