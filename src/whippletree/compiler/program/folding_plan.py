@@ -298,13 +298,10 @@ class Signs:
         """The sum of an operand of a row, for a part."""
         # tens of thousands of times: a match statement would take a tenth of the time of folding
         if isinstance(operand, Row):
-            number, shift = operand
-            return self.of_rows[number][(part + shift) % self.plan.parts]
+            return self.of_rows[operand.number][(part + operand.shift) % self.plan.parts]
         if isinstance(operand, FoldedColumn):
-            return self.of_columns[operand[0]][part]
-        if isinstance(operand, Single):
-            return self.of_value(operand[0])
-        return self.of_gathered[operand[0]][part]
+            return self.of_columns[operand.number][part]
+        return self.of_value(operand.value) if isinstance(operand, Single) else self.of_gathered[operand.number][part]
 
     def _row(self, number: int) -> None:
         row = self.plan.rows[number]
