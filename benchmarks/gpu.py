@@ -203,7 +203,7 @@ def variant(job: Job, inputs: list[list[DeviceArray]], batch: int) -> str:
     robot, name, dtype, form = job
     function = compile_for_cuda(_program(robot, name)[1], dtype=dtype, form=form)
     started = time.perf_counter()
-    module = function._kernel.loaded(driver.device(0)).module
+    module = function._kernel.load(driver.device(0)).module
     loading = time.perf_counter() - started
     found = [rate(function, few, batch) / GIGA for few in inputs]
     used = f"{module.attribute('registers'):3} registers {module.attribute('local_bytes'):5} local bytes"

@@ -88,7 +88,7 @@ def equality(program: Program, given: States, dtype: str) -> str:
     if cpu.status is not None:
         wrong += different_bits(gpu.status, cpu.status)
     failed = 0 if cpu.status is None else int(np.count_nonzero(cpu.status))
-    module = gpu._kernel.loaded(driver.device(0), rows=True).module
+    module = gpu._kernel.load(driver.device(0), rows=True).module
     used = f"{module.attribute('registers')} registers, {module.attribute('local_bytes')} local bytes"
     bits = f"{wrong} of {found.size} numbers DIFFER" if wrong else "same bits"
     told = f" ({failed} of {len(inputs[0])} states failed)" if failed else ""

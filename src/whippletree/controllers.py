@@ -21,7 +21,7 @@ from whippletree.arithmetic import scalars
 from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.compiler.compiled import compile as compile_model
 from whippletree.compiler.rollout.activation_steps import checked_activations
-from whippletree.errors import NameLookupError, ShapeError, UnsupportedError, listed
+from whippletree.errors import NameLookupError, ShapeError, UnsupportedError, list_items
 from whippletree.model import WORLD, Actuator, Model
 from whippletree.tree.actuation import KnownActivations
 from whippletree.tree.element_forces import joints_of_tendon
@@ -312,7 +312,7 @@ class ActuatorForces:
             UnsupportedError: naming the actuators.
         """
         if callable(self.ctrl):
-            names = listed([repr(self.model.actuators[k].name) for k in self.model.activations])
+            names = list_items([repr(self.model.actuators[k].name) for k in self.model.activations])
             raise UnsupportedError(
                 f"ctrl: commands are given by a function, and actuators {names} of model {self.model.name!r} have "
                 f"activations, which depend on all commands before: wt.simulate(method='time_stepping') or 'adaptive' "

@@ -59,7 +59,7 @@ class WhippletreeError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         # it must cross processes, whatever its constructor asks for: a pool may wait for ever for one that does not
         attributes = self.__dict__ | ({"name": self.name} if hasattr(self, "name") else {})  # a slot of AttributeError
-        return _restored, (type(self), self.args, attributes)
+        return _restore_error, (type(self), self.args, attributes)
 
 
 class ConditioningWarning(UserWarning):
@@ -87,7 +87,9 @@ def _frame(level: int) -> FrameType | None:
         return None
 
 
-def _restored(kind: type[WhippletreeError], args: tuple[Any, ...], attributes: Mapping[str, Any]) -> WhippletreeError:
+def _restore_error(
+    kind: type[WhippletreeError], args: tuple[Any, ...], attributes: Mapping[str, Any]
+) -> WhippletreeError:
     error = kind.__new__(kind, *args)
     for name, value in attributes.items():
         setattr(error, name, value)
@@ -129,7 +131,7 @@ class NameLookupError(WhippletreeError, LookupError, AttributeError):
         hint = hint or elsewhere or did_you_mean(str(name), self.known)
         # nobody who is told what it is called here wants to read eighty other names
         told = elsewhere and len(self.known) > SHOWN_NAMES
-        names = "" if told else f"; known: {listed(map(repr, self.known)) or 'none'}"
+        names = "" if told else f"; known: {list_items(map(repr, self.known)) or 'none'}"
         super().__init__(f"{place}there is no {kind} {name!r}{names}{hint}")
 
 
@@ -188,7 +190,7 @@ class MissingExtraError(WhippletreeError, ImportError):
         super().__init__(f"{feature} needs the package {package!r}: pip install 'whippletree[{extra}]'")
 
 
-def listed(items: Iterable[str]) -> str:
+def list_items(items: Iterable[str]) -> str:
     """Items with commas between them, the first ones only where there are many."""
     texts = list(items)
     more = [f"… ({len(texts)} in all)"] if len(texts) > SHOWN_NAMES else []
@@ -201,7 +203,7 @@ def route(names: Sequence[str], arrow: str) -> str:
     return f" {arrow} ".join(texts if len(texts) <= SHOWN_NAMES else [*texts[:3], "…", *texts[-3:]])
 
 
-def quoted(value: object) -> str:
+def quote(value: object) -> str:
     """A value as Python writes it, its middle left out where it is long."""
     text = repr(value)
     half = SHOWN_LETTERS // 2

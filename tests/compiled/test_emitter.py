@@ -16,7 +16,7 @@ from whippletree.compiler.llvm.cache import CodeCache
 from whippletree.compiler.llvm.ir import INTRINSICS, MachineLanes, Writer, real_text
 from whippletree.compiler.llvm.kernel import Kernel, Options, Recipe
 from whippletree.compiler.program import Buffer, straight_program
-from whippletree.compiler.program.interpret import interpret, rounded
+from whippletree.compiler.program.interpret import interpret, round_fraction
 
 OFF = CodeCache(None)
 EXACT = {
@@ -161,7 +161,7 @@ def test_constants_keep_their_bits(real):
 )
 def test_fractions_are_rounded_once(numerator, denominator, real):
     x = Fraction(numerator, denominator)
-    y = rounded(x, real)
+    y = round_fraction(x, real)
     for neighbour in (np.nextafter(y, real(np.inf)), np.nextafter(y, real(-np.inf))):
         assert abs(Fraction(float(y)) - x) <= abs(Fraction(float(neighbour)) - x)
 

@@ -11,7 +11,7 @@ import whippletree as wt
 from emulated_cuda import install
 from whippletree import functions
 from whippletree.arithmetic.trace import Straight, Trace, evaluate, finish
-from whippletree.arithmetic.trace.signed import Emitter, Term, signed
+from whippletree.arithmetic.trace.signed import Emitter, Term, set_signs_apart
 from whippletree.compiler.frontend.limbs import rotations
 from whippletree.compiler.frontend.unrolled import unrolled_program
 from whippletree.compiler.program import Block, Loop, every_block, folding
@@ -142,7 +142,7 @@ def test_signs_set_apart_and_put_back_give_the_same_numbers() -> None:
     x, y, z = trace.inputs(3)
     outputs = [x * y - z, z - x * y, -(x + y), (y - x) * 3, (x - y).sin() * -2, 1 / (x - y), abs(y - x), 2.5]
     code = finish(trace, outputs)
-    apart = signed(code)
+    apart = set_signs_apart(code)
     emitter, known = Emitter(), []
     for value in apart.values:
         if value.operation in ("input", "const"):

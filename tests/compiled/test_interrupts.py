@@ -204,7 +204,7 @@ def test_what_cannot_be_interrupted_ends_by_itself(monkeypatch):
         return b""
 
     machine = jit.host()
-    monkeypatch.setattr(jit, "_emitted", deaf)
+    monkeypatch.setattr(jit, "_emit_object", deaf)
     with pytest.raises(KeyboardInterrupt):
         jit.object_code("", machine)
     assert time.perf_counter() - begin[0] < 0.1 + SOON

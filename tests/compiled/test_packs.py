@@ -15,7 +15,7 @@ from whippletree.compiler.llvm.packs import find_packs
 from whippletree.compiler.program import Buffer, PerLane, Program
 from whippletree.compiler.program.interpret import interpret
 from whippletree.compiler.program.traced_blocks import piece, traced_block
-from whippletree.compiler.rollout.dense_solve import stranded
+from whippletree.compiler.rollout.dense_solve import multiply_in_strands
 
 
 def program(n: int) -> Program:
@@ -25,7 +25,7 @@ def program(n: int) -> Program:
     table = Buffer("scale", "table", (n,), np.linspace(0.5, 2, n))
 
     def work(a: Any, t: Any, scale: Any) -> list[Any]:
-        found = stranded(a, t)
+        found = multiply_in_strands(a, t)
         return [found, (t - a.T @ found * scale) / (abs(found[0]) + 1)]
 
     return Program("packs", (x, y, rows, sums, total, table), (

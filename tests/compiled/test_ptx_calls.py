@@ -8,7 +8,7 @@ import pytest
 import whippletree as wt
 from emulated_cuda import install, on_device
 from whippletree.compiler.cuda import cuda_arrays
-from whippletree.compiler.cuda.cuda_function import compile_for_cuda, merged
+from whippletree.compiler.cuda.cuda_function import compile_for_cuda, merge_dimensions
 from whippletree.compiler.frontend.unrolled import unrolled_program
 from whippletree.compiler.llvm.cache import CodeCache
 from whippletree.functions import find
@@ -182,6 +182,6 @@ def test_text_is_cached(driver, tmp_path):
 
 
 def test_merged_batches():
-    assert merged(((40, 8), (0, 0)), (5, 5)) == ([25], [[8], [0]])
-    assert merged(((40, 8), (0, 8)), (5, 5)) == ([5, 5], [[40, 8], [0, 8]])
-    assert merged(((), ()), ()) == ([1], [[0], [0]])
+    assert merge_dimensions(((40, 8), (0, 0)), (5, 5)) == ([25], [[8], [0]])
+    assert merge_dimensions(((40, 8), (0, 8)), (5, 5)) == ([5, 5], [[40, 8], [0, 8]])
+    assert merge_dimensions(((), ()), ()) == ([1], [[0], [0]])

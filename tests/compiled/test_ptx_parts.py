@@ -13,7 +13,7 @@ from whippletree.arithmetic.trace import Trace, finish
 from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.compiler.cuda.cuda_function import compile_for_cuda
 from whippletree.compiler.cuda.ptx_target import how_to_start, kernel_ir, ptx_text
-from whippletree.compiler.cuda.split import LEEWAY, LONGEST_PIECE, parted, parts_of
+from whippletree.compiler.cuda.split import LEEWAY, LONGEST_PIECE, part_program, parts_of
 from whippletree.compiler.cuda.tuning import Form
 from whippletree.compiler.frontend.unrolled import unrolled_program
 from whippletree.compiler.program import Buffer, Loop, straight_program
@@ -37,7 +37,7 @@ def random_states(model, count, dtype):
 
 def test_code_of_usual_length_is_left_alone():
     _, program = derivatives()
-    assert parted(program) is program
+    assert part_program(program) is program
     assert not parts_of(program)
 
 
@@ -45,7 +45,7 @@ def test_code_of_usual_length_is_left_alone():
 def test_parts_are_of_about_one_length_and_compute_everything_once(count):
     _, program = derivatives()
     (whole,) = program.body
-    parts = parts_of(parted(program, 0, -(-whole.code.operations // count)))
+    parts = parts_of(part_program(program, 0, -(-whole.code.operations // count)))
     assert len(parts) == count
     length = whole.code.operations / count
     for part in parts:
@@ -60,7 +60,7 @@ def test_parts_are_of_about_one_length_and_compute_everything_once(count):
 def test_parts_have_the_bits_of_the_whole(driver, form, most, dtype):
     model, program = derivatives()
     inputs = random_states(model, 70, dtype)
-    cut = parted(program, 0, most)
+    cut = part_program(program, 0, most)
     expected = compile_function(program, dtype=dtype)(*inputs)
     for function in (compile_function(cut, dtype=dtype), compile_for_cuda(cut, dtype=dtype, form=form)):
         for a, b in zip(function(*inputs), expected, strict=True):
@@ -78,7 +78,7 @@ def test_a_truth_value_is_found_again_in_later_parts(driver):
         values.append(scalars.select(small, values[-1] * values[i], scalars.select(both, values[-2], x[3] + i)))
     code = finish(trace, [values[10], x[1], 2.5, *values[-3:]])
     program = straight_program("choices", code, [Buffer("x", "input", (4,))], [Buffer("y", "output", (6,))])
-    cut = parted(program, 0, 40)
+    cut = part_program(program, 0, 40)
     assert len(parts_of(cut)) > 3
     given = np.random.default_rng(0).uniform(-1, 1, (50, 4))
     expected = compile_function(program)(given)
@@ -88,7 +88,7 @@ def test_a_truth_value_is_found_again_in_later_parts(driver):
 
 def test_a_status_comes_from_whichever_part_computes_it(driver):
     model = wt.mechanisms.four_bar()
-    program = parted(unrolled_program(model, find("forward_dynamics", model)), 0, 150)
+    program = part_program(unrolled_program(model, find("forward_dynamics", model)), 0, 150)
     inputs = random_states(model, 40, "float64")
     inputs[0][[3, 35]] = 0.0  # a dead point
     gpu, cpu = compile_for_cuda(program), compile_function(program)
@@ -121,7 +121,7 @@ def test_a_result_that_is_mostly_one_constant(driver, cut):
     outputs = [Buffer("a", "output", (30, 40)), Buffer("b", "output", (1,))]
     program = straight_program("sparse", code, [Buffer("x", "input", (3,))], outputs)
     assert any(isinstance(statement, Loop) for statement in program.body)
-    program = parted(program, 0, 1) if cut else program
+    program = part_program(program, 0, 1) if cut else program
     given = np.random.default_rng(0).uniform(-1, 1, (70, 3))
     for a, b in zip(compile_for_cuda(program)(given), compile_function(program)(given), strict=True):
         assert a.tobytes() == b.tobytes()
@@ -131,5 +131,5 @@ def test_a_result_that_is_mostly_one_constant(driver, cut):
 @pytest.mark.parametrize("real", ["float", "double"])
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90"])
 def test_nvidias_assembler_accepts_it(arch, real, tmp_path):
-    program = parted(derivatives()[1], 0, 1000)
+    program = part_program(derivatives()[1], 0, 1000)
     assemble(ptx_text(kernel_ir(program, real, Form(64, keep=40, room=60), copies=False), arch), arch, tmp_path)

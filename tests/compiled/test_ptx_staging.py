@@ -10,8 +10,8 @@ from whippletree.arithmetic.trace import Trace, finish
 from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.compiler.cuda.cuda_function import compile_for_cuda
 from whippletree.compiler.cuda.ptx_target import copies_by_itself, how_to_start, kernel_ir, ptx_text
-from whippletree.compiler.cuda.staging import staged
-from whippletree.compiler.cuda.tuning import ROOMIEST, Form, fitted
+from whippletree.compiler.cuda.staging import stage_program
+from whippletree.compiler.cuda.tuning import ROOMIEST, Form, fit_program
 from whippletree.compiler.frontend.unrolled import unrolled_program
 from whippletree.compiler.llvm.spill_plan import plan
 from whippletree.compiler.program import Buffer, straight_program
@@ -81,8 +81,8 @@ def test_code_that_no_cache_holds_gets_most_room():
         total = total * x
     inputs, outputs = [Buffer("x", "input", (8,))], [Buffer("y", "output", (1,))]
     long = straight_program("long", finish(trace, [total]), inputs, outputs)
-    assert fitted(long, "float", False).form == ROOMIEST["float"]
-    assert fitted(long, "double", False).form == ROOMIEST["double"]
+    assert fit_program(long, "float", False).form == ROOMIEST["float"]
+    assert fit_program(long, "double", False).form == ROOMIEST["double"]
 
 
 def awkward_program():
@@ -99,7 +99,7 @@ def awkward_program():
 
 def test_results_that_are_inputs_constants_or_the_same(driver):
     program = awkward_program()
-    main, staging = staged(program, 100)
+    main, staging = stage_program(program, 100)
     assert [b.name for b in staging.results] == ["a"]
     assert [b.name for _, b in staging.inputs] == ["v"]  # a number of q is a result itself
     assert not staging.angles
@@ -116,7 +116,7 @@ def test_angles_that_are_needed_themselves_are_kept(driver):
     x = trace.inputs(9)
     code = finish(trace, [a.sin() + a.cos() * a for a in x[2:8]])
     program = straight_program("angles", code, [Buffer("x", "input", (9,))], [Buffer("y", "output", (6,))])
-    _, staging = staged(program, 100)
+    _, staging = stage_program(program, 100)
     (run,) = staging.angles
     assert (run.angle, run.sine, run.cosine, run.count) == (2, 9, 15, 6)
     values = np.random.default_rng(0).uniform(-9, 9, (40, 9))
@@ -140,7 +140,7 @@ def test_a_status_beside_the_results(driver):
 
 def test_too_little_room_means_no_staging():
     _, program = dynamics()
-    same, staging = staged(program, 20)
+    same, staging = stage_program(program, 20)
     assert same is program
     assert not staging.waiting
 
@@ -152,7 +152,7 @@ def test_more_results_than_room(driver):
     program = straight_program("wide", code, [Buffer("x", "input", (5,))], [Buffer("y", "output", (60,))])
     values = np.random.default_rng(0).uniform(-9, 9, (40, 5))
     for room in (40, 60, 80):
-        assert bool(staged(program, room)[1].waiting) == (room >= 60)
+        assert bool(stage_program(program, room)[1].waiting) == (room >= 60)
         found = compile_for_cuda(program, form=Form(64, keep=6, room=room))(values)
         np.testing.assert_array_equal(found, compile_function(program)(values))
 

@@ -15,7 +15,7 @@ from whippletree.compiler.program import Buffer, straight_program
 from whippletree.errors import ShapeError, SingularSystemError
 
 OFF = CodeCache(None)
-pytestmark = pytest.mark.skipif(not fast_call.supported(), reason="objects are laid out differently here")
+pytestmark = pytest.mark.skipif(not fast_call.is_supported(), reason="objects are laid out differently here")
 
 
 def function(dtype=np.float64, scalar_output=True):

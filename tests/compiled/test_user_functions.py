@@ -13,7 +13,7 @@ from whippletree.arithmetic import scalars
 from whippletree.arithmetic.dual_numbers import Dual, duals, slopes
 from whippletree.arithmetic.numpy_protocol import scalar_array
 from whippletree.arithmetic.trace import Trace, evaluate, finish, gradient, tangent
-from whippletree.arithmetic.user_functions import called
+from whippletree.arithmetic.user_functions import call_function
 
 W1, W2 = (np.random.default_rng(0).normal(size=shape) for shape in ((8, 3), (2, 8)))
 
@@ -80,7 +80,7 @@ def test_derivatives_of_all_kinds_agree(name):
 def test_user_functions_on_other_scalars():
     with mpmath.workdps(40):
         x = np.array([mpmath.mpf("0.3"), mpmath.mpf("-0.4")], dtype=object)
-        found = called(lambda x: np.maximum(np.exp(x), np.tanh(x) ** 2 + 1), x)
+        found = call_function(lambda x: np.maximum(np.exp(x), np.tanh(x) ** 2 + 1), x)
         assert all(isinstance(entry, mpmath.mpf) for entry in found)
         assert abs(found[0] - mpmath.exp("0.3")) < mpmath.mpf(10) ** -38
     with pytest.raises(wt.ScalarError, match="the exponential of a Fraction"):

@@ -61,11 +61,11 @@ def test_the_dagger_terms_are_those_of_the_whole_block_matrix(seed, massless):
     near((op.A @ op.mass_matrix_dagger).dense()[rigid], 0 * op.A.dense()[rigid], scale)
     tau = np.linspace(-1.0, 2.0, model.nv)
     a = ref.forward_dynamics(q, v, tau)
-    near(op.scattered(op.forward_dynamics(op.gathered(tau))), a, scale)
-    f = op.constraint_forces(op.gathered(tau))
-    near(op.A @ op.forward_dynamics(op.gathered(tau)) + C @ f + op.gamma, np.zeros(len(op.gamma)), scale)
+    near(op.scatter(op.forward_dynamics(op.gather(tau))), a, scale)
+    f = op.constraint_forces(op.gather(tau))
+    near(op.A @ op.forward_dynamics(op.gather(tau)) + C @ f + op.gamma, np.zeros(len(op.gamma)), scale)
     expected = ref.constraint_jacobian(q).T @ ref.constraint_forces(q, v, tau)
-    near(op.A.T @ f, op.gathered(expected), scale)
+    near(op.A.T @ f, op.gather(expected), scale)
 
 
 @pytest.mark.slow
@@ -91,7 +91,7 @@ def test_every_identity_of_trees_holds_in_minimal_coordinates(seed):
     near(R, small.M.dense() + E @ R @ E.T, np.abs(R).max())
     near(P, small.M.dense() + small.E_psi.dense() @ P @ E.T, np.abs(P).max() * scale)
     near(op.mass_matrix_dagger.dense(), X @ small.mass_matrix_inverse.dense() @ X.T, scale)
-    tau = op.gathered(np.linspace(-1.0, 2.0, model.nv))
+    tau = op.gather(np.linspace(-1.0, 2.0, model.nv))
     y_rate = small.forward_dynamics(op.minimal_forces(tau))
     near(op.X @ y_rate + op.beta, op.forward_dynamics(tau), scale * np.abs(X).max())
     near(small.inverse_dynamics(y_rate), op.minimal_forces(tau), scale)
@@ -104,9 +104,9 @@ def test_the_aggregated_operators_are_the_trees():
     assert list(op.condensed.groups) == ["loop of pin_1", "loop of pin_2"]
     near(op.mass_matrix, wt.reference(model).mass_matrix(q)[np.ix_(op.order, op.order)])
     places = [model.body_index(body) for body in op.bodies]
-    near(op.velocities(op.gathered(v)).reshape(-1, 6), op.tree.velocities(v).reshape(-1, 6)[places])
-    near(op.accelerations(op.gathered(v)).reshape(-1, 6), op.tree.accelerations(v).reshape(-1, 6)[places])
-    near(op.inverse_dynamics(op.gathered(v)), op.gathered(op.tree.inverse_dynamics(v)))
+    near(op.velocities(op.gather(v)).reshape(-1, 6), op.tree.velocities(v).reshape(-1, 6)[places])
+    near(op.accelerations(op.gather(v)).reshape(-1, 6), op.tree.accelerations(v).reshape(-1, 6)[places])
+    near(op.inverse_dynamics(op.gather(v)), op.gather(op.tree.inverse_dynamics(v)))
 
 
 def test_the_innovations_factorisation_of_the_tree_does_not_hold_with_loops():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import whippletree as wt
 from strategies import make_model
-from whippletree.arithmetic.condition import condition_number, equilibrated, tridiagonal
+from whippletree.arithmetic.condition import condition_number, equilibrate, tridiagonal
 
 STRAIGHT = {2: 44.26312212, 4: 1074.439531, 10: 43523.35417}
 """κ₂ of straight chains of uniform rods, ../shared PROBLEMS §2, from exact arithmetic."""
@@ -59,7 +59,7 @@ def test_special_matrices(matrix, expected):
 
 def test_a_diagonal_of_ones():
     A = symmetric(5, 3, definite=True)
-    scaled = equilibrated(A.astype(object)).astype(float)
+    scaled = equilibrate(A.astype(object)).astype(float)
     assert (np.diag(scaled) == 1).all()
     root = np.sqrt(np.diag(A))
     np.testing.assert_allclose(scaled, A / np.outer(root, root), rtol=1e-14)

@@ -12,7 +12,7 @@ from whippletree.constraints import redundancy
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.exploration import LONG_SYSTEM
 from whippletree.constraints.front_elimination import Fronts, _alike
-from whippletree.constraints.node_rows import LongRows, sighted
+from whippletree.constraints.node_rows import LongRows, sight_nodes
 from whippletree.constraints.redundancy import free_velocities, is_long
 from whippletree.tree.mechanism import Mechanism
 
@@ -89,7 +89,7 @@ def test_rows_seen_from_their_nodes_have_the_residuals_of_the_whole(make):
     model = make()
     q = np.asarray(model.home.q, dtype=float) + 0.01
     m, system = Mechanism.of(model), constraint_set(model)
-    found = LongRows(m, system, sighted(m, m.still(q)), q, None, 0.0).residual()
+    found = LongRows(m, system, sight_nodes(m, m.still(q)), q, None, 0.0).residual()
     np.testing.assert_allclose(found.astype(float), wt.reference(model).constraint_residual(q), atol=1e-14)
 
 

@@ -440,7 +440,7 @@ def test_a_step_to_where_there_are_no_rates_is_shortened():
     integrator = Integrator(Walled(), rtol=1e-9, atol=1e-9)
     # what the last step knew leads far beyond
     guess = Polynomial(0.0, 1.0, np.zeros(1), np.full((8, 1), 50.0))
-    trial = integrator._accepted(0.0, np.zeros(1), 1.0, guess, None)
+    trial = integrator._find_accepted(0.0, np.zeros(1), 1.0, guess, None)
     assert 0 < trial.polynomial.length < 1.0
     assert trial.polynomial.end[0] == pytest.approx(1 - np.exp(-trial.polynomial.length), abs=1e-8)
     assert integrator.statistics.rejections > 0

@@ -6,7 +6,7 @@ import pytest
 import whippletree as wt
 from whippletree.view import solids
 from whippletree.view.scene import scene
-from whippletree.view.shape_meshes import creased, read_mesh, simplified
+from whippletree.view.shape_meshes import crease, read_mesh, simplify
 
 CORNERS = np.array([[0, 0, 0], [1, 0, 0], [0, 2, 0], [0, 0, 3]], dtype=float)
 FACES = np.array([[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]])
@@ -113,22 +113,22 @@ def test_external_entities_are_not_followed(tmp_path):
 
 
 def test_simplification_keeps_the_shape():
-    ball = solids.revolved([(np.sin(t), -np.cos(t)) for t in np.linspace(0, np.pi, 200)], 200)
-    (few,) = simplified([ball], 2000)
+    ball = solids.revolve([(np.sin(t), -np.cos(t)) for t in np.linspace(0, np.pi, 200)], 200)
+    (few,) = simplify([ball], 2000)
     assert 500 < len(few.faces) <= 2000
     radii = np.linalg.norm(few.vertices[np.unique(few.faces)], axis=1)
     assert radii.min() > 0.95
     assert radii.max() <= 1 + 1e-12
-    assert simplified([few], 10**6)[0] is few
+    assert simplify([few], 10**6)[0] is few
 
 
 def test_parts_of_a_surface_still_meet_when_they_are_simplified():
     """A ball cut in two halves of different fineness stays closed: every edge belongs to two triangles."""
     profile = [(np.sin(t), -np.cos(t)) for t in np.linspace(0, np.pi, 121)]
-    ball = solids.revolved(profile, 120)
+    ball = solids.revolve(profile, 120)
     low = ball.vertices[ball.faces][:, :, 2].mean(axis=1) < 0.3
     halves = [solids.Mesh(ball.vertices, ball.faces[low]), solids.Mesh(ball.vertices, ball.faces[~low])]
-    few = simplified(halves, 1500)
+    few = simplify(halves, 1500)
     assert 300 < sum(len(part.faces) for part in few) <= 1500
     corners = np.concatenate([part.vertices[part.faces] for part in few])
     _, names = np.unique(corners.reshape(-1, 3).round(12), axis=0, return_inverse=True)
@@ -140,10 +140,10 @@ def test_parts_of_a_surface_still_meet_when_they_are_simplified():
 def test_creases_double_vertices_along_sharp_edges_only():
     corners = np.array([[x, y, z] for x in (0, 1) for y in (0, 1) for z in (0, 1)], dtype=float)
     cube = solids.hull(corners)
-    sharp = creased(solids.Mesh(*_welded(cube)))
+    sharp = crease(solids.Mesh(*_welded(cube)))
     assert len(sharp.vertices) == 24
     ball = solids.Mesh(*_welded(solids.sphere(1.0)))
-    assert len(creased(ball).vertices) == len(ball.vertices)
+    assert len(crease(ball).vertices) == len(ball.vertices)
 
 
 def _welded(mesh):

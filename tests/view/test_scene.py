@@ -162,7 +162,7 @@ def test_planar_mechanisms_are_seen_straight_on(model, planar):
         assert camera.up @ up >= 0
         corners = np.array([[1.0, 2.0, 0.0]])
         if abs(camera.back[2]) > 0.9:
-            np.testing.assert_allclose(camera.shown(corners)[0, :2], [1, 2], atol=1e-12)
+            np.testing.assert_allclose(camera.axis_coordinates(corners)[0, :2], [1, 2], atol=1e-12)
 
 
 SOLIDS = {
@@ -173,7 +173,7 @@ SOLIDS = {
     "ring": (solids.ring(2.0, 0.5), 2 * np.pi**2 * 2 * 0.25),
     "arrow": (solids.arrow(0.1, 0.3), np.pi * 0.01 * 0.7 + np.pi * 0.09 * 0.3 / 3),
     "hull": (solids.hull(np.array([[x, y, z] for x in (0, 1) for y in (0, 2) for z in (0, 3)], dtype=float)), 6.0),
-    "mirrored": (solids.sphere(1.0).moved(np.diag([-1.0, 2.0, 1.0, 1.0])), 8 / 3 * np.pi),
+    "mirrored": (solids.sphere(1.0).move(np.diag([-1.0, 2.0, 1.0, 1.0])), 8 / 3 * np.pi),
 }
 
 

@@ -37,7 +37,7 @@ class Measures(NamedTuple):
         return Measures(*[np.asarray(np.nan)] * 5)
 
     @staticmethod
-    def stacked(each: list[Measures], batch: tuple[int, ...]) -> Measures:
+    def stack(each: list[Measures], batch: tuple[int, ...]) -> Measures:
         """Those of single matrices as those of a batch; for no batch dimension, plain floats."""
         return Measures(*[np.array([m[i] for m in each], dtype=float).reshape(batch)[()] for i in range(5)])
 
@@ -130,7 +130,7 @@ class BlockMeasures(NamedTuple):
     kappa_equilibrated: Array
 
     @staticmethod
-    def stacked(each: list[BlockMeasures], batch: tuple[int, ...]) -> BlockMeasures:
+    def stack(each: list[BlockMeasures], batch: tuple[int, ...]) -> BlockMeasures:
         """Those of single matrices as those of a batch."""
         return BlockMeasures(*[np.array([m[i] for m in each], dtype=float).reshape(batch)[()] for i in range(2)])
 

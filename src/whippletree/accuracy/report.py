@@ -173,17 +173,17 @@ def conditioning(model: Model, q: Any = None, *, scale: float | None = None, t: 
         if A is not None:
             blocks.append(block_measures(np.block([[M, A.T], [A, -C]])))
             complements.append(_schur(M, A, C))
-    mass = Measures.stacked(masses, batch)
+    mass = Measures.stack(masses, batch)
     worst = _worst(np.asarray(mass.kappa))
     return Conditioning(
         model,
         at,
         scale,
         mass,
-        BlockMeasures.stacked(blocks, batch) if model.constraints else None,
-        Measures.stacked(complements, batch) if model.constraints else None,
+        BlockMeasures.stack(blocks, batch) if model.constraints else None,
+        Measures.stack(complements, batch) if model.constraints else None,
         worst,
-        *_named(model, at, worst),
+        *_name_extremes(model, at, worst),
     )
 
 
@@ -220,7 +220,9 @@ def _schur(M: Array, A: Array, C: Array) -> Measures:
     return measures((S + S.T) / 2)
 
 
-def _named(model: Model, q: Array, worst: tuple[int, ...]) -> tuple[End | None, End | None, tuple[FreeDirection, ...]]:
+def _name_extremes(
+    model: Model, q: Array, worst: tuple[int, ...]
+) -> tuple[End | None, End | None, tuple[FreeDirection, ...]]:
     """Who is at the ends of the scale, and which motions have no inertia, at one state."""
     if not q.size or not model.nv or not np.all(np.isfinite(q[worst])):
         return None, None, ()
@@ -278,10 +280,10 @@ def _mass(found: Conditioning) -> list[str]:
     mixed = "" if _one_unit(found) else " (depends on units: angles and lengths mix)"
     lines = [
         *_numbers("mass matrix", found.mass, mixed),
-        f"  digits of an acceleration, forces known to 16: {_shown(found.digits, '.1f')}",
+        f"  digits of an acceleration, forces known to 16: {_text(found.digits, '.1f')}",
     ]
     if found.scale is not None:
-        lines.insert(1, f"  scaled diagonal ratio δ_s: {_shown(found.scaled_diagonal_ratio())}")
+        lines.insert(1, f"  scaled diagonal ratio δ_s: {_text(found.scaled_diagonal_ratio())}")
     if found.heaviest is not None and found.lightest is not None and model.nv > 1:
         lines.append(f"  largest inertia at {found.heaviest}; smallest at {found.lightest}")
     lines += [f"  massless motion, κ is infinite: {motion.words(model)}" for motion in found.massless]
@@ -290,9 +292,9 @@ def _mass(found: Conditioning) -> list[str]:
 
 def _numbers(name: str, m: Measures, remark: str = "") -> list[str]:
     return [
-        f"  {name}: κ₂ {_shown(m.kappa)}{remark}, equilibrated κ₂ {_shown(m.kappa_equilibrated)}, "
-        f"diagonal ratio δ {_shown(m.diagonal_ratio)}",
-        f"    pivot ratio {_shown(m.pivot_ratio_base_first)} base first, {_shown(m.pivot_ratio_tips_first)} tips first",
+        f"  {name}: κ₂ {_text(m.kappa)}{remark}, equilibrated κ₂ {_text(m.kappa_equilibrated)}, "
+        f"diagonal ratio δ {_text(m.diagonal_ratio)}",
+        f"    pivot ratio {_text(m.pivot_ratio_base_first)} base first, {_text(m.pivot_ratio_tips_first)} tips first",
     ]
 
 
@@ -300,7 +302,7 @@ def _constraints(found: Conditioning) -> list[str]:
     if found.block is None or found.schur is None:
         return []
     return [
-        f"  block matrix: κ₂ {_shown(found.block.kappa)}, equilibrated κ₂ {_shown(found.block.kappa_equilibrated)}",
+        f"  block matrix: κ₂ {_text(found.block.kappa)}, equilibrated κ₂ {_text(found.block.kappa_equilibrated)}",
         *_numbers("Schur complement", found.schur),
     ]
 
@@ -337,7 +339,7 @@ def _one_unit(found: Conditioning) -> bool:
     return kinds <= rotates or kinds <= {"prismatic", "weld"}
 
 
-def _shown(value: Any, style: str = ".4g") -> str:
+def _text(value: Any, style: str = ".4g") -> str:
     """A number, or the range of a batch."""
     known = np.asarray(value, dtype=float)
     known = known[~np.isnan(known)]
@@ -401,4 +403,4 @@ def series(name: str, times: Array, matrices: Array) -> Series:
     """From mass matrices (T, nv, nv)."""
     each = [measures(M) for M in matrices]
     diagonals = np.array([np.diag(M) for M in matrices])
-    return Series(name, times, np.linalg.eigvalsh(matrices), diagonals, Measures.stacked(each, (len(each),)))
+    return Series(name, times, np.linalg.eigvalsh(matrices), diagonals, Measures.stack(each, (len(each),)))

@@ -166,7 +166,7 @@ class Balance:
         loads = [self.tau, *self.forces.values(), *self.wrenches.values()]
         return np.broadcast_shapes(*shapes, *[load.shape[:-1] for load in loads])
 
-    def flattened(self, batch: tuple[int, ...]) -> Balance:
+    def flatten_batch(self, batch: tuple[int, ...]) -> Balance:
         """This balance with one dimension for the whole batch."""
         found = copy(self)
         count = int(np.prod(batch, dtype=int))
@@ -179,7 +179,7 @@ class Balance:
         )
         return found
 
-    def taken(self, chosen: Array) -> Balance:
+    def select(self, chosen: Array) -> Balance:
         """Some elements of a flat batch, by number or by mask; what all elements share stays."""
         found = copy(self)
         found.opened = {p: x[chosen] if x.ndim > len(self._cores[p]) else x for p, x in self.opened.items()}
@@ -238,7 +238,7 @@ class Balance:
         """τ (..., nv): springs, dampers, given joint forces, and loads on frames."""
         total = self.tau + self.evaluate("passive_forces", q=q, v=v)
         for frame, load in self._loads(q):
-            total = total + _pulled(self.evaluate("jacobian", frame, q=q), load)
+            total = total + _pull_back(self.evaluate("jacobian", frame, q=q), load)
         return np.asarray(total)
 
     def pull(self, q: Array) -> Array:
@@ -252,7 +252,7 @@ class Balance:
         found = list(self.wrenches.items())
         for frame, force in self.forces.items():
             R = self.evaluate("pose", frame, q=q)[..., :3, :3]
-            turned = _pulled(R, force)
+            turned = _pull_back(R, force)
             found.append((frame, np.concatenate([np.zeros_like(turned), turned], axis=-1)))
         return found
 
@@ -317,7 +317,7 @@ class Balance:
     def _contact_rows(self) -> list[int]:
         return [3 * k + row for k, mode in self.contacts.items() for row in range(_row_count(mode))]
 
-    def _stacked(self, suffix: str, core: int, along: str | None, **inputs: Array) -> Array:
+    def _stack_rows(self, suffix: str, core: int, along: str | None, **inputs: Array) -> Array:
         """Rows of ``constraint_…`` and ``contact_…`` functions, one below the other; ``core``: further dimensions.
 
         Limits of joints come last: unit rows, with no bias.
@@ -342,27 +342,27 @@ class Balance:
 
     def jacobian(self, q: Array) -> Array:
         """A (..., m, nv)."""
-        return self._stacked("jacobian", 1, None, q=q)
+        return self._stack_rows("jacobian", 1, None, q=q)
 
     def jacobian_slopes(self, q: Array) -> Array:
         """∂A/∂q (..., m, nv, nv), directions last."""
-        return self._stacked("jacobian", 2, "q", q=q)
+        return self._stack_rows("jacobian", 2, "q", q=q)
 
     def row_bias(self, q: Array, v: Array) -> Array:
         """γ (..., m)."""
-        return self._stacked("bias", 0, None, q=q, v=v)
+        return self._stack_rows("bias", 0, None, q=q, v=v)
 
     def row_bias_slopes(self, along: str, q: Array, v: Array) -> Array:
         """∂γ/∂q or ∂γ/∂v (..., m, nv)."""
-        return self._stacked("bias", 1, along, q=q, v=v)
+        return self._stack_rows("bias", 1, along, q=q, v=v)
 
     def row_velocity(self, q: Array, v: Array) -> Array:
         """A v + ∂g/∂t (..., m)."""
-        return self._stacked("velocity", 0, None, q=q, v=v)
+        return self._stack_rows("velocity", 0, None, q=q, v=v)
 
     def row_velocity_slopes(self, q: Array, v: Array) -> Array:
         """∂(A v + ∂g/∂t)/∂q (..., m, nv)."""
-        return self._stacked("velocity", 1, "q", q=q, v=v)
+        return self._stack_rows("velocity", 1, "q", q=q, v=v)
 
     def residual(self, q: Array) -> Array:
         """g (..., p): residuals of the rows at position level, in their order."""
@@ -377,7 +377,7 @@ class Balance:
         parts += [stop.gap(q)[..., None] for stop in self.stops]
         return np.concatenate(parts, axis=-1)
 
-    def closed(self, q: Array) -> Array:
+    def close_loops(self, q: Array) -> Array:
         """Configurations (n, nq) of a flat batch with their loops closed, by Gauss and Newton's least-norm corrections.
 
         Those that cannot close are left where the corrections led: look at the residual.
@@ -385,13 +385,13 @@ class Balance:
         level, q = self.at_position_level, q.copy()
         left = np.arange(len(q)) if np.any(level) else np.zeros(0, dtype=int)
         for _ in range(BALANCE_CORRECTIONS):
-            part = self.taken(left)
+            part = self.select(left)
             g = part.residual(q[left])
             wide = np.abs(g).max(axis=-1, initial=0.0) > CLOSED_BALANCE
             left, g = left[wide], g[wide]
             if not len(left):
                 break
-            part = self.taken(left)
+            part = self.select(left)
             step = _least_norm(part.jacobian(q[left])[..., level, :], -g)
             longest = np.abs(step).max(axis=-1, keepdims=True, initial=0.0)
             d = step / np.maximum(1.0, longest / LONGEST_CORRECTION)
@@ -406,7 +406,7 @@ class Balance:
         for row, k, mu in self._sliding():
             T, slip = self._slip(k, q, v)
             F = F.copy() if F is A else F
-            F[..., row, :] -= mu * _pulled(T, _unit(slip))
+            F[..., row, :] -= mu * _pull_back(T, _unit(slip))
         return F
 
     def pushing_row_slopes(self, dA: Array, q: Array, v: Array) -> tuple[Array, Array]:
@@ -557,7 +557,7 @@ def _row_count(mode: str) -> int:
     return 3 if mode == STICKING else 1
 
 
-def _pulled(J: Array, load: Array) -> Array:
+def _pull_back(J: Array, load: Array) -> Array:
     """Jᵀ w (..., n)."""
     return np.asarray((np.swapaxes(np.asarray(J), -1, -2) @ np.asarray(load)[..., None])[..., 0])
 

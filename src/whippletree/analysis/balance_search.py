@@ -79,27 +79,27 @@ class Point:
         possible = _possible_forces(balance, q)
         D = _own_scales(terms.sum(axis=-1) + np.abs(weight) + np.abs(tau) + possible)
         rows = held_rows(A * D[:, None, :], rank)
-        self.Z = D[..., None] * _localised(rows.motions)
-        self.r, self.g = r, apply(transposed(self.Z), r)
-        f = apply(transposed(rows.inverse), D * r)
+        self.Z = D[..., None] * _localise_basis(rows.motions)
+        self.r, self.g = r, apply(transpose(self.Z), r)
+        f = apply(transpose(rows.inverse), D * r)
         bent = np.einsum("nmjk,nm->njk", balance.jacobian_slopes(q), f)
-        self.K = transposed(self.Z) @ (tree - loads - bent) @ self.Z
+        self.K = transpose(self.Z) @ (tree - loads - bent) @ self.Z
         terms = terms + np.abs(bent)
         reach = np.abs(self.Z)
-        self.sizes = (transposed(reach) @ terms @ reach).max(axis=(-2, -1), initial=0.0)
+        self.sizes = (transpose(reach) @ terms @ reach).max(axis=(-2, -1), initial=0.0)
         # where nothing but rounding meets, beside what weights and loads could do elsewhere
         elsewhere = np.einsum("...ik,...i->...k", reach * reach, possible).max(axis=-1, initial=0.0)
         self.sizes = np.maximum(self.sizes, ELSEWHERE * elsewhere)
         # what meets in the balance, and what would meet elsewhere: a hanging pendulum's own forces all vanish
-        carried = np.abs(apply(transposed(A), f))
+        carried = np.abs(apply(transpose(A), f))
         meeting = np.maximum.reduce([np.abs(weight), np.abs(tau), carried, terms.sum(axis=-1), possible])
-        self.meeting = apply(transposed(reach), meeting)
+        self.meeting = apply(transpose(reach), meeting)
         self.imbalance = _ratio(np.abs(self.g), self.meeting).max(axis=-1, initial=0.0)
         self.scale = meeting.max(axis=-1, initial=0.0)
         self.V = np.array(balance.potential(q)) if potential else np.sum(self.g * self.g, axis=-1) / 2
         self.gap = np.abs(balance.residual(q)).max(axis=-1, initial=0.0)
 
-    def taken(self, chosen: Array) -> Point:
+    def select(self, chosen: Array) -> Point:
         """Some of the configurations, by number or by mask."""
         found = copy(self)
         vars(found).update({name: values[chosen] for name, values in vars(self).items()})
@@ -118,7 +118,7 @@ class Search:
         self.balance, self.downhill, self.tolerance = balance, downhill, tolerance
         self.rank = _usual_rank(balance) if rank is None else rank
 
-    def assembled(self, q: Array) -> Array:
+    def assemble(self, q: Array) -> Array:
         """One guess with its loops closed, however far they are open; open parameters and switches count."""
         balance, model = self.balance, self.balance.model
         if not balance.kept_rows or np.abs(balance.residual(q)).max(initial=0.0) <= CLOSED_BALANCE:
@@ -130,33 +130,33 @@ class Search:
 
     def run(self, q: Array, iterations: int) -> tuple[Point, int]:
         """The configurations that were reached, and in how many steps; a last one takes what rounding leaves."""
-        point, count = self._searched(q, iterations)
+        point, count = self._iterate(q, iterations)
         left = np.flatnonzero(self.rests(point))
-        here, none = point.taken(left), np.zeros(len(left), dtype=bool)
+        here, none = point.select(left), np.zeros(len(left), dtype=bool)
         last = self.trial(left, here, self.step(here, np.full(len(left), LONGEST_SEARCH_STEP), none, 1.0))
         closer = last.imbalance < here.imbalance
-        point.put(left[closer], last.taken(closer))
+        point.put(left[closer], last.select(closer))
         return point, count
 
-    def _searched(self, q: Array, iterations: int) -> tuple[Point, int]:
-        point = self.point(self.balance, self.balance.closed(q))
+    def _iterate(self, q: Array, iterations: int) -> tuple[Point, int]:
+        point = self.point(self.balance, self.balance.close_loops(q))
         radius, left = np.full(len(q), LONGEST_SEARCH_STEP), np.arange(len(q))
         for count in range(iterations):
-            here = point.taken(left)
+            here = point.select(left)
             resting = self.rests(here)
             falling = resting & self.is_saddle(here) if self.downhill else np.zeros_like(resting)
             moving = (~resting | falling) & (radius[left] > SHORTEST_RADIUS)
-            left, here, falling = left[moving], here.taken(moving), falling[moving]
+            left, here, falling = left[moving], here.select(moving), falling[moving]
             if not len(left):
                 return point, count
             best = self.trial(left, here, self.step(here, radius[left], falling, 1.0))
             if np.any(falling):
                 other = self.trial(left, here, self.step(here, radius[left], falling, -1.0))
                 lower = falling & (other.V < best.V)
-                best.put(lower, other.taken(lower))
+                best.put(lower, other.select(lower))
             better = self.is_better(here, best)
             radius[left] = np.where(better, np.minimum(2 * radius[left], LONGEST_SEARCH_STEP), radius[left] / 4)
-            point.put(left[better], best.taken(better))
+            point.put(left[better], best.select(better))
         return point, iterations
 
     def has_branched(self, point: Point) -> bool:
@@ -190,13 +190,13 @@ class Search:
         floor = NEUTRAL_STIFFNESS * point.sizes[..., None]
         if self.downhill:
             values, U = np.linalg.eigh(symmetric(point.K))
-            along = apply(transposed(U), point.g)
+            along = apply(transpose(U), point.g)
             curvature = np.abs(values)
             # where the potential is flat and level there is nowhere to go; where it slopes, go as far as allowed
             steep = np.where(curvature > floor, curvature, np.inf)
             y = -along / steep
             sloping = (curvature <= floor) & (
-                np.abs(along) > self.tolerance * apply(transposed(np.abs(U)), point.meeting)
+                np.abs(along) > self.tolerance * apply(transpose(np.abs(U)), point.meeting)
             )
             y = np.where(sloping, -np.sign(along) * radius[..., None], y)
             step = apply(U, y)
@@ -204,7 +204,7 @@ class Search:
         else:
             U, s, Vt = np.linalg.svd(point.K)
             inverse = np.where(s > floor, 1 / np.where(s > floor, s, 1.0), 0.0)
-            step = -apply(transposed(Vt), inverse * apply(transposed(U), point.g))
+            step = -apply(transpose(Vt), inverse * apply(transpose(U), point.g))
         d = apply(point.Z, step)
         longest = np.abs(d).max(axis=-1, initial=0.0)
         shrink = np.where(longest > radius, radius / np.where(longest > 0, longest, 1.0), 1.0)
@@ -212,9 +212,9 @@ class Search:
 
     def trial(self, left: Array, point: Point, step: Array) -> Point:
         """All quantities after a step of some elements of the batch."""
-        balance = self.balance.taken(left)
+        balance = self.balance.select(left)
         moved = np.asarray(balance.evaluate("integrate", q=point.q, d=step))
-        return self.point(balance, balance.closed(moved))
+        return self.point(balance, balance.close_loops(moved))
 
     def is_better(self, point: Point, trial: Point) -> Array:
         """Lower; or level, as far as rounding tells, and closer to a balance."""
@@ -254,7 +254,7 @@ def _own_scales(stiffness: Array) -> Array:
     return np.asarray(1 / np.sqrt(np.where(some, stiffness, np.where(mean > 0, mean, 1.0))))
 
 
-def _localised(Z: Array) -> Array:
+def _localise_basis(Z: Array) -> Array:
     """Bases (n, nv, d) of the same motions with ones at some coordinates: parts that do not touch stay apart."""
     nv, d = Z.shape[-2:]
     if not len(Z) or not 0 < d < nv:
@@ -279,20 +279,22 @@ def _usual_rank(balance: Balance) -> int:
     if not balance.kept_rows:
         return 0
     q = np.stack(generic_configurations(constraint_set(balance.model), 1))
-    A = np.asarray(functions_of(balance.model).constraint_jacobian(**_timed(balance, q)))[..., balance.kept_rows, :]
+    A = np.asarray(functions_of(balance.model).constraint_jacobian(**_state_arguments(balance, q)))[
+        ..., balance.kept_rows, :
+    ]
     return int(balance.model.nv - held_rows(A).motions.shape[-1])
 
 
-def _timed(balance: Balance, q: Array) -> dict[str, Any]:
+def _state_arguments(balance: Balance, q: Array) -> dict[str, Any]:
     return {"q": q, "t": balance.t} if constraint_set(balance.model).timed else {"q": q}
 
 
 def symmetric(K: Array) -> Array:
     """(K + Kᵀ) / 2."""
-    return np.asarray((K + transposed(K)) / 2)
+    return np.asarray((K + transpose(K)) / 2)
 
 
-def transposed(matrix: Array) -> Array:
+def transpose(matrix: Array) -> Array:
     """The last two dimensions exchanged."""
     return np.swapaxes(matrix, -1, -2)
 
@@ -348,7 +350,7 @@ class Supports:
         parts += [stop.gap(q)[..., None] for stop in self.stops]
         return np.concatenate(parts, axis=-1)
 
-    def held(self, balance: Balance, chosen: Sequence[int]) -> Balance:
+    def balance_on(self, balance: Balance, chosen: Sequence[int]) -> Balance:
         """The balance with some of them held."""
         contacts = [k for k in chosen if k < self.count]
         stops: list[Stop] = [self.stops[k - self.count] for k in chosen if k >= self.count]
@@ -368,7 +370,7 @@ class RestingSearch:
         radius, blocked = LONGEST_SEARCH_STEP, frozenset[int]()
         for count in range(iterations):
             carrying = self._carrying(q, blocked)
-            search, point = self._held(q, carrying)
+            search, point = self._search_on_supports(q, carrying)
             resting, saddle = bool(search.rests(point)[0]), bool(search.is_saddle(point)[0])
             if (resting and not saddle) or radius <= SHORTEST_RADIUS:
                 return Resting(search, point, self._forces(point.q, carrying), count)
@@ -380,10 +382,10 @@ class RestingSearch:
     ) -> tuple[Array, float, frozenset[int]]:
         """One step; from a saddle to both sides. Where it ends, the next radius, and supports that stopped it."""
         fall = np.array([falling])
-        best, stopped = self._stopped(search, point, search.step(point, np.array([radius]), fall, 1.0), carrying)
+        best, stopped = self._stop_at_gap(search, point, search.step(point, np.array([radius]), fall, 1.0), carrying)
         if falling:
             step = search.step(point, np.array([radius]), fall, -1.0)
-            other, others_stop = self._stopped(search, point, step, carrying)
+            other, others_stop = self._stop_at_gap(search, point, step, carrying)
             if other.V[0] < best.V[0]:
                 best, stopped = other, others_stop
         if not search.is_better(point, best)[0]:
@@ -391,7 +393,7 @@ class RestingSearch:
             return point.q, radius / 4 if not stopped else radius, stopped
         return best.q, min(2 * radius, LONGEST_SEARCH_STEP), frozenset()
 
-    def _stopped(
+    def _stop_at_gap(
         self, search: Search, point: Point, step: Array, carrying: Sequence[int]
     ) -> tuple[Point, frozenset[int]]:
         """The state after a step, or where the first gap closes on the way; and which gap that is."""
@@ -399,7 +401,7 @@ class RestingSearch:
 
         def at(share: float) -> tuple[Array, Array]:
             moved = np.asarray(search.balance.evaluate("integrate", q=point.q, d=share * step))
-            q = search.balance.closed(moved)
+            q = search.balance.close_loops(moved)
             return q, self.supports.gaps(q)[0][others]
 
         q, gaps = at(1.0)
@@ -417,11 +419,11 @@ class RestingSearch:
     def _carrying(self, q: Array, blocked: frozenset[int]) -> list[int]:
         """The supports that touch and carry; ``blocked`` ones are held even if they carry nothing."""
         touching = [k for k, gap in enumerate(self.supports.gaps(q)[0]) if gap <= TOUCHES]
-        f = self._pushed(q, touching)
+        f = self._support_forces(q, touching)
         carries = f > CARRIES * f.max(initial=0.0)
         return [k for k, pushes in zip(touching, carries, strict=True) if pushes or k in blocked]
 
-    def _pushed(self, q: Array, supports: Sequence[int]) -> Array:
+    def _support_forces(self, q: Array, supports: Sequence[int]) -> Array:
         """f ≥ 0 of some supports that leave the least of r along what the model's own rows allow."""
         own = held_rows(self.balance.jacobian(q)).motions[0]
         N = self._rows(q, supports) @ own
@@ -431,32 +433,32 @@ class RestingSearch:
 
     def _rows(self, q: Array, supports: Sequence[int]) -> Array:
         """N (supports, nv)."""
-        rows = self.supports.held(self.balance, supports).jacobian(q)[0]
+        rows = self.supports.balance_on(self.balance, supports).jacobian(q)[0]
         return np.asarray(rows[len(self.balance.row_names) :])
 
-    def _held(self, q: Array, carrying: Sequence[int]) -> tuple[Search, Point]:
-        held = self.supports.held(self.balance, carrying)
-        closed = held.closed(q)
+    def _search_on_supports(self, q: Array, carrying: Sequence[int]) -> tuple[Search, Point]:
+        held = self.supports.balance_on(self.balance, carrying)
+        closed = held.close_loops(q)
         rank = self.balance.model.nv - held_rows(held.jacobian(closed)).motions.shape[-1]
         search = Search(held, True, self.tolerance, rank)
         return search, search.point(held, closed)
 
     def _forces(self, q: Array, carrying: Sequence[int]) -> Array:
         """Of all rows: the model's own carry with the least norm what the supports leave."""
-        p = self._pushed(q, carrying)
+        p = self._support_forces(q, carrying)
         own = held_rows(self.balance.jacobian(q))
         left = self.balance.pull(q)[0] - self._rows(q, carrying).T @ p
         return np.concatenate([own.inverse[0].T @ left, p])
 
     def _led_out(self, q: Array) -> Array:
         """The guess without overlaps, by least-norm corrections."""
-        q, held = self.balance.closed(q), set[int]()
+        q, held = self.balance.close_loops(q), set[int]()
         for _ in range(ROUNDS_OUT):
             inside = {k for k, gap in enumerate(self.supports.gaps(q)[0]) if gap < -TOUCHES / 2}
             if not inside:
                 return q
             held |= inside  # what was led out once is not to come in again
-            q = self.supports.held(self.balance, sorted(held)).closed(q)
+            q = self.supports.balance_on(self.balance, sorted(held)).close_loops(q)
         gaps = self.supports.gaps(q)[0]
         listed = ", ".join(f"{self.supports.names[k]} by {-gaps[k]:.3g}" for k in np.argsort(gaps)[:4] if gaps[k] < 0)
         raise UnsupportedError(

@@ -28,7 +28,7 @@ from whippletree.analysis.balance_search import (
     Search,
     apply,
     symmetric,
-    transposed,
+    transpose,
 )
 from whippletree.analysis.linear import eigenvalues_at_rest
 from whippletree.arithmetic.arrays import Array
@@ -176,27 +176,31 @@ def equilibrium(
     batch = np.broadcast_shapes(q.shape[:-1], balance.batch)
     flat = np.broadcast_to(q, (*batch, model.nq)).reshape(int(np.prod(batch, dtype=int)), model.nq)
     downhill = minimise and balance.conservative
-    search = Search(balance.flattened(batch), downhill, tolerance)
-    start = flat if batch else search.assembled(flat)
+    search = Search(balance.flatten_batch(batch), downhill, tolerance)
+    start = flat if batch else search.assemble(flat)
     supported = stops and downhill
     if supported and model.touches:
         answers = _Answers.empty(search, len(start))
         lost = np.arange(len(start))
     else:
         point, count = search.run(start, iterations)
-        stability = _judged(search, point)
+        stability = _judge_stability(search, point)
         if not batch and stability[0] == NOT_FOUND and search.has_branched(point):
             point, count = search.run(point.q, iterations)
-            stability = _judged(search, point)
+            stability = _judge_stability(search, point)
         answers = _Answers.of(search, point, stability, count)
-        lost = np.flatnonzero(_crossed(balance, point.q) | (stability == NOT_FOUND)) if supported else np.zeros(0, int)
+        lost = (
+            np.flatnonzero(_exceeds_limits(balance, point.q) | (stability == NOT_FOUND))
+            if supported
+            else np.zeros(0, int)
+        )
     if len(lost) and (model.touches or joint_stops(model)):
         _rest_on_supports(answers, search.balance, start, lost, tolerance, iterations)
     if not batch:
         _require_found(balance, answers)
     if not supported:
         _refuse_penetration(search.balance, answers.q)
-    return answers.reported(batch, model)
+    return answers.report(batch, model)
 
 
 class _Answers:
@@ -222,13 +226,13 @@ class _Answers:
     def of(search: Search, point: Point, stability: Array, count: int) -> _Answers:
         """The result of a search."""
         answers = _Answers(search, point.q, stability, count)
-        answers.K, answers.Z, answers.forces, answers.unbalanced = _reported(search, point)
-        answers.points = {0: point.taken(np.arange(1))} if len(point.q) else {}
+        answers.K, answers.Z, answers.forces, answers.unbalanced = _stiffness_and_forces(search, point)
+        answers.points = {0: point.select(np.arange(1))} if len(point.q) else {}
         return answers
 
     def put(self, k: int, found: Resting, word: str, names: tuple[str, ...]) -> None:
         """Take over one configuration that rests on supports, whose rows are the last of its forces."""
-        K, Z, _, unbalanced = (x[0] for x in _reported(found.search, found.point))
+        K, Z, _, unbalanced = (x[0] for x in _stiffness_and_forces(found.search, found.point))
         d, own = K.shape[-1], len(self.search.balance.row_names)
         if d > self.K.shape[-1]:  # at a dead point more moves than usually
             more = d - self.K.shape[-1]
@@ -248,7 +252,7 @@ class _Answers:
         self.resting_on = tuple(dict.fromkeys((*self.resting_on, *names)))
         self.width = max(self.width, d)
 
-    def reported(self, batch: tuple[int, ...], model: Model) -> Equilibrium:
+    def report(self, batch: tuple[int, ...], model: Model) -> Equilibrium:
         """The result; one that rests on supports has no more motions than they leave it."""
         K, Z = self.K, self.Z
         if not batch and self.resting_on:
@@ -274,14 +278,14 @@ def _rest_on_supports(
 ) -> None:
     """Search elements of the batch one by one with contacts and joint limits that carry."""
     for k in lost:
-        one = RestingSearch(balance.taken(np.array([k])), tolerance)
+        one = RestingSearch(balance.select(np.array([k])), tolerance)
         found = one.run(start[[k]], iterations)
-        word = str(_judged(found.search, found.point)[0])
+        word = str(_judge_stability(found.search, found.point)[0])
         names = found.search.balance.row_names[len(balance.row_names) :]
         answers.put(int(k), found, STABLE if word == FIXED and names else word, names)
 
 
-def _crossed(balance: Balance, q: Array) -> Array:
+def _exceeds_limits(balance: Balance, q: Array) -> Array:
     """Whether a joint limit is exceeded, (n,)."""
     gaps = [stop.gap(q) for stop in joint_stops(balance.model)]
     return np.any([gap < -OVERLAP_AT_REST for gap in gaps], axis=0) if gaps else np.zeros(len(q), dtype=bool)
@@ -300,16 +304,16 @@ def _with_held(model: Model, hold: Mapping[str, Any] | None) -> Model:
     return replace(model, joints=joints, constraints=(*model.constraints, *held))
 
 
-def _reported(search: Search, point: Point) -> tuple[Array, Array, Array, Array]:
+def _stiffness_and_forces(search: Search, point: Point) -> tuple[Array, Array, Array, Array]:
     """Stiffness along orthonormal motions, these motions, the rows' least-norm forces, and the force that is left."""
     rows = held_rows(search.balance.jacobian(point.q), search.rank)
     Z, R = np.linalg.qr(point.Z)
     back = np.linalg.inv(R)
-    left = np.abs(apply(transposed(back), point.g)).max(axis=-1, initial=0.0)
-    return transposed(back) @ point.K @ back, Z, apply(transposed(rows.inverse), point.r), left
+    left = np.abs(apply(transpose(back), point.g)).max(axis=-1, initial=0.0)
+    return transpose(back) @ point.K @ back, Z, apply(transpose(rows.inverse), point.r), left
 
 
-def _judged(search: Search, point: Point) -> Array:
+def _judge_stability(search: Search, point: Point) -> Array:
     """In words, for every configuration."""
     words = np.full(len(point.q), STABLE, dtype=object)
     balanced = (point.imbalance <= max(search.tolerance, BALANCED_BY_ROUNDING)) & (point.gap <= STILL_CLOSED)
@@ -320,11 +324,11 @@ def _judged(search: Search, point: Point) -> Array:
         edge = NEUTRAL_STIFFNESS * point.sizes
         words[:] = np.where(lowest > edge, STABLE, np.where(lowest < -edge, UNSTABLE, NEUTRAL))
     else:
-        words[balanced] = _judged_by_motion(search.balance.taken(balanced), point.taken(balanced))
+        words[balanced] = _judge_by_motion(search.balance.select(balanced), point.select(balanced))
     return np.where(balanced, words, NOT_FOUND)
 
 
-def _judged_by_motion(balance: Balance, point: Point) -> Array:
+def _judge_by_motion(balance: Balance, point: Point) -> Array:
     """Without a potential, by the eigenvalues of the motion near the configuration."""
     try:
         values = eigenvalues_at_rest(balance, point.q)

@@ -285,9 +285,9 @@ class _Solver:
     def _come_closest(self, found: _Attempts, lost: Array, goals: Array) -> None:
         """The closest configurations with all loops closed."""
         if np.any(self.balance.at_position_level) and len(lost):
-            found.q[lost] = self.balance.closed(found.q[lost])
+            found.q[lost] = self.balance.close_loops(found.q[lost])
             self._iterate(found, lost, goals, STRICT_LOOPS, True)
-            found.q[lost] = self.balance.closed(found.q[lost])
+            found.q[lost] = self.balance.close_loops(found.q[lost])
             found.gap[lost] = np.abs(self.balance.residual(found.q[lost])).max(axis=-1, initial=0.0)
 
     def _iterate(self, found: _Attempts, left: Array, goals: Array, strictness: float, patient: bool) -> None:

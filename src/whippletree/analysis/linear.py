@@ -178,7 +178,7 @@ def linearize(
             f"linearize: numbers overflow at this state of model {model.name!r} (the largest velocity is "
             f"{np.abs(v).max(initial=0.0):.3g}): there is no finite linear system"
         )
-    return system.finished(inputs, outputs)
+    return system.finish(inputs, outputs)
 
 
 def _refuse_compliance(model: Model) -> None:
@@ -284,8 +284,8 @@ class _LinearState:
         Z = self.at_position.motions
         aside = NEARBY * np.cos(np.arange(1, Z.shape[-1] + 1))
         q = np.asarray(self.balance.evaluate("integrate", q=self.q, d=Z @ aside))
-        flat = self.balance.flattened(q.shape[:-1])
-        return int(held_rows(flat.jacobian(flat.closed(q.reshape(-1, q.shape[-1])))).motions.shape[-1])
+        flat = self.balance.flatten_batch(q.shape[:-1])
+        return int(held_rows(flat.jacobian(flat.close_loops(q.reshape(-1, q.shape[-1])))).motions.shape[-1])
 
     def _require_inertia(self) -> None:
         if not self.inertia.shape[-1]:
@@ -360,8 +360,8 @@ class _System:
         T, spin = _turned_axes(model, q, v, axes)
         connection = _connection(model, v)
         to_positions, to_velocities = T[..., choice.positions, :], T[..., choice.velocities, :]
-        self.Z_p = _normalised(state.at_position, to_positions)
-        self.Z_v = _normalised(state.all, to_velocities)
+        self.Z_p = _normalise_basis(state.at_position, to_positions)
+        self.Z_v = _normalise_basis(state.all, to_velocities)
         drift = -state.all.inverse @ state.slip_q @ self.Z_p
         W = drift - self.Z_v @ (to_velocities @ drift)
         self.W = W
@@ -397,7 +397,7 @@ class _System:
         """The largest rate of a velocity in the axes of the system."""
         return float(np.abs(self.constant[..., len(self.choice.positions) :]).max(initial=0.0))
 
-    def finished(self, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> LinearSystem:
+    def finish(self, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> LinearSystem:
         state = self.state
         balance, model = state.balance, state.balance.model
         names = velocity_names(model)
@@ -409,7 +409,7 @@ class _System:
         C, output_names = self._outputs(outputs)
         left = self.Z_v
         if state.pushing is not state.all:
-            left = _normalised(state.pushing, self.to_velocities)
+            left = _normalise_basis(state.pushing, self.to_velocities)
         forced_q = state.all.inverse @ (state.rows_q @ self.Z_p + state.rows_v @ self.W)
         forced_v = state.all.inverse @ (state.rows_v @ self.Z_v)
         positions, velocities = ([names[i] for i in part] for part in self.choice)
@@ -487,7 +487,7 @@ def choose_coordinates(state: _LinearState, axes: str, names: Sequence[str] | No
             f"{state.balance.function}: coordinates names {len(named or [])} velocities, but model {model.name!r} has "
             f"{velocities.shape[1]} freedoms here that they must describe"
         )
-    further = _extended(positions, chosen)
+    further = _extend_choice(positions, chosen)
     for rows, own in ((state.at_position, sorted(further)), (state.all, sorted(chosen))):
         part = (T @ rows.motions)[..., own, :]
         if own and np.any(np.linalg.svd(part, compute_uv=False)[..., -1] < DISTINCT):
@@ -513,7 +513,7 @@ def _independent(motions: Array, wanted: list[int] | None, *, strict: bool) -> l
     return [int(i) for i in scipy.linalg.qr(motions.T, pivoting=True, mode="r")[1][:d]]
 
 
-def _extended(motions: Array, chosen: list[int]) -> list[int]:
+def _extend_choice(motions: Array, chosen: list[int]) -> list[int]:
     """The chosen rows of a basis (n, d) and as many more as make d that determine the rest."""
     d = motions.shape[1]
     more = d - len(chosen)
@@ -530,7 +530,7 @@ def _named_velocities(model: Model, joints: Sequence[str] | None) -> list[int]:
     return [i for name in as_names(joints) for i in range(model.nv)[model.slice(name)]]
 
 
-def _normalised(rows: BalanceRows, chosen: Array) -> Array:
+def _normalise_basis(rows: BalanceRows, chosen: Array) -> Array:
     """The basis of motions with ones at the chosen coordinates, (..., nv, d)."""
     Z = rows.motions
     return np.asarray(Z @ np.linalg.inv(chosen @ Z)) if Z.shape[-1] else Z

@@ -115,7 +115,7 @@ def dexterity(
     names = [joint.name for joint in model.joints] if motors is None else as_names(motors)
     driven = [i for name in names for i in range(model.nv)[model.slice(name)]]
     reach, felt = J @ Z, Z[..., driven, :]
-    return _measured(reach, felt, _usual_rank(balance, frame, part, length), frame, model)
+    return _measure_dexterity(reach, felt, _usual_rank(balance, frame, part, length), frame, model)
 
 
 def _frame_rows(balance: Balance, frame: str, q: Array, part: str, length: float) -> Array:
@@ -133,7 +133,7 @@ def _usual_rank(balance: Balance, frame: str, part: str, length: float) -> int:
     return max(1, int(np.max(np.sum(values > LOST_DIRECTION * values.max(initial=0.0), axis=-1), initial=0)))
 
 
-def _measured(reach: Array, felt: Array, used: int, frame: str, model: Model) -> Dexterity:
+def _measure_dexterity(reach: Array, felt: Array, used: int, frame: str, model: Model) -> Dexterity:
     freedoms = reach.shape[-1]
     output = _singular_values(felt, freedoms)[..., -1]
     T = reach @ np.linalg.pinv(felt, rcond=LOST_DIRECTION)

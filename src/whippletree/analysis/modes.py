@@ -90,7 +90,7 @@ class Modes:
         waves = np.exp(2j * np.pi * phases)[:, None] * shape * (amplitude / np.abs(shape).max())
         rate = self.frequencies[mode] if self.frequencies[mode] else 1.0
         balance = self.system.balance
-        q = balance.closed(np.asarray(balance.evaluate("integrate", q=self.system.q, d=waves.real)))
+        q = balance.close_loops(np.asarray(balance.evaluate("integrate", q=self.system.q, d=waves.real)))
         v = (2j * np.pi * rate * waves).real
         rows = held_rows(balance.jacobian(q))
         v = v - (rows.inverse @ (rows.A @ v[..., None]))[..., 0]
@@ -128,7 +128,7 @@ def eigenmodes(model: Model | LinearSystem, q: Any = None, v: Any = None, **opti
     vectors = np.take_along_axis(vectors, order[..., None, :], axis=-1)
     size = np.abs(values)
     ratios = np.where(size > 0, -values.real / np.where(size > 0, size, 1.0), 0.0)
-    frequencies, growth, shapes = _undamped(system)
+    frequencies, growth, shapes = _undamped_modes(system)
     return Modes(
         frequencies,
         growth,
@@ -160,7 +160,7 @@ def _not_steady(system: LinearSystem) -> str:
     )
 
 
-def _undamped(system: LinearSystem) -> tuple[Array, Array, Array]:
+def _undamped_modes(system: LinearSystem) -> tuple[Array, Array, Array]:
     """Frequencies (Hz), growth and shapes without dampers, by frequency."""
     M, K = system.mass, system.stiffness
     d = M.shape[-1]
@@ -169,15 +169,15 @@ def _undamped(system: LinearSystem) -> tuple[Array, Array, Array]:
     if K.shape[-1] == d and not np.any(system.v) and _is_symmetric(K) and _is_symmetric(M):
         L = np.linalg.cholesky((M + _T(M)) / 2)
         half = np.linalg.solve(L, (K + _T(K)) / 2)
-        squares, y = np.linalg.eigh(_mirrored(np.linalg.solve(L, _T(half))))
+        squares, y = np.linalg.eigh(_mirror_triangle(np.linalg.solve(L, _T(half))))
         shapes = system.motions @ np.linalg.solve(_T(L), y)
         squares = np.where(np.abs(squares) > ZERO_FREQUENCY * np.abs(squares).max(axis=-1, keepdims=True), squares, 0.0)
         root = np.sqrt(np.abs(squares))
         return np.where(squares > 0, root, 0.0) / (2 * np.pi), np.where(squares < 0, root, 0.0), shapes
-    return _undamped_in_general(system, d)
+    return _undamped_eigenmodes(system, d)
 
 
-def _undamped_in_general(system: LinearSystem, d: int) -> tuple[Array, Array, Array]:
+def _undamped_eigenmodes(system: LinearSystem, d: int) -> tuple[Array, Array, Array]:
     """By the eigenvalues of A without dampers, one of each pair ±s: loads without a potential, non-holonomic rows."""
     n = system.positions.shape[-1]
     A = np.array(system.A)
@@ -234,7 +234,7 @@ def _is_symmetric(K: Array) -> bool:
     return bool(np.abs(K - _T(K)).max(initial=0.0) <= SYMMETRIC * np.abs(K).max(initial=0.0))
 
 
-def _mirrored(K: Array) -> Array:
+def _mirror_triangle(K: Array) -> Array:
     return np.asarray((K + _T(K)) / 2)
 
 

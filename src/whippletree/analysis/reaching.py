@@ -169,7 +169,7 @@ class _ReachingProblem:
             yielding = yielding + (1 - self.mask)
         parents = range(-1, len(H) - 1)
         d = kkt.schur(H, A, parents, yielding).solve(b * free, here.g).a
-        trial = self._bounded(m.manifold().integrate(q, self._shortened(d)))
+        trial = self._clip_to_bounds(m.manifold().integrate(q, self._shorten_step(d)))
         there = self.errors(trial, m.still(trial))
         better = scalars.less(there.cost, here.cost)
         moved = _select(better, trial, q)
@@ -225,14 +225,14 @@ class _ReachingProblem:
             free[i] = down * up
         return free
 
-    def _bounded(self, q: Array) -> Array:
+    def _clip_to_bounds(self, q: Array) -> Array:
         result = np.array(q, dtype=object)
         for j, lower, upper in self.bounds.values():
             above = scalars.select(scalars.less(q[j], lower), lower, q[j])
             result[j] = scalars.select(scalars.less(upper, above), upper, above)
         return result
 
-    def _shortened(self, d: Array) -> Array:
+    def _shorten_step(self, d: Array) -> Array:
         square = d @ d
         far = scalars.less(FARTHEST_STEP * FARTHEST_STEP, square)
         return np.asarray(d * scalars.select(far, FARTHEST_STEP / scalars.sqrt(scalars.select(far, square, 1)), 1))

@@ -50,13 +50,13 @@ def condition_number(A: Array, *, definite: bool) -> Any:
     # no eigenvalue exceeds Frobenius' norm, and the largest is at most √n smaller
     bound = scalars.sqrt(sum(d * d for d in T.diagonal) + 2 * sum(T.squares))
     some, all_ = (_any_below, _all_below) if definite else (_some_inside, _all_inside)
-    largest = _bisected(T, bound, math.ceil(math.log2(n) / 2) + 1, all_)
-    smallest = _bisected(T, bound, OCTAVES, some)
+    largest = _bisect(T, bound, math.ceil(math.log2(n) / 2) + 1, all_)
+    smallest = _bisect(T, bound, OCTAVES, some)
     nothing = n * 2.0**-52 * largest
     return scalars.select(scalars.less(nothing, smallest), largest / _nonzero(smallest), math.inf + smallest)
 
 
-def equilibrated(A: Array) -> Array:
+def equilibrate(A: Array) -> Array:
     """S A S with S = diag(aᵢᵢ)^(−1/2): a diagonal of ones, and no units (van der Sluis 1969)."""
     diagonal = np.diag(A)
     scale = np.array([1 / _nonzero(scalars.sqrt(d)) for d in diagonal], dtype=object)
@@ -79,13 +79,13 @@ def tridiagonal(A: Array) -> Tridiagonal:
         u = x.copy()
         u[0] = x[0] + scalars.select(scalars.less(x[0], 0), -norm, norm)
         squares.append(square)
-        A[k + 1 :, k + 1 :] = _reflected(A[k + 1 :, k + 1 :], u, 2 / _nonzero(u[0] * u[0] + rest))
+        A[k + 1 :, k + 1 :] = _reflect(A[k + 1 :, k + 1 :], u, 2 / _nonzero(u[0] * u[0] + rest))
     squares += [A[n - 1, n - 2] * A[n - 1, n - 2]] if n > 1 else []
     # never zero, so that no pivot is 0 / 0 where the matrix falls apart
     return Tridiagonal(list(np.diag(A)), [square + NEXT_TO_NOTHING for square in squares])
 
 
-def _reflected(A: Array, u: Array, beta: Any) -> Array:
+def _reflect(A: Array, u: Array, beta: Any) -> Array:
     """H A H with H = I − β u uᵀ, from and in the lower triangle."""
     n = len(A)
     p = np.array([beta * sum(A[max(i, j), min(i, j)] * u[j] for j in range(n)) for i in range(n)], dtype=object)
@@ -97,7 +97,7 @@ def _reflected(A: Array, u: Array, beta: Any) -> Array:
     return result
 
 
-def _bisected(T: Tridiagonal, bound: Any, octaves: int, holds: Callable[[Tridiagonal, Any], Any]) -> Any:
+def _bisect(T: Tridiagonal, bound: Any, octaves: int, holds: Callable[[Tridiagonal, Any], Any]) -> Any:
     """The smallest x of which a statement about the eigenvalues holds, within octaves of a bound.
 
     Intervals are halved by their logarithm: small eigenvalues get as many digits as large ones.

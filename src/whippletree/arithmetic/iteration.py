@@ -34,19 +34,19 @@ def iterate(step: Round, state: Parts, given: Parts, most: int) -> list[Any]:
     shapes, fixed = [np.shape(part) for part in state], [np.shape(part) for part in given]
 
     def flat_step(numbers: list[Any], others: list[Any]) -> list[Any]:
-        return flattened(step(restored(numbers, shapes), restored(others, fixed)))
+        return flatten_parts(step(restore_parts(numbers, shapes), restore_parts(others, fixed)))
 
-    begin, others = flattened(state), flattened(given)
+    begin, others = flatten_parts(state), flatten_parts(given)
     found = functions_of(*begin, *others).iterate(flat_step, begin, others, most)
-    return restored(found, shapes)
+    return restore_parts(found, shapes)
 
 
-def flattened(parts: Parts) -> list[Any]:
+def flatten_parts(parts: Parts) -> list[Any]:
     """All scalars of some parts, one after the other."""
     return [x for part in parts for x in np.ravel(np.asarray(part, dtype=object))]
 
 
-def restored(numbers: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> list[Any]:
+def restore_parts(numbers: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> list[Any]:
     """The parts of these shapes, from their scalars."""
     left, found = iter(numbers), []
     for shape in shapes:

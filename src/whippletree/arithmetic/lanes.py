@@ -31,35 +31,35 @@ class Lanes:
         return Lanes(np.abs(self.values))
 
     def __add__(self, other: Any) -> Any:
-        return _combined(np.add, self, other)
+        return _combine(np.add, self, other)
 
     __radd__ = __add__
 
     def __sub__(self, other: Any) -> Any:
-        return _combined(np.subtract, self, other)
+        return _combine(np.subtract, self, other)
 
     def __rsub__(self, other: Any) -> Any:
-        return _combined(np.subtract, other, self)
+        return _combine(np.subtract, other, self)
 
     def __mul__(self, other: Any) -> Any:
-        return _combined(np.multiply, self, other)
+        return _combine(np.multiply, self, other)
 
     __rmul__ = __mul__
 
     def __truediv__(self, other: Any) -> Any:
-        return _combined(np.divide, self, other)
+        return _combine(np.divide, self, other)
 
     def __rtruediv__(self, other: Any) -> Any:
-        return _combined(np.divide, other, self)
+        return _combine(np.divide, other, self)
 
     def __and__(self, other: Any) -> Any:
-        return _combined(np.logical_and, self, other)
+        return _combine(np.logical_and, self, other)
 
     def __invert__(self) -> Lanes:
         return Lanes(np.logical_not(self.values))
 
 
-def _combined(operation: Callable[..., Array], a: Any, b: Any) -> Any:
+def _combine(operation: Callable[..., Array], a: Any, b: Any) -> Any:
     if isinstance(a, np.ndarray | Dual) or isinstance(b, np.ndarray | Dual):
         return NotImplemented
     return Lanes(operation(plain(a), plain(b)))
@@ -70,7 +70,7 @@ def plain(x: Any) -> Any:
     return x.values if isinstance(x, Lanes) else x
 
 
-def laned(columns: Array) -> Array:
+def lanes_of_columns(columns: Array) -> Array:
     """A vector (n,) of lanes from an array (lanes, n) of floats."""
     result = np.empty(columns.shape[1], dtype=object)
     for k, column in enumerate(columns.T):
@@ -85,7 +85,7 @@ def lane(x: Any, k: int) -> Any:
     return float(x.values[k]) if isinstance(x, Lanes) and np.ndim(x.values) else plain(x)
 
 
-def _lifted(function: Callable[..., Any]) -> Callable[..., Lanes]:
+def _lift_to_lanes(function: Callable[..., Any]) -> Callable[..., Lanes]:
     return lambda *arguments: Lanes(function(*map(plain, arguments)))
 
 
@@ -109,18 +109,18 @@ def _rounds(step: Callable[..., list[Any]], state: list[Any], given: list[Any], 
 scalars.register(
     Lanes,
     scalars.Functions(
-        _lifted(np.sin),
-        _lifted(np.cos),
-        _lifted(np.sqrt),
-        _lifted(np.arctan2),
-        _lifted(np.less),
-        _lifted(np.where),
+        _lift_to_lanes(np.sin),
+        _lift_to_lanes(np.cos),
+        _lift_to_lanes(np.sqrt),
+        _lift_to_lanes(np.arctan2),
+        _lift_to_lanes(np.less),
+        _lift_to_lanes(np.where),
         rank=2,
         entry=lambda table, x: Lanes(_entries(table, x.values)),
-        exp=_lifted(np.exp),
-        log=_lifted(np.log),
-        tanh=_lifted(np.tanh),
-        power=_lifted(np.power),
+        exp=_lift_to_lanes(np.exp),
+        log=_lift_to_lanes(np.log),
+        tanh=_lift_to_lanes(np.tanh),
+        power=_lift_to_lanes(np.power),
         iterate=_rounds,
     ),
 )

@@ -26,7 +26,7 @@ class LDLT(NamedTuple):
 
     def solve(self, b: Array) -> Array:
         """A⁻¹ b for a vector (n,) or the columns of a matrix (n, m)."""
-        return self.backward(self._scaled(self.forward(b)))
+        return self.backward(self._scale_by_pivots(self.forward(b)))
 
     def forward(self, b: Array) -> Array:
         """L⁻¹ b."""
@@ -44,7 +44,7 @@ class LDLT(NamedTuple):
                 x[i] = x[i] - self.L[j, i] * x[j]
         return x
 
-    def _scaled(self, x: Array) -> Array:
+    def _scale_by_pivots(self, x: Array) -> Array:
         return (x.T * self.reciprocals).T
 
 

@@ -40,7 +40,7 @@ class NumPyScalar:
         if reflected is not None and isinstance(inputs[0], np.longdouble):
             # NumPy's operator asks here, and would ask again; Python's own floats and float64 know better
             return getattr(self, reflected)(inputs[0])
-        return _applied(ufunc, method, inputs, keywords)
+        return _apply_ufunc(ufunc, method, inputs, keywords)
 
 
 class ScalarArray(np.ndarray[Any, Any]):
@@ -49,7 +49,7 @@ class ScalarArray(np.ndarray[Any, Any]):
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
         if "out" in keywords:
             keywords["out"] = tuple(_plain(x) for x in keywords["out"])
-        found = _applied(ufunc, method, inputs, keywords)
+        found = _apply_ufunc(ufunc, method, inputs, keywords)
         return found.view(ScalarArray) if isinstance(found, np.ndarray) else found
 
     def __array_function__(self, function: Any, types: Any, arguments: Any, keywords: Any) -> Any:
@@ -64,7 +64,7 @@ def scalar_array(array: Any) -> ScalarArray:
     return np.asarray(array, dtype=object).view(ScalarArray)
 
 
-def _applied(ufunc: Any, method: str, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+def _apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     if any(isinstance(x, NumPyScalar) for x in keywords.get("out", ())):
         raise TypeError(f"np.{ufunc.__name__} was given {len(inputs) + 1} arguments: a number cannot hold a result")
     own = ELEMENTWISE.get(ufunc.__name__)
@@ -72,7 +72,9 @@ def _applied(ufunc: Any, method: str, inputs: tuple[Any, ...], keywords: dict[st
         found = _each(own, inputs)
         return found if found.ndim else found[()]
     if own is not None and method == "reduce" and _is_whole(keywords):
-        return _reduced(own, np.asarray(_plain(inputs[0])), keywords.get("axis", 0), keywords.get("keepdims", False))
+        return _reduce_along(
+            own, np.asarray(_plain(inputs[0])), keywords.get("axis", 0), keywords.get("keepdims", False)
+        )
     return getattr(ufunc, method)(*[_plain(x) for x in inputs], **keywords)
 
 
@@ -91,7 +93,7 @@ def _is_whole(keywords: dict[str, Any]) -> bool:
     return whole and not {"initial", "out"} & set(keywords)
 
 
-def _reduced(function: Callable[..., Any], array: Array, axis: Any, keepdims: bool) -> Any:
+def _reduce_along(function: Callable[..., Any], array: Array, axis: Any, keepdims: bool) -> Any:
     """A function of two scalars, over all entries along one axis, several, or all of them (None)."""
     axes = range(array.ndim) if axis is None else np.atleast_1d(axis)
     along = sorted(int(k) % array.ndim for k in axes)

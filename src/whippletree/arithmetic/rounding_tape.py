@@ -116,7 +116,7 @@ class RoundingTape:
         adjoints: list[Any] = [None] * len(self.operations)
         for column, x in enumerate(outputs):
             if isinstance(x, Recorded):
-                adjoints[x.index] = _added(adjoints[x.index], np.eye(1, len(outputs), column)[0])
+                adjoints[x.index] = _add_term(adjoints[x.index], np.eye(1, len(outputs), column)[0])
         bounds = np.zeros((len(errors), len(outputs)))
         weights = np.array(errors).T[:, :, None]  # (operations, m, 1)
         known = [any(given) for given in zip(*errors, strict=True)]
@@ -127,13 +127,13 @@ class RoundingTape:
                     continue  # nothing that was asked for depends on it
                 _, operands, slopes, _, _ = self.operations[k]
                 for operand, slope in zip(operands, slopes, strict=True):
-                    adjoints[operand] = _added(adjoints[operand], slope * adjoint)
+                    adjoints[operand] = _add_term(adjoints[operand], slope * adjoint)
                 if known[k]:
                     bounds += np.abs(adjoint) * weights[k]
         return bounds
 
 
-def _added(sum_so_far: Array | None, term: Array) -> Array:
+def _add_term(sum_so_far: Array | None, term: Array) -> Array:
     return term if sum_so_far is None else sum_so_far + term
 
 

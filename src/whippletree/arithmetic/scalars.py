@@ -53,7 +53,7 @@ class Table(str):
     def at(self, x: Any) -> Any:
         """The entry at a number; at a symbol, a tree of selections."""
         if functions_of(x).rank >= SYMBOLIC:
-            return _selected(self.values, x, 0)
+            return _select_entry(self.values, x, 0)
         last = len(self.values) - 1
         return self.values[int(x.real) if 0 <= x.real < last else last if x.real >= last else 0]
 
@@ -220,12 +220,12 @@ def half_angle(t: Scalar) -> tuple[Scalar, Scalar]:
     return 2 * t / (1 + t * t), (1 - t * t) / (1 + t * t)
 
 
-def _selected(values: tuple[float, ...], x: Any, first: int) -> Any:
+def _select_entry(values: tuple[float, ...], x: Any, first: int) -> Any:
     """The entry of values that are numbered from ``first`` on, by halving."""
     if len(values) == 1:
         return values[0]
     half = len(values) // 2
-    below, above = _selected(values[:half], x, first), _selected(values[half:], x, first + half)
+    below, above = _select_entry(values[:half], x, first), _select_entry(values[half:], x, first + half)
     return select(less(x, first + half), below, above)
 
 

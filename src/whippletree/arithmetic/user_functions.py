@@ -18,18 +18,18 @@ from whippletree.arithmetic.dual_numbers import Dual
 from whippletree.arithmetic.numpy_protocol import scalar_array
 
 
-def called(function: Callable[..., Any], *arguments: Any) -> Array:
+def call_function(function: Callable[..., Any], *arguments: Any) -> Array:
     """The function's result as a vector of scalars."""
     arrays = [np.asarray(x) for x in arguments]
     if all(_is_plain(x) for array in arrays for x in array.flat):
         ready = [array.astype(float) for array in arrays]
-        return vector(*[_exact(x) for x in np.atleast_1d(function(*[_unboxed(a) for a in ready])).flat])
-    wrapped = [_unboxed(_wrapped(array)) for array in arrays]
+        return vector(*[_exact(x) for x in np.atleast_1d(function(*[_unbox(a) for a in ready])).flat])
+    wrapped = [_unbox(_wrap_in_duals(array)) for array in arrays]
     result = np.atleast_1d(np.asarray(function(*wrapped), dtype=object))
     return vector(*[x.value if isinstance(x, Dual) else _exact(x) for x in result.flat])
 
 
-def _wrapped(array: Array) -> Array:
+def _wrap_in_duals(array: Array) -> Array:
     """Every entry as the value of a dual number, also of those that are dual numbers already."""
     result = np.empty(array.shape, dtype=object)
     for index in np.ndindex(*array.shape):
@@ -37,7 +37,7 @@ def _wrapped(array: Array) -> Array:
     return result
 
 
-def _unboxed(array: Array) -> Any:
+def _unbox(array: Array) -> Any:
     return array[()] if array.ndim == 0 else scalar_array(array) if array.dtype == object else array
 
 

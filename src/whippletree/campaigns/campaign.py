@@ -362,7 +362,7 @@ def load_sweep(path: str | os.PathLike[str]) -> Campaign:
         FileError: listing the faults, a misspelt key with the nearest that is known.
     """
     place = Path(path)
-    given = _checked(place)
+    given = _checked_file(place)
     try:
         parameters = _parameters(place, given)
         metrics = {name: _metric(place, name, table) for name, table in given.metrics.items()}
@@ -377,8 +377,8 @@ def load_sweep(path: str | os.PathLike[str]) -> Campaign:
         raise FileError(str(place), [str(error)]) from None
 
 
-def _checked(place: Path) -> SweepFile:
-    text = native_reader.decoded(place, read_bytes(place))
+def _checked_file(place: Path) -> SweepFile:
+    text = native_reader.decode(place, read_bytes(place))
     lines, draft = native_reader.Lines(text), Draft(place, place.stem)
     document = native_reader.parse(place, text)
     found = native_reader.checked_table(draft, document, SweepFile, "the file", partial(lines.find, "", 0))

@@ -85,7 +85,7 @@ class Processes:
     workers: int
 
     def receipts(self, job: Job, tasks: Sequence[int]) -> Iterator[Receipt]:
-        data = pickled(job)
+        data = pickle_job(job)
         waiting, told = deque(tasks), SimpleQueue[tuple[_Worker, str]]()
         deaths: Counter[int | None] = Counter()
         workers = [_Worker(data, told) for _ in range(min(self.workers, len(tasks)))]
@@ -188,7 +188,7 @@ def serve(stdin: IO[bytes], tell: Any) -> None:
     size = stdin.read(8)
     if len(size) < 8:
         return
-    job = unpickled(stdin.read(*struct.unpack(">Q", size)))
+    job = unpickle_job(stdin.read(*struct.unpack(">Q", size)))
     tell(READY)
     for line in stdin:
         try:
@@ -200,7 +200,7 @@ def serve(stdin: IO[bytes], tell: Any) -> None:
         tell(json.dumps(told) + "\n")
 
 
-def pickled(job: Job) -> bytes:
+def pickle_job(job: Job) -> bytes:
     """A job for other processes; functions of a user's script travel by value."""
     try:
         import cloudpickle
@@ -215,7 +215,7 @@ def pickled(job: Job) -> bytes:
         ) from None
 
 
-def unpickled(data: bytes) -> Job:
+def unpickle_job(data: bytes) -> Job:
     """The job from its bytes, in a worker."""
     import pickle
 
@@ -239,10 +239,10 @@ class Dask:
             raise MissingExtraError("engine='dask'", "distributed", "cluster") from error
         library: Any = distributed  # it has no types
         own = not isinstance(self.where, library.Client)
-        client = _connected(library.Client, self.where) if own else self.where
+        client = _connect(library.Client, self.where) if own else self.where
         try:
             _require_one_version(client, job.version)
-            data = client.scatter(pickled(job), broadcast=True)
+            data = client.scatter(pickle_job(job), broadcast=True)
             waiting = iter(tasks)
 
             def submitted(count: int) -> list[Any]:
@@ -278,7 +278,7 @@ def _known_job(data: bytes) -> Job:
     key = hash(data)
     if key not in _JOBS or _JOBS[key][0] != data:
         _JOBS.clear()
-        _JOBS[key] = data, unpickled(data)
+        _JOBS[key] = data, unpickle_job(data)
     return _JOBS[key][1]
 
 
@@ -286,7 +286,7 @@ def _key(job: Job, task: int) -> str:
     return f"sweep-{abs(hash(str(job.folder))):x}-{task}"
 
 
-def _connected(client: Any, address: str) -> Any:
+def _connect(client: Any, address: str) -> Any:
     try:
         if address == "dask":
             return client(processes=True, threads_per_worker=1)

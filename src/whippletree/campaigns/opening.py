@@ -109,7 +109,7 @@ def _series(store: Store, runs: int) -> Any:
     except ImportError:
         chunks = None
     try:
-        parts = [_named(xarray.open_zarr(path, chunks=chunks, consolidated=False)) for path in paths]
+        parts = [_name_coordinates(xarray.open_zarr(path, chunks=chunks, consolidated=False)) for path in paths]
     except ImportError as error:
         raise MissingExtraError("time series of a sweep", "zarr", "sweep") from error
     except (OSError, ValueError, KeyError) as error:
@@ -118,7 +118,7 @@ def _series(store: Store, runs: int) -> Any:
     return whole.reindex(run=np.arange(runs)).drop_vars("run") if whole.sizes["run"] != runs else whole.drop_vars("run")
 
 
-def _named(series: Any) -> Any:
+def _name_coordinates(series: Any) -> Any:
     """With the names of coordinates, which are kept as attributes."""
     names = {word.removeprefix("names of "): x for word, x in series.attrs.items() if word.startswith("names of ")}
     series.attrs = {}

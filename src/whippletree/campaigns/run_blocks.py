@@ -15,7 +15,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.campaigns.cases import Case, Subject
 from whippletree.campaigns.design import Design
-from whippletree.campaigns.targets import Target, numbers, placed
+from whippletree.campaigns.targets import Target, numbers, place_values
 from whippletree.compiler.bound import Bound
 from whippletree.compiler.compiled import Compiled
 from whippletree.compiler.compiled import compile as compile_model
@@ -86,13 +86,13 @@ def compute_block(work: Work, first: int, last: int) -> RunBlock:
         found += _run_case(work, chosen, own, rows)
     columns: dict[str, Any] = {"run": np.arange(first, last)}
     columns |= {path: _column(x) for path, x in values.items()}
-    columns["failure"] = _gathered([(f.rows, f.failures) for f in found], count, "")
+    columns["failure"] = _gather_parts([(f.rows, f.failures) for f in found], count, "")
     names = dict.fromkeys(name for f in found for name in f.columns)
     for name in [*names, *(name for name in work.metrics if name not in names)]:
-        columns[name] = _gathered([(f.rows, f.columns[name]) for f in found if name in f.columns], count, np.nan)
+        columns[name] = _gather_parts([(f.rows, f.columns[name]) for f in found if name in f.columns], count, np.nan)
     events = sorted((first + int(f.rows[k]), time, name) for f in found for k, name, time in f.events)
     told = {word: [event[i] for event in events] for i, word in enumerate(("run", "time", "event"))}
-    return RunBlock(columns, _joined(found, first, count) if "series" in work.keep else None, told)
+    return RunBlock(columns, _join_series(found, first, count) if "series" in work.keep else None, told)
 
 
 def _cases(
@@ -114,7 +114,7 @@ def _run_case(
 ) -> list[_CaseResults]:
     """All runs of a case together; where that raises, each by itself, so that one does not take the others along."""
     try:
-        return [_simulated(work, work.subject.case(chosen), repr(chosen), values, rows)]
+        return [_simulate_case(work, work.subject.case(chosen), repr(chosen), values, rows)]
     except MemoryError:
         raise
     except Exception as error:
@@ -124,13 +124,13 @@ def _run_case(
     return [part for k, own in enumerate(alone) for part in _run_case(work, chosen, own, rows[k : k + 1])]
 
 
-def _simulated(work: Work, case: Case, name: str, values: Mapping[str, Sequence[Any]], rows: Array) -> _CaseResults:
+def _simulate_case(work: Work, case: Case, name: str, values: Mapping[str, Sequence[Any]], rows: Array) -> _CaseResults:
     kept = None if "series" in work.keep or work.metrics else ()
     _, batch = _batch(work, case, name, values, len(rows), kept)
     failures = [str(text) for text in batch["failure"].values]
     columns = _final(batch) if "final" in work.keep else {}
     for metric, function in work.metrics.items():
-        columns[metric] = _measured(metric, function, batch, failures)
+        columns[metric] = _measure_runs(metric, function, batch, failures)
     series = batch.drop_vars("failure") if "series" in work.keep else None
     return _CaseResults(rows, columns, failures, series, _events(batch) if "events" in work.keep else [])
 
@@ -141,8 +141,8 @@ def _batch(
     """Runs of one case side by side, and the model of the first; ``variables`` where the case does not say them."""
     options = dict(case.options)
     opened = numbers(case.model, work.targets, values, runs)
-    q = placed(case.model, "q0", case.q0, work.targets, values, runs)
-    v = placed(case.model, "v0", case.v0, work.targets, values, runs)
+    q = place_values(case.model, "q0", case.q0, work.targets, values, runs)
+    v = place_values(case.model, "v0", case.v0, work.targets, values, runs)
     dyn = _functions(work, case, name, tuple(opened))
     if case.model.constraints:
         held = [target for target in work.targets if target.kind == "q0"]
@@ -186,7 +186,7 @@ def _final(batch: xarray.Dataset) -> dict[str, Array]:
     return found
 
 
-def _measured(name: str, function: Metric, batch: xarray.Dataset, failures: list[str]) -> Array:
+def _measure_runs(name: str, function: Metric, batch: xarray.Dataset, failures: list[str]) -> Array:
     """One number for every run; where a metric has none, the run's failure says why."""
     runs = batch.sizes["run"]
     if getattr(function, "on_batch", False):
@@ -220,7 +220,7 @@ def _column(values: Sequence[Any]) -> Any:
     return array if array is not None else [x if isinstance(x, str) else repr(x) for x in values]
 
 
-def _gathered(parts: Sequence[tuple[Array, Any]], count: int, empty: Any) -> Any:
+def _gather_parts(parts: Sequence[tuple[Array, Any]], count: int, empty: Any) -> Any:
     """Values of parts of the runs, in the order of the runs."""
     if isinstance(empty, str):
         texts = [empty] * count
@@ -234,7 +234,7 @@ def _gathered(parts: Sequence[tuple[Array, Any]], count: int, empty: Any) -> Any
     return found
 
 
-def _joined(found: Sequence[_CaseResults], first: int, count: int) -> Any:
+def _join_series(found: Sequence[_CaseResults], first: int, count: int) -> Any:
     """Series of all runs in their order, (run, time, …); of a run that has none, NaN."""
     import xarray
 
@@ -276,11 +276,11 @@ def close_starts(dyn: Compiled, opened: Mapping[str, Array], q: Array, home: Arr
     now = np.tile(home, (len(q), 1))
     goal = np.asarray(closing.motion.dyn.difference(now, q))
     for _ in range(WAYPOINTS if held else 0):
-        now, _ = closing.closed(np.asarray(closing.motion.dyn.integrate(now, goal / WAYPOINTS)))
+        now, _ = closing.close_loops(np.asarray(closing.motion.dyn.integrate(now, goal / WAYPOINTS)))
     now[:, closing.places] = q[:, closing.places]
-    now, left = closing.closed(now)
+    now, left = closing.close_loops(now)
     if len(left):
-        now, left = closing.closed(now)
+        now, left = closing.close_loops(now)
     for k in left.tolist():
         alone = closing.motion.of_run(k).model
         hold = {target.name: q[k, alone.q_slice(target.name)] for target in held}
@@ -303,9 +303,9 @@ class _Closing:
         rigid = [(k, i) for k, i in enumerate(system.position_rows) if not system.compliance[i]]
         self.residuals, self.rows = [k for k, _ in rigid], [i for _, i in rigid]
 
-    def closed(self, q: Array) -> tuple[Array, Array]:
+    def close_loops(self, q: Array) -> tuple[Array, Array]:
         """Coordinates after a few steps, and which runs are open still."""
-        q, left = np.array(self.motion.normalised(q)), np.arange(len(q))
+        q, left = np.array(self.motion.normalise(q)), np.arange(len(q))
         for _ in range(CLOSING_STEPS):
             own = self.motion.of_runs(left)
             g = own.evaluate("constraint_residual", q=q[left], t=np.zeros(len(left)))[:, self.residuals]

@@ -61,7 +61,7 @@ def sweep_report(
     """
     found = open_sweep(folder)
     runs = _flat(found)
-    chosen = _chosen(found, runs, metrics)
+    chosen = _choose_columns(found, runs, metrics)
     parameters = [name for name in found.coords if "." in str(name) or name == "gravity"]
     numeric = [str(p) for p in parameters if runs[str(p)].dtype.kind in "fiu" and len(np.unique(runs[str(p)])) > 1]
     good = np.array([not text for text in runs["failure"]], dtype=bool)
@@ -94,7 +94,7 @@ def _flat(found: xarray.Dataset) -> dict[str, Array]:
     return flat
 
 
-def _chosen(found: xarray.Dataset, runs: dict[str, Array], asked: Sequence[str] | None) -> list[str]:
+def _choose_columns(found: xarray.Dataset, runs: dict[str, Array], asked: Sequence[str] | None) -> list[str]:
     known = [name for name in runs if name not in found.coords and name not in ("failure", "end_time")]
     for name in asked or ():
         if name not in known:
@@ -144,7 +144,7 @@ def _effects(runs: dict[str, Array], metrics: Sequence[str], parameters: Sequenc
     figure, axes = _panels(len(metrics) * len(parameters), across=min(4, len(parameters)))
     pairs = [(name, path) for name in metrics for path in parameters]
     for ax, (name, path) in zip(axes, pairs):
-        middle, mean, spread = _binned(runs[path][good], runs[name][good])
+        middle, mean, spread = _bin_means(runs[path][good], runs[name][good])
         ax.plot(middle, mean, color="#2a6f97", marker="o", markersize=3)
         ax.fill_between(middle, mean - spread, mean + spread, color="#2a6f97", alpha=0.15)
         ax.set_xlabel(path)
@@ -153,7 +153,7 @@ def _effects(runs: dict[str, Array], metrics: Sequence[str], parameters: Sequenc
     return f"<h2>Main effects</h2>{_image(figure)}{note}"
 
 
-def _binned(x: Array, y: Array) -> tuple[Array, Array, Array]:
+def _bin_means(x: Array, y: Array) -> tuple[Array, Array, Array]:
     """Middle, mean and deviation of y in stretches of x with equally many runs; each value, where there are few."""
     levels = np.unique(x)
     if len(levels) > BINS:

@@ -153,7 +153,7 @@ def numbers(
     return found
 
 
-def placed(
+def place_values(
     model: Model, kind: str, start: Array, targets: Sequence[Target], values: Mapping[str, Sequence[Any]], runs: int
 ) -> Array:
     """Start coordinates or velocities (runs, n) with the values of paths of that kind in their places."""

@@ -197,7 +197,7 @@ class View(ModelFile):
         """Serve until interrupted, or write the file."""
         import whippletree as wt
 
-        model, run, q = self._shown()
+        model, run, q = self._model_and_run()
         if self.live and (run is not None or self.output is not None):
             raise UnsupportedError("--live is for models on a served page: leave out --output, and give a model")
         if self.output is not None:
@@ -211,12 +211,12 @@ class View(ModelFile):
         viewer.wait()
         return 0
 
-    def _shown(self) -> tuple[Model, xarray.Dataset | None, Any]:
+    def _model_and_run(self) -> tuple[Model, xarray.Dataset | None, Any]:
         import whippletree as wt
         from whippletree.scenario.scenario_reader import is_scenario
 
         if self.file.suffix in RUNS:
-            return *stored(self.file), None
+            return *open_stored_run(self.file), None
         if is_scenario(self.file):
             scenario = wt.load_scenario(self.file)
             return scenario.model, None, scenario.q0
@@ -239,7 +239,7 @@ class Plot:
         import whippletree as wt
         from whippletree.view.plots import save_figure
 
-        model, run = stored(self.run_file)
+        model, run = open_stored_run(self.run_file)
         path = self.output or self.run_file.with_name(f"{self.run_file.stem}-{self.what}.png")
         console.print(f"wrote {save_figure(wt.plot(run, self.what, model=model), path)}", markup=False)
         return 0
@@ -256,7 +256,7 @@ def check_outputs(keep: Path | None, plots: Sequence[str]) -> None:
         check_figures(plots)
 
 
-def stored(path: Path) -> tuple[Model, xarray.Dataset]:
+def open_stored_run(path: Path) -> tuple[Model, xarray.Dataset]:
     """A run from a file, and the model that was simulated.
 
     Raises:
@@ -333,7 +333,7 @@ class Sweep:
         if not (self.gather or self.verify):
             missing = len(campaign.missing(tasks))
             campaign.run(engine_of(self.engine, self.workers, missing), tasks, progress=False if self.quiet else None)
-        code = self._verified(campaign, console) if self.verify else 0
+        code = self._verify(campaign, console) if self.verify else 0
         if self.part is None:
             code = max(code, self._summary(campaign, console))
         if self.report is not None:
@@ -354,7 +354,7 @@ class Sweep:
             console.print(f"{missing:,} runs are missing: {len(tasks):,} tasks, the first is {tasks[0]}", markup=False)
         return 1 if missing else 0
 
-    def _verified(self, campaign: Campaign, console: Console) -> int:
+    def _verify(self, campaign: Campaign, console: Console) -> int:
         wrong = campaign.verify(_share(str(self.verify)))
         told = f"differ: tasks {', '.join(map(str, wrong))}" if wrong else "the tasks computed again are the same"
         console.print(told, markup=False)

@@ -66,7 +66,7 @@ class Demo:
         for piece in pieces():
             begun = time.perf_counter()
             model = piece.make()
-            run = simulated(model, piece)
+            run = simulate_piece(model, piece)
             table.add_row(piece.what, *_numbers(run), f"{time.perf_counter() - begun:.1f} s")
             runs.append((model, run))
         console.print(table)
@@ -90,7 +90,7 @@ def program() -> str:
     return os.path.relpath(Path(sys.executable).with_name("whippletree"))
 
 
-def simulated(model: Model, piece: DemoPiece) -> xarray.Dataset:
+def simulate_piece(model: Model, piece: DemoPiece) -> xarray.Dataset:
     """The mechanism from its home, spun up."""
     import whippletree as wt
 

@@ -49,16 +49,16 @@ def facts(model: Model) -> Table:
     rows = {
         "coordinates": f"nq = {model.nq}, nv = {model.nv}",
         "bodies": f"{len(model.bodies)}, total mass {float(sum(body.mass for body in model.bodies)):g} kg",
-        "massless": listed(massless),
+        "massless": list_names(massless),
         "frames": str(len(model.frames)),
-        "constraints": listed(constraints),
-        "can touch": listed([f"{g.name} ({g.kind})" for g in model.geometries if g.collides]),
-        "contacts": listed([contact.name for contact in model.contacts]),
-        "limits": listed([joint.name for joint in model.joints if joint.lower > -np.inf or joint.upper < np.inf]),
-        "tendons": listed([tendon.name for tendon in model.tendons]),
-        "sensors": listed([f"{sensor.name} ({sensor.kind})" for sensor in model.sensors]),
-        "actuators": listed([f"{actuator.name} ({actuator.kind})" for actuator in model.actuators]),
-        "key frames": listed([key.name for key in model.key_frames]),
+        "constraints": list_names(constraints),
+        "can touch": list_names([f"{g.name} ({g.kind})" for g in model.geometries if g.collides]),
+        "contacts": list_names([contact.name for contact in model.contacts]),
+        "limits": list_names([joint.name for joint in model.joints if joint.lower > -np.inf or joint.upper < np.inf]),
+        "tendons": list_names([tendon.name for tendon in model.tendons]),
+        "sensors": list_names([f"{sensor.name} ({sensor.kind})" for sensor in model.sensors]),
+        "actuators": list_names([f"{actuator.name} ({actuator.kind})" for actuator in model.actuators]),
+        "key frames": list_names([key.name for key in model.key_frames]),
         "time step": "none" if model.time_step is None else f"{model.time_step:g} s",
         "gravity": f"({gravity}) m/s²",
         "units": "SI: m, kg, s, rad",
@@ -83,7 +83,7 @@ def _body_line(model: Model, k: int) -> Text:
     )
 
 
-def listed(names: Sequence[str], limit: int = 8) -> str:
+def list_names(names: Sequence[str], limit: int = 8) -> str:
     """``2: rod, crank``, cut after a few names."""
     if not names:
         return "none"

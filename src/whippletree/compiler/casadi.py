@@ -63,13 +63,13 @@ class Symbolic:
         symbols = [self._casadi.SX.sym(_identifier(b.name), *(b.shape or (1,))) for b in inputs]
         scalars = [symbol[i] for symbol in symbols for i in range(symbol.numel())]
         values = iter(evaluate(_only_block(program).code, scalars))
-        results = [self._filled(b.shape, values) for b in outputs]
+        results = [self._fill(b.shape, values) for b in outputs]
         labels = [_identifier(b.name) for b in inputs]
         # an output that has the name of an input gets a suffix, since CasADi keeps one name space
         titles = [f"{b.name}_out" if b.name in labels else b.name for b in outputs]
         return self._casadi.Function(function.name, symbols, results, labels, titles)
 
-    def _filled(self, shape: tuple[Any, ...], values: Iterator[Any]) -> Any:
+    def _fill(self, shape: tuple[Any, ...], values: Iterator[Any]) -> Any:
         """The next numbers as a CasADi matrix."""
         rows, columns = (*shape, 1, 1)[:2]
         matrix = self._casadi.SX(rows, columns)

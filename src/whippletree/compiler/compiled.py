@@ -195,7 +195,7 @@ class Compiled(CompiledTable):
         ``width``: lanes of a batch that go through it together; default: as many as suit the CPU.
         """
         if key not in self._made:
-            self._made[key] = self._compiled(key, build, thorough=True, width=width)
+            self._made[key] = self._compile_once(key, build, thorough=True, width=width)
         return self._made[key]
 
     @cached_property
@@ -327,9 +327,9 @@ class Compiled(CompiledTable):
         """
         from whippletree.compiler.rollout import contact_rollout
         from whippletree.compiler.rollout.activation_steps import refuse_idle_activations
-        from whippletree.compiler.rollout.rollout import driven
+        from whippletree.compiler.rollout.rollout import commands_and_forces
 
-        ctrl, tau = driven(self.model, "contact_rollout", ctrl, tau)
+        ctrl, tau = commands_and_forces(self.model, "contact_rollout", ctrl, tau)
         if ctrl is not None and self.model.activations:
             ctrl, _ = self._activate("contact_rollout", ctrl, act, dt)
         elif act is not None:
@@ -423,7 +423,7 @@ class Compiled(CompiledTable):
 
         key = ("contact_rollout", sweeps, limits, commands)
         if key not in self._made:
-            self._made[key] = self._compiled(
+            self._made[key] = self._compile_once(
                 key,
                 lambda: contact_rollout_program(self.model, sweeps, self.parameters, limits=limits, commands=commands),
             )
@@ -455,7 +455,7 @@ class Compiled(CompiledTable):
         key = ("contact_lists", driven)
         if key not in self._made:
             # functions are known by their code only after they were traced
-            self._made[key] = self._compiled(key, lambda: contact_lists_program(self.model, driven), known=False)
+            self._made[key] = self._compile_once(key, lambda: contact_lists_program(self.model, driven), known=False)
         return self._made[key]
 
     def export(self, folder: str | Path, functions: Sequence[str], *, cpu: str | None = None) -> list[Path]:
@@ -490,7 +490,7 @@ class Compiled(CompiledTable):
         function = for_names(function, self.model, names)
         key = (function.name, *names)
         if key not in self._made:
-            self._made[key] = self._compiled(
+            self._made[key] = self._compile_once(
                 key,
                 lambda: self._program(function, names),
                 explanation=function.explanation,
@@ -542,7 +542,7 @@ class Compiled(CompiledTable):
             Request(self.model, function, names, self.parameters, self.route, self._target == "cpu", exported)
         )
 
-    def _compiled(
+    def _compile_once(
         self,
         key: tuple[Any, ...],
         build: Callable[[], Program],

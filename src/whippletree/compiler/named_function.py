@@ -157,7 +157,7 @@ class NamedFunction:
             raise TypeError(f"{self.name}: {', '.join(missing)} not given; {listed}")
         return tuple(found[name] for name in names)
 
-    def _named(self, results: Any) -> Any:
+    def _name_results(self, results: Any) -> Any:
         """Several results with their names; one result as it is."""
         if self._tuple is None or type(results) is not tuple:
             return results

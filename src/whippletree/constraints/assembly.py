@@ -28,7 +28,7 @@ from whippletree.constraints.long_structure import LongClosure, LongRowSystem, L
 from whippletree.constraints.loop_closure import CLOSED_LOOP, Closure, attainable, close_loops, open_loops, with_held
 from whippletree.constraints.redundancy import is_long
 from whippletree.constraints.rows import prepare, without_rows
-from whippletree.errors import AssemblyError, UnsupportedError, listed
+from whippletree.errors import AssemblyError, UnsupportedError, list_items
 from whippletree.model import Constraint, Frame, Model, State, require_model
 from whippletree.model.frozen import frozen_array
 from whippletree.model.input_checks import coordinates
@@ -257,10 +257,12 @@ class Repair:
     @property
     def report(self) -> str:
         """The changes, in words."""
-        ways = listed(f"{name!r} by {way:.3g} m and {turn:.3g} rad" for name, (way, turn) in self.moved.items())
+        ways = list_items(f"{name!r} by {way:.3g} m and {turn:.3g} rad" for name, (way, turn) in self.moved.items())
         told = [f"moved the closing frames of {ways}"] if self.moved else []
         if self.left_out:
-            told.append(f"left out rows that only rounding had told from others: {listed(map(repr, self.left_out))}")
+            told.append(
+                f"left out rows that only rounding had told from others: {list_items(map(repr, self.left_out))}"
+            )
         return "; ".join(told) or "nothing: all loops close"
 
 
@@ -280,7 +282,7 @@ def repair_frames(
     """
     closure = Closure(Mechanism(skeleton(model)), prepare(model), t)
     q, held = with_held(model, np.array(guess, dtype=float), hold)
-    q = _nearest(closure, closure.normalised(q), held)
+    q = _nearest(closure, closure.normalise(q), held)
     g = closure.residual(q)
     if not np.abs(g).max(initial=0.0) <= most:
         gaps = {name: float(x) for name, x in zip(closure.names, g, strict=True) if abs(x) > tolerance}
@@ -305,7 +307,7 @@ def _rows_of_rounding(closure: Closure, q: Array) -> tuple[str, ...]:
     random, nv = np.random.default_rng(0), closure.mechanism.tree.model.nv
     places = [q]
     for _ in range(CONFIGURATIONS):
-        away = closure.moved(q, random.uniform(-SPREAD, SPREAD, nv))
+        away = closure.move(q, random.uniform(-SPREAD, SPREAD, nv))
         places.append(_nearest(closure, away, np.zeros(nv, dtype=bool)))
     bases: list[list[Array]] = [[] for _ in places]
     jacobians = [closure.jacobian(place) for place in places]
@@ -347,7 +349,7 @@ def _nearest(closure: Closure, q: Array, held: Array) -> Array:
         d = np.zeros(len(held))
         d[~held] = -Vt[kept].T @ ((U.T @ g)[kept] / s[kept])
         d /= max(1.0, np.abs(d).max(initial=0.0))
-        trial = closure.moved(best, d)
+        trial = closure.move(best, d)
         after = closure.residual(trial)
         if not np.linalg.norm(after) < np.linalg.norm(g):
             break

@@ -92,7 +92,7 @@ class JointShape(NamedTuple):
         still = [i for i in range(size) if i not in moved]
         return JointShape(joint.nv, tuple(range(size) if explicit else still), explicit, size)
 
-    def locked(self) -> JointShape:
+    def lock(self) -> JointShape:
         """The joint, held."""
         return JointShape(0, tuple(range(self.size)), False, self.size)
 
@@ -282,7 +282,7 @@ class Unknowns:
                 shapes[id(node.joint)] = JointShape.of(node.joint)
         self.shapes = [shapes[id(node.joint)] for node in tree.nodes]
         for k in held:
-            self.shapes[k] = self.shapes[k].locked()
+            self.shapes[k] = self.shapes[k].lock()
         ends = np.cumsum([0, *[shape.size for shape in self.shapes]]).tolist()
         self.accelerations = [range(a, b) for a, b in pairwise(ends)]
         """α of each node."""

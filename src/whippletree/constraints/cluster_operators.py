@@ -76,11 +76,11 @@ class ClusteredOperators(SpatialOperators):
         """The bodies in the order of the operators' rows, six numbers each."""
         return tuple(body for own in self.condensed.groups.values() for body in own)
 
-    def gathered(self, v: Any) -> Array:
+    def gather(self, v: Any) -> Array:
         """A vector over the model's velocities (nv,), node by node."""
         return np.asarray(v)[list(self.order)]
 
-    def scattered(self, x: Any) -> Array:
+    def scatter(self, x: Any) -> Array:
         """A vector over the freedoms of the nodes (nv,), in the order of the model's velocities."""
         found = np.empty_like(np.asarray(x))
         found[list(self.order)] = x
@@ -254,10 +254,12 @@ def spatial_operators(
         return found
     system = constraint_set(model)
     require_clusters(system)
-    return _aggregated(system, found, np.asarray(q), np.zeros(model.nv) if v is None else np.asarray(v), t, active)
+    return _aggregate_operators(
+        system, found, np.asarray(q), np.zeros(model.nv) if v is None else np.asarray(v), t, active
+    )
 
 
-def _aggregated(
+def _aggregate_operators(
     system: ConstraintSet, fine: SpatialOperators, q: Array, v: Array, t: Any, active: Any
 ) -> ClusteredOperators:
     model = system.model

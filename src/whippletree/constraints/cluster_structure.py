@@ -41,12 +41,12 @@ def structure_by_clusters(system: ConstraintSet) -> Structure:
     if -1 in ties.of_demand or (len(looped) == 1 and len(ties.members) == 1):
         return find_structure(system)
     try:
-        return _joined(system, tree, ties, looped)
+        return _join_clusters(system, tree, ties, looped)
     except AssemblyError:
         return find_structure(system)  # fails too, and says so of the whole model
 
 
-def _joined(system: ConstraintSet, tree: Skeleton, ties: Ties, looped: list[int]) -> Structure:
+def _join_clusters(system: ConstraintSet, tree: Skeleton, ties: Ties, looped: list[int]) -> Structure:
     model = system.model
     start = np.array((model.start or model.neutral).q, dtype=float)
     number = {name: i for i, name in enumerate(system.row_names)}
@@ -68,10 +68,10 @@ def _joined(system: ConstraintSet, tree: Skeleton, ties: Ties, looped: list[int]
             size = tree.nodes[k].joint.nq
             q[tree.q_slices[k]] = known[key].configuration[place : place + size]
             place += size
-    return _united(system, parts, q)
+    return _unite_structures(system, parts, q)
 
 
-def _united(system: ConstraintSet, parts: list[tuple[list[int], Structure]], q: Array) -> Structure:
+def _unite_structures(system: ConstraintSet, parts: list[tuple[list[int], Structure]], q: Array) -> Structure:
     """One structure of the structures of clusters, with their rows by number."""
     squares = {rows[i]: square for rows, s in parts for i, square in zip(s.independent, s.squares, strict=True)}
     tied = sum(len(rows) for rows, _ in parts)

@@ -71,7 +71,7 @@ def derivatives(m: Mechanism, q: Array, v: Array, tau: Array, t: Any, active: Ar
     at = closed(m, m.moving(q, v), q, v, t, active, M=tangents.M)
     _require_full_rank(m, at)
     a, f = at.factor.solve(tau - tangents.bias(), at.right(at.rows.bias()))
-    motion = tangents.accelerated(a)
+    motion = tangents.accelerate(a)
     rows = RowDerivatives(m, at.system.demands, RowState(tangents, motion, q, v, a, t), at.all_rows(f))
     pull = rows.stiffness() - tangents.position_derivatives(motion, rows.wrenches())
     row_dq, row_dv = (at.right(change) for change in rows.accelerations())
@@ -202,11 +202,11 @@ class _FrameRows:
         t = Dual(self.state.t, 0)
         columns = []
         for e in identity(6):
-            G = frame_coefficients(self.demand, self._displaced(k, e), i, t)
+            G = frame_coefficients(self.demand, self._displace(k, e), i, t)
             columns.append(self.frames[i].within.force(slopes(G).T @ self.f))
         return _rows(self.frames[k].within.force, np.stack(columns, axis=1))
 
-    def _displaced(self, k: int, e: Array) -> list[Pose]:
+    def _displace(self, k: int, e: Array) -> list[Pose]:
         return [moved_pose(X, e) if j == k else lifted_pose(X) for j, X in enumerate(self.poses)]
 
     def accelerations(self) -> tuple[Array, Array]:
@@ -229,7 +229,7 @@ class _FrameRows:
     def _by_pose(self, k: int) -> Array:
         """∂h/∂Xₖ (rows, 6)."""
         still = zeros(6)
-        return self._slopes(lambda e: (self._displaced(k, e), [duals(f.V, still) for f in self.frames]))
+        return self._slopes(lambda e: (self._displace(k, e), [duals(f.V, still) for f in self.frames]))
 
     def _by_twist(self, k: int) -> Array:
         """∂h/∂Vₖ (rows, 6)."""
@@ -286,12 +286,12 @@ class _WholeRows:
 
     def add_stiffness(self, result: Array) -> None:
         for column, e in enumerate(identity(len(self.state.v))):
-            result[:, column] = result[:, column] + slopes(self._moved(e, e * 0).jacobian()).T @ self.f
+            result[:, column] = result[:, column] + slopes(self._move(e, e * 0).jacobian()).T @ self.f
 
     def accelerations(self) -> tuple[Array, Array]:
         dq, dv = [], []
         for e in identity(len(self.state.v)):
-            along_q, along_v = self._moved(e, e * 0), self._moved(e * 0, e)
+            along_q, along_v = self._move(e, e * 0), self._move(e * 0, e)
             dq.append(slopes(along_q.jacobian()) @ self.state.a + slopes(along_q.bias()))
             dv.append(slopes(along_v.bias()))
         q, v = self.state.q, self.state.v
@@ -300,7 +300,7 @@ class _WholeRows:
         of_root = self.state.tangents.floating()
         return np.stack(dq, axis=1) + A @ of_root[0], np.stack(dv, axis=1) + A @ of_root[1]
 
-    def _moved(self, dq: Array, dv: Array) -> Rows:
+    def _move(self, dq: Array, dv: Array) -> Rows:
         q, v = duals(self.state.q, self.m.manifold().rate(self.state.q, dq)), duals(self.state.v, dv)
         return Rows(self.m, [self.c], self.m.moving(q, v), q, v, Dual(self.state.t, 0))
 

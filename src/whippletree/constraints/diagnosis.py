@@ -14,7 +14,7 @@ from whippletree.constraints.dead_points import IMMOBILE
 from whippletree.constraints.dynamics import by_sweeps, default_route, route_reason
 from whippletree.constraints.exploration import generic_configurations
 from whippletree.constraints.loop_closure import CLOSED_LOOP, Closure
-from whippletree.constraints.motions import FreeDirection, allowed, lightest, massless_motions, sparsest
+from whippletree.constraints.motions import FreeDirection, allowed_motions, lightest, massless_motions, sparsest
 from whippletree.constraints.redundancy import FAINT, independent_rows, row_sines
 from whippletree.constraints.routes import RANK_TOLERANCE
 from whippletree.errors import AssemblyError
@@ -112,33 +112,33 @@ class Diagnosis:
             )
             lines.append(f"  mobility at this configuration: {self.mobility}. It is singular: {consequence}")
         if system.off:
-            lines.append(f"  switched off by the model: {_listed(system.off)}")
+            lines.append(f"  switched off by the model: {_list_names(system.off)}")
         cuts = [f"{c.name} ({c.joint} joint, as {c.kind})" for c in model.constraints if c.joint]
         if cuts:
-            lines.append(f"  loops cut at joints: {_listed(cuts)}")
+            lines.append(f"  loops cut at joints: {_list_names(cuts)}")
         idle = [f"{c.name} ({', '.join(words)})" for c in model.constraints if (words := _idle_data(c))]
         if idle:
-            lines.append(f"  data of joints that close loops, kept without effect: {_listed(idle)}")
+            lines.append(f"  data of joints that close loops, kept without effect: {_list_names(idle)}")
         if system.switches:
-            lines.append(f"  switchable (input active): {_listed(system.switches)}")
+            lines.append(f"  switchable (input active): {_list_names(system.switches)}")
         return lines
 
     def _rows(self) -> list[str]:
         lines = []
         if self.redundant:
-            lines.append(f"  redundant rows, left out everywhere: {_listed(self.redundant)}")
+            lines.append(f"  redundant rows, left out everywhere: {_list_names(self.redundant)}")
         if self.faint:
             rows = ", ".join(f"{name} (sine {sine:.2g})" for name, sine in self.faint.items())
             lines.append(f"  rows that are all but redundant, honoured at the price of digits: {rows}")
         if self.astray:
             lines.append(
-                f"  left out, but not redundant here: {_listed(self.astray)}. The mechanism has several branches, and "
-                f"this is not that of its start"
+                f"  left out, but not redundant here: {_list_names(self.astray)}. The mechanism has several branches, "
+                f"and this is not that of its start"
             )
         if self.dependent:
-            lines.append(f"  rows that depend on others here: {_listed(self.dependent)}")
+            lines.append(f"  rows that depend on others here: {_list_names(self.dependent)}")
         if self.conditional:
-            lines.append(f"  rows that depend on others when all switches are on: {_listed(self.conditional)}")
+            lines.append(f"  rows that depend on others when all switches are on: {_list_names(self.conditional)}")
         if self.open:
             why = (
                 "rows in conflict, which no configuration nearby meets"
@@ -259,7 +259,7 @@ def _diagnosis(
     massless: list[FreeDirection] = []
     condition = np.nan
     if system.model.nv <= MATRICES:
-        M = _stiffened(system, _mass_matrix(m, q), A)
+        M = _stiffen_mass(system, _mass_matrix(m, q), A)
         motions, condition = lightest(M, A[rigid], RANK_TOLERANCE), _condition(M, A[rigid])
         massless = massless_motions(M, A[rigid], RANK_TOLERANCE)
     return Diagnosis(
@@ -295,7 +295,7 @@ def _rows(system: ConstraintSet, m: Mechanism, q: Array, t: float) -> Array:
     return system.matrix(m, m.still(state), state, t)
 
 
-def _stiffened(system: ConstraintSet, M: Array, A: Array) -> Array:
+def _stiffen_mass(system: ConstraintSet, M: Array, A: Array) -> Array:
     """M with the inertia 1/C that compliant rows add: what the accelerations feel."""
     soft = [i for i, c in enumerate(system.compliance) if c and system.switch_of_row[i] < 0]
     stiffness = np.array([1 / float(system.compliance[i]) for i in soft])
@@ -304,7 +304,7 @@ def _stiffened(system: ConstraintSet, M: Array, A: Array) -> Array:
 
 def _condition(M: Array, A: Array) -> float:
     """κ of the reduced mass matrix at unit diagonal."""
-    basis = allowed(A, RANK_TOLERANCE)
+    basis = allowed_motions(A, RANK_TOLERANCE)
     if not basis.shape[1]:
         return 1.0
     reduced = basis.T @ M @ basis
@@ -323,7 +323,7 @@ def massless_everywhere(model: Model) -> list[FreeDirection]:
     smallest: list[FreeDirection] | None = None
     for q in generic_configurations(system):
         A = _rows(system, m, q, 0.0)
-        found = massless_motions(_stiffened(system, _mass_matrix(m, q), A), A[rigid], RANK_TOLERANCE)
+        found = massless_motions(_stiffen_mass(system, _mass_matrix(m, q), A), A[rigid], RANK_TOLERANCE)
         if smallest is None or len(found) < len(smallest):
             smallest = found
     return sparsest(smallest or [], model)
@@ -335,5 +335,5 @@ def _idle_data(c: Constraint) -> list[str]:
     return [word for word, value in given if value and np.isfinite(float(value))]
 
 
-def _listed(names: Sequence[str]) -> str:
+def _list_names(names: Sequence[str]) -> str:
     return ", ".join(names[:12]) + (f", … ({len(names)} in all)" if len(names) > 12 else "")

@@ -42,7 +42,7 @@ from whippletree.constraints.dead_points import (
 )
 from whippletree.constraints.exploration import LONG_SYSTEM
 from whippletree.constraints.loop_clusters import cluster_tree, is_cheaper_by_clusters, rows_without_cluster
-from whippletree.constraints.node_rows import LongRows, fits, is_swept, sighted
+from whippletree.constraints.node_rows import LongRows, fits, is_swept, sight_nodes
 from whippletree.constraints.recursive_dynamics import recursive
 from whippletree.constraints.routes import MASSLESS_TOLERANCE, PIVOT_TOLERANCE, RANK_TOLERANCE, RowTerms, factor_block
 from whippletree.constraints.rows import Rows
@@ -139,7 +139,7 @@ def _closed_by(
     """The block matrix with these rows."""
     terms = row_terms(system, active, kept)
     A = terms.masked(rows.jacobian()[kept])
-    return Closed(system, kept, rows, A, _factored(m, system, links, A, terms, M), terms.mask)
+    return Closed(system, kept, rows, A, _factor_by_route(m, system, links, A, terms, M), terms.mask)
 
 
 def _closed_by_clusters(
@@ -148,8 +148,8 @@ def _closed_by_clusters(
     """The block matrix, factored cluster by cluster."""
     kept = list(system.structure.independent)
     terms = row_terms(system, active, kept)
-    clusters, masks = _clustered(m, active)
-    factor = embedding.embedded(clusters, masks, q, t)
+    clusters, masks = _clusters_and_rows(m, active)
+    factor = embedding.embed(clusters, masks, q, t)
     return Closed(system, kept, rows, terms.masked(rows.jacobian()[kept]), factor, terms.mask)
 
 
@@ -160,7 +160,7 @@ def _closed_by_bodies(
     require_bodies(system)
     kept = list(system.structure.independent)
     terms = row_terms(system, active, kept)
-    factor = front_elimination.eliminated(m, system, links, q, t, terms.mask)
+    factor = front_elimination.eliminate(m, system, links, q, t, terms.mask)
     _require_pivots(m, factor)
     return Closed(system, kept, rows, terms.masked(rows.jacobian()[kept]), factor, terms.mask)
 
@@ -196,7 +196,7 @@ def _on_branch(at: Closed, m: Mechanism, q: Array, v: Array, t: Any, load: Array
     rates = SystemRates(m, at.system, [at.kept[i] for i in hard], q, t)
     y = factor.idle_rows() if at.mask is None else (factor.idle_rows().T * at.mask[hard]).T
     gamma = at.right(at.rows.bias())
-    b = at.factor.loaded(load, gamma) if isinstance(at.factor, kkt.Softened) else load
+    b = at.factor.load_vector(load, gamma) if isinstance(at.factor, kkt.Softened) else load
     beta = zeros(0)
     found = factor
     if not is_at_rest(v):
@@ -215,7 +215,7 @@ def _on_branch(at: Closed, m: Mechanism, q: Array, v: Array, t: Any, load: Array
     return at.factor._replace(rigid=whole) if isinstance(at.factor, kkt.Softened) else whole
 
 
-def _factored(
+def _factor_by_route(
     m: Mechanism, system: ConstraintSet, links: Field, A: Array, terms: RowTerms, M: Array | None
 ) -> kkt.Factored:
     """By the mechanism's route, or by the one that its masses call for; A has zeros for rows that are off."""
@@ -293,16 +293,16 @@ def _require_sizes(m: Mechanism, system: ConstraintSet, kept: Sequence[int], siz
 def solve(m: Mechanism, q: Array, v: Array, tau: Array, t: Any, active: Array | None) -> tuple[Array, Array]:
     """Accelerations (nv,) and the forces of all rows (m,); rows that were left out carry none."""
     if by_clusters(m):
-        clusters, masks = _clustered(m, active)
+        clusters, masks = _clusters_and_rows(m, active)
         if m.reveals:
             assert isinstance(clusters, clustered_mechanism.UnrolledClusters)
             return singular_clusters.solve(clusters, masks, q, v, tau, t, m.base, active)
         return embedding.solve(clusters, masks, q, v, tau, t, m.base)
     if by_sweeps(m):
         system = constraint_set(m.tree.model)
-        chosen = _chosen(system, active)
+        chosen = _choose_rows(system, active)
         found = recursive_dynamics.solve(m, system, q, v, tau, t, chosen)
-        return m.join(found.a), _trusted(m, system, chosen, found)
+        return m.join(found.a), _forces_of_rows(m, system, chosen, found)
     links = m.moving(q, v)
     b = tau - bias_forces(m, links)
     at = closed(m, links, q, v, t, active, load=b)
@@ -365,7 +365,7 @@ def loops_over_fronts(model: Model, route: str | None) -> bool:
     return route == "elimination" or (is_cheaper_by_bodies(system) and not is_cheaper_by_clusters(system))
 
 
-def _clustered(m: Mechanism, active: Array | None) -> tuple[clustered_mechanism.Clustered, Field | None]:
+def _clusters_and_rows(m: Mechanism, active: Array | None) -> tuple[clustered_mechanism.Clustered, Field | None]:
     """The clusters of a mechanism, and which of their rows are on."""
     system = constraint_set(m.tree.model)
     require_clusters(system)
@@ -433,7 +433,7 @@ def by_sweeps(m: Mechanism) -> bool:
     return m.route == "recursion" and fits(constraint_set(m.tree.model))
 
 
-def _chosen(system: ConstraintSet, active: Array | None) -> recursive_dynamics.Chosen:
+def _choose_rows(system: ConstraintSet, active: Array | None) -> recursive_dynamics.Chosen:
     kept = list(system.structure.independent)
     mask = system.mask(active)
     on = np.ones(len(kept), dtype=int).astype(object) if mask is None else mask[kept]
@@ -441,7 +441,7 @@ def _chosen(system: ConstraintSet, active: Array | None) -> recursive_dynamics.C
     return recursive_dynamics.Chosen(kept, compliance * on + (1 - on), on)
 
 
-def _trusted(
+def _forces_of_rows(
     m: Mechanism, system: ConstraintSet, chosen: recursive_dynamics.Chosen, found: recursive_dynamics.LongSolution
 ) -> Array:
     """The forces of all rows (m,); what it rests on is required."""
@@ -513,11 +513,11 @@ def corrected_velocity(
 ) -> tuple[Array, Array]:
     """v − factor · A†ᵀ (A v + gₜ) of the rigid rows (nv,), and the impulses of all rows that cause the change."""
     if by_clusters(m):
-        clusters, masks = _clustered(m, active)
+        clusters, masks = _clusters_and_rows(m, active)
         return embedding.corrected_velocity(clusters, masks, q, v, factor, t)
     if by_sweeps(m):
         system, links = constraint_set(m.tree.model), m.moving(q, v)
-        rows = LongRows(m, system, sighted(m, links), q, v, t)
+        rows = LongRows(m, system, sight_nodes(m, links), q, v, t)
         found, impulses = _long_correction(m, links, rows, factor * rows.velocity(), active)
         return m.join(m.sweep.map(add, m.velocities(v), found)), impulses
     at = closed(m, m.moving(q, v), q, v, t, active)
@@ -530,7 +530,7 @@ def velocity_step(
 ) -> tuple[Array, Array]:
     """v⁺ (nv,) and the impulses p of all rows: M (v⁺ − v) = h (tau − c) + Aᵀ p, A v⁺ + gₜ = 0."""
     if by_clusters(m):
-        return embedding.velocity_step(*_clustered(m, active), q, v, tau, h, t, m.base)
+        return embedding.velocity_step(*_clusters_and_rows(m, active), q, v, tau, h, t, m.base)
     links = m.moving(q, v)
     if by_sweeps(m):
         return _long_velocity_step(m, links, q, v, tau, h, t, active)
@@ -543,12 +543,12 @@ def velocity_step(
 def closing_step(m: Mechanism, q: Array, t: Any, active: Array | None) -> Array:
     """−A†ᵀ g (nv,) of the rigid position rows."""
     if by_clusters(m):
-        step: Array = embedding.closing_step(*_clustered(m, active), q, t)
+        step: Array = embedding.closing_step(*_clusters_and_rows(m, active), q, t)
         return step
     system, links = constraint_set(m.tree.model), m.still(q)
     gaps = zeros(len(system.row_names))
     if by_sweeps(m):
-        rows = LongRows(m, system, sighted(m, links), q, None, t)
+        rows = LongRows(m, system, sight_nodes(m, links), q, None, t)
         gaps[list(system.position_rows)] = rows.residual()
         return m.join(_long_correction(m, links, rows, gaps, active)[0])
     at = closed(m, links, q, None, t, active)
@@ -561,13 +561,13 @@ def _long_velocity_step(
 ) -> tuple[Array, Array]:
     """By sweeps: h times the accelerations, with A a + γ = −C f, and what takes the rest of the rows away."""
     system = constraint_set(m.tree.model)
-    chosen = _chosen(system, active)
+    chosen = _choose_rows(system, active)
     found = recursive_dynamics.solve(m, system, q, v, tau, t, chosen)
-    rows = LongRows(m, system, sighted(m, links), q, v, t)
+    rows = LongRows(m, system, sight_nodes(m, links), q, v, t)
     left = (rows.velocity() - h * rows.bias())[chosen.kept]
     rest = recursive_dynamics.correct(m, links, rows, left, chosen)
     after = m.sweep.map(lambda v, a, more, h: v + a * h + more, m.velocities(v), found.a, rest.a, m.everywhere(h))
-    return m.join(after), h * _trusted(m, system, chosen, found) + _trusted(m, system, chosen, rest)
+    return m.join(after), h * _forces_of_rows(m, system, chosen, found) + _forces_of_rows(m, system, chosen, rest)
 
 
 def _long_correction(
@@ -575,7 +575,7 @@ def _long_correction(
 ) -> tuple[Field, Array]:
     """Motion that ends ``values`` (m,) of the rigid rows, joint by joint, and the impulses of all rows that do it."""
     system = constraint_set(m.tree.model)
-    chosen = _chosen(system, active)
+    chosen = _choose_rows(system, active)
     rigid = np.array([0 if system.compliance[i] else 1 for i in chosen.kept], dtype=object)
     found = recursive_dynamics.correct(m, links, rows, values[chosen.kept] * rigid, chosen)
-    return found.a, _trusted(m, system, chosen, found)
+    return found.a, _forces_of_rows(m, system, chosen, found)

@@ -112,14 +112,14 @@ class Embedded(NamedTuple):
 
     def solve(self, b: Array, gamma: Array) -> kkt.Solution:
         if b.ndim == 1:
-            return self._solved(b, gamma)
-        columns = [self._solved(b[:, i], gamma[:, i]) for i in range(b.shape[1])]
+            return self._solve(b, gamma)
+        columns = [self._solve(b[:, i], gamma[:, i]) for i in range(b.shape[1])]
         a, f = zeros(*b.shape), zeros(*gamma.shape)
         for i, found in enumerate(columns):
             a[:, i], f[:, i] = found
         return kkt.Solution(a, f)
 
-    def _solved(self, b: Array, gamma: Array) -> kkt.Solution:
+    def _solve(self, b: Array, gamma: Array) -> kkt.Solution:
         at = self.at
         found = respond(at, self.links, self.factors, at.velocities(b), at.factored(gamma), zeros(6))
         return kkt.Solution(at.join(accelerations_of(at, found)), at.join_factored(forces_of(at, found)))
@@ -213,7 +213,7 @@ def _factor_cluster(
         return ClusterFactor(loads, F, block, None, zeros(0, 6), terms), zeros(6, 6)
     inverse = kkt.dagger(block, kind.nv, len(A))
     K = inverse.M @ F.T
-    return ClusterFactor(loads, F, block, inverse, K, terms), _reduced(I_C, F, K)
+    return ClusterFactor(loads, F, block, inverse, K, terms), _reduce_inertia(I_C, F, K)
 
 
 class RevealedFactor(NamedTuple):
@@ -249,7 +249,7 @@ def _reveal(
         block, terms = blocks.block(D)
     inverse = kkt.dagger(kkt.without_branch_bias(block), kind.nv, len(terms.compliance))
     K = inverse.M @ F.T
-    left = zeros(6, 6) if kind.grounded else _reduced(I_C, F, K)
+    left = zeros(6, 6) if kind.grounded else _reduce_inertia(I_C, F, K)
     return RevealedFactor(loads, F, block, inverse, K, terms), left
 
 
@@ -286,7 +286,7 @@ def composite(
     return loads, dense(I_C), F, D
 
 
-def _reduced(I_C: Array, F: Array, K: Array) -> Array:
+def _reduce_inertia(I_C: Array, F: Array, K: Array) -> Array:
     """P⁺ = I_C − F D† Fᵀ, one triangle."""
     upper = zeros(6, 6)
     for i in range(6):
@@ -459,7 +459,7 @@ def _correction(at: Clustered, links: Field, own_rows: Field, values: Field, mas
     return respond(at, at_rest(at, links), factors, nothing, at.sweep.map(rigid, at.pieces, values), zeros(6))
 
 
-def embedded(at: Clustered, masks: Field | None, q: Any, t: Any) -> Embedded:
+def embed(at: Clustered, masks: Field | None, q: Any, t: Any) -> Embedded:
     """The block matrix of a mechanism, factored."""
     links = still_links(at, q)
     factors = _trusted_factors(at, links, rows(at, links, q, None, t), masks)

@@ -125,15 +125,15 @@ def explore(system: ConstraintSet, count: int) -> Explored:
     reached = [q for q in _branches(closure, start) if _freedoms(closure, q)]
     others = [q for q in away if _freedoms(closure, q)]
     if not reached and not others:
-        return Explored(start, [_nudged(closure, start)], branching=False, partly_stuck=False, stuck=bool(samples))
+        return Explored(start, [_nudge(closure, start)], branching=False, partly_stuck=False, stuck=bool(samples))
     generic = _generics(closure, reached) or _generics(closure, others)
-    found = generic or [_nudged(closure, q) for q in reached or others]
+    found = generic or [_nudge(closure, q) for q in reached or others]
     return Explored(start, found, branching=True, partly_stuck=not generic, stuck=False)
 
 
 def _is_regular(closure: Closure, q: Array) -> bool:
     """Whether the rows allow, to second order, all that they allow to first: what a random velocity shows."""
-    rows = _decomposed(closure.jacobian(q), STRUCTURE_TOLERANCE)
+    rows = _decompose(closure.jacobian(q), STRUCTURE_TOLERANCE)
     if not (rows.Y.size and rows.N.size):
         return True
     rate = rows.scale[:, None] * closure.jacobian_rate(q, _random(rows.N))
@@ -161,8 +161,8 @@ def _samples(closure: Closure, start: Array, count: int) -> list[_Sample]:
         d = random.uniform(-spread, spread, model.nv) * min(1.0, SPREAD_OVER / max(model.nv, 1))
         if A.size:
             d = d - np.linalg.lstsq(A, A @ d, rcond=STRUCTURE_TOLERANCE)[0]
-        moved = closure.moved(start, reach * d)
-        q = _closed(closure, moved)
+        moved = closure.move(start, reach * d)
+        q = _close_loops(closure, moved)
         if q is not None:
             way, left = (float(np.linalg.norm(x - start)) for x in (moved, q))
             found.append(_Sample(q, way > STRUCTURE_TOLERANCE and left < RETURNED * way))
@@ -194,10 +194,10 @@ def long_displacements(rows: LongRowSystem) -> Iterator[Array]:
 
 def try_to_close(closure: Closure, start: Array, d: Array) -> Array | None:
     """The configuration start ⊕ d with its loops closed, if they close at once."""
-    return _closed(closure, closure.moved(start, d))
+    return _close_loops(closure, closure.move(start, d))
 
 
-def _closed(closure: Closure, q: Array) -> Array | None:
+def _close_loops(closure: Closure, q: Array) -> Array | None:
     """The configuration with its loops closed, without a second attempt."""
     try:
         return close_loops(closure, q, {}, attainable(closure.mechanism.tree.model), attempts=0)
@@ -207,7 +207,7 @@ def _closed(closure: Closure, q: Array) -> Array | None:
 
 def _branches(closure: Closure, start: Array) -> list[Array]:
     """A configuration on every branch of motion that was found to leave the singular ``start``."""
-    ends = [_followed(closure, start, d) for d in _tangents(closure, start, PROBES)]
+    ends = [_follow(closure, start, d) for d in _tangents(closure, start, PROBES)]
     return [q for q in ends if q is not None]
 
 
@@ -220,28 +220,28 @@ def _generic(closure: Closure, q: Array) -> Array | None:
     """A configuration of the branch that q is on, away from special ones where other branches cross it, if there is
     one."""
     freedoms = _freedoms(closure, q)
-    further = _followed(closure, q, _random_tangent(closure, q))
+    further = _follow(closure, q, _random_tangent(closure, q))
     if further is not None and _freedoms(closure, further) == freedoms:
         return q
-    ways = [further, *[_followed(closure, q, d) for d in _tangents(closure, q, FEW_PROBES)]]
+    ways = [further, *[_follow(closure, q, d) for d in _tangents(closure, q, FEW_PROBES)]]
     counts = {_freedoms(closure, at): at for at in ways if at is not None}
     fewest = min(counts, default=0)
     # fewer at every level, so that this ends
     return _generic(closure, counts[fewest]) if 0 < fewest < freedoms else None
 
 
-def _nudged(closure: Closure, q: Array) -> Array:
+def _nudge(closure: Closure, q: Array) -> Array:
     """The configuration after a displacement by ``NUDGE`` along its rows; its loops are not closed.
 
     Where the rows allow more than the mechanism does, this breaks them at second order, and shows at first order which
     of them hold it.
     """
-    return closure.moved(q, NUDGE * _random_tangent(closure, q))
+    return closure.move(q, NUDGE * _random_tangent(closure, q))
 
 
 def _random_tangent(closure: Closure, q: Array) -> Array:
     """A random direction (nv,) that the rows allow at q, its largest entry ±1."""
-    return _random(_decomposed(closure.jacobian(q), NEARLY_SINGULAR).N)
+    return _random(_decompose(closure.jacobian(q), NEARLY_SINGULAR).N)
 
 
 def _random(N: Array) -> Array:
@@ -250,11 +250,11 @@ def _random(N: Array) -> Array:
     return np.asarray(d / np.abs(d).max())
 
 
-def _followed(closure: Closure, q: Array, d: Array) -> Array | None:
+def _follow(closure: Closure, q: Array, d: Array) -> Array | None:
     """Where the mechanism is after a finite way along the direction d (nv,) from q; None if it does not go there."""
     for spread in SPREADS[::2]:
-        moved = closure.moved(q, spread / np.abs(d).max() * d)
-        found = _closed(closure, moved)
+        moved = closure.move(q, spread / np.abs(d).max() * d)
+        found = _close_loops(closure, moved)
         if found is not None and np.linalg.norm(found - moved) <= FOLLOWED * np.linalg.norm(moved - q):
             # to the last digit: near a singular configuration an open loop of 1e-11 looks like an independent row
             return closure.solve(found, np.zeros(len(d), dtype=bool), 0.0)[0]
@@ -263,7 +263,7 @@ def _followed(closure: Closure, q: Array, d: Array) -> Array | None:
 
 def _tangents(closure: Closure, q: Array, probes: int) -> list[Array]:
     """Directions (nv,) of unit length along which the rows at q hold to second order, each found once."""
-    rows = _decomposed(closure.jacobian(q), NEARLY_SINGULAR)
+    rows = _decompose(closure.jacobian(q), NEARLY_SINGULAR)
     rates = np.stack([rows.scale[:, None] * closure.jacobian_rate(q, d) for d in rows.N.T])
     H = unit_quadrics(second_order_forms(rows.Y, rates, rows.N))
     random = np.random.default_rng(2)
@@ -302,7 +302,7 @@ def _solution(H: Array, c: Array) -> Array | None:
 
 def _freedoms(closure: Closure, q: Array) -> int:
     """How many velocities the position rows allow at q, or all but allow."""
-    return int(_decomposed(closure.jacobian(q), NEARLY_SINGULAR).N.shape[1])
+    return int(_decompose(closure.jacobian(q), NEARLY_SINGULAR).N.shape[1])
 
 
 class _Decomposed(NamedTuple):
@@ -316,7 +316,7 @@ class _Decomposed(NamedTuple):
     """Factor of each row (p,); 1 for empty ones."""
 
 
-def _decomposed(A: Array, tolerance: float) -> _Decomposed:
+def _decompose(A: Array, tolerance: float) -> _Decomposed:
     """The null spaces of A on both sides, by singular values relative to the largest."""
     norms = np.linalg.norm(A, axis=1)
     empty = norms <= tolerance * norms.max(initial=0.0)

@@ -148,7 +148,7 @@ class _Sharing:
         self.motors, self.passive = list(motors), [i for i in range(n) if i not in motors]
         self.metric = metric[np.ix_(self.motors, self.motors)]
         self.R = _mean(np.diag(self.metric))
-        self.A, corner = _stacked(rows, pushers, n)
+        self.A, corner = _stack_rows(rows, pushers, n)
         if m.route == "nullspace":
             self.A, corner = _independent(self.A, corner)
         A_m, self.A_p = self.A[:, self.motors], self.A[:, self.passive]
@@ -192,7 +192,7 @@ class _Sharing:
         return self.factor.backward((x + self.X @ y_p) * self.factor.reciprocals), y_p
 
 
-def _stacked(rows: RigidRows, pushers: Pushers | None, n: int) -> tuple[Array, Array]:
+def _stack_rows(rows: RigidRows, pushers: Pushers | None, n: int) -> tuple[Array, Array]:
     """Rows of constraints, then of contacts (m, n), and the diagonal of C (m,): 1 for rows that are off."""
     off = zeros(len(rows.A)) if rows.mask is None else 1 - rows.mask
     if pushers is None:

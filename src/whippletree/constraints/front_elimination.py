@@ -69,7 +69,7 @@ class EliminationPlan:
         self.rows = np.arange(unknowns.count) >= unknowns.motions
         """Which unknowns are multipliers."""
         near = coupled_unknowns(zip(rows.tolist(), columns.tolist(), strict=True), unknowns.count)
-        self.used = _reached(near, seeds.tolist())
+        self.used = _mark_reached(near, seeds.tolist())
         self.fronts: list[Front] = merged_fronts(find_fronts(unknowns.groups(self.used), near))
         self.unknowns = [np.array(front.unknowns, dtype=int) for front in self.fronts]
         """Of each front, in the order of its matrix."""
@@ -105,7 +105,7 @@ class EliminationPlan:
         return fronts, where[:, 0], where[:, 1]
 
 
-def _reached(near: Sequence[set[int]], seeds: Sequence[int]) -> Array:
+def _mark_reached(near: Sequence[set[int]], seeds: Sequence[int]) -> Array:
     """Marks of all unknowns that right-hand sides reach, through couplings of any length."""
     used = np.zeros(len(near), dtype=bool)
     left = list(dict.fromkeys(seeds))
@@ -267,7 +267,7 @@ def _add_to(right: Array, where: Sequence[int], values: Array) -> None:
         right[x] = right[x] + value
 
 
-def eliminated(m: Mechanism, system: ConstraintSet, links: Field, q: Array, t: Any, mask: Array | None) -> Eliminated:
+def eliminate(m: Mechanism, system: ConstraintSet, links: Field, q: Array, t: Any, mask: Array | None) -> Eliminated:
     """Factor the block matrix of a mechanism; ``mask`` (k,): 1 for factored rows that are on, 0 for those that are off.
 
     Velocity terms of the links play no part: right-hand sides hold them.
@@ -281,7 +281,7 @@ def eliminated(m: Mechanism, system: ConstraintSet, links: Field, q: Array, t: A
         found = _closure(un, binding, elements, held, q, t)
         if mask is not None:
             on = mask[list(binding.factored_rigid)]
-            found = masked(un, binding, found, on, mask[list(binding.factored_soft)])
+            found = mask_closure(un, binding, found, on, mask[list(binding.factored_soft)])
             corner[[x for _, x in binding.rigid]] = on - 1
         closures.append(found)
     entries = _entries(un, elements, closures, corner)
@@ -308,7 +308,7 @@ def _closure(
     return closure_element(G[[i for i, _ in binding.rigid]], row_weights(un, binding), G[list(binding.soft)], stiffness)
 
 
-def masked(un: Unknowns, binding: Binding, found: ClosureElement, rigid: Array, soft: Array) -> ClosureElement:
+def mask_closure(un: Unknowns, binding: Binding, found: ClosureElement, rigid: Array, soft: Array) -> ClosureElement:
     """A closure with zeros for the rows that are off."""
     B, S = (found.element.B.T * rigid).T, (found.S.T * soft).T
     return closure_element(B, found.element.weights, S, found.stiffness)

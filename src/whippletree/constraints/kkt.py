@@ -115,7 +115,7 @@ class Schur(NamedTuple):
         # M = Lᵀ D L, so that L⁻¹ stands outside on both sides
         M = self.mass.forward(self.mass.forward(inner).T)
         A = self.mass.forward(self.complement.backward(scaled).T).T
-        return Dagger(_mirrored(M), A, _mirrored(-self.complement.solve(identity(m))))
+        return Dagger(_mirror_triangle(M), A, _mirror_triangle(-self.complement.solve(identity(m))))
 
     def margins(self, tolerance: Any) -> list[Margin]:
         mass = _mass_margins(self.mass, self.weights, tolerance, self.weights) if len(self.weights) else []
@@ -209,14 +209,14 @@ class Softened(NamedTuple):
     where: tuple[list[int], list[int]]
     """Numbers of the rigid and of the compliant rows."""
 
-    def loaded(self, b: Array, gamma: Array) -> Array:
+    def load_vector(self, b: Array, gamma: Array) -> Array:
         """b with what the compliant rows do to a motion without acceleration."""
         return np.asarray(b - self.A.T @ (gamma[self.where[1]].T * self.stiffness).T)
 
     def solve(self, b: Array, gamma: Array) -> Solution:
         rigid, soft = self.where
         own = gamma[soft]
-        a, f = self.rigid.solve(self.loaded(b, gamma), gamma[rigid])
+        a, f = self.rigid.solve(self.load_vector(b, gamma), gamma[rigid])
         forces = np.zeros(gamma.shape, dtype=object)
         forces[rigid], forces[soft] = f, -((self.A @ a + own).T * self.stiffness).T
         return Solution(a, forces)
@@ -225,7 +225,7 @@ class Softened(NamedTuple):
         return self.rigid.margins(tolerance)
 
 
-def stiffened(M: Array, A: Array, stiffness: Array) -> Array:
+def stiffen(M: Array, A: Array, stiffness: Array) -> Array:
     """M + Aᵀ C⁻¹ A: the mass matrix with compliant rows eliminated."""
     return np.asarray(M + linalg.symmetric_product(A.T, A.T * stiffness))
 
@@ -355,7 +355,7 @@ def dagger(factor: Factored, n: int, m: int) -> Dagger:
         return factor.inverse_blocks()
     forces = factor.solve(identity(n), zeros(m, n))
     biases = factor.solve(zeros(n, m), -identity(m))
-    return Dagger(_mirrored(forces.a), -forces.f, _mirrored(-biases.f))
+    return Dagger(_mirror_triangle(forces.a), -forces.f, _mirror_triangle(-biases.f))
 
 
 def _with_diagonal(S: Array, diagonal: Array | None) -> Array:
@@ -367,7 +367,7 @@ def _with_diagonal(S: Array, diagonal: Array | None) -> Array:
     return result
 
 
-def _mirrored(S: Array) -> Array:
+def _mirror_triangle(S: Array) -> Array:
     rows, columns = np.tril_indices(len(S), -1)
     result = np.array(S, dtype=object)
     result[rows, columns] = result[columns, rows]

@@ -96,7 +96,7 @@ class LongClosure(Closure):
             if len(sizes) > STALLED_STEPS and sizes[-1] > (1 - STALLED_SHARE) * sizes[-1 - STALLED_STEPS]:
                 break
             d = least_motion(LongRowSystem(unknowns, q, self.t, self._plans, damping), g)
-            trial = self.moved(q, d / max(1.0, float(np.abs(d).max(initial=0.0))))
+            trial = self.move(q, d / max(1.0, float(np.abs(d).max(initial=0.0))))
             after = self.residual(trial)
             if np.linalg.norm(after) < np.linalg.norm(g):
                 q, g = trial, after
@@ -230,7 +230,12 @@ class _Bodies:
         """Elements of joints, by kind."""
         for (shape, grounded), nodes in self._groups().items():
             H = np.array([self.links[k].H[:, : shape.n] for k in nodes], dtype=float)
-            link = Link(Pose(_laned(self.R[nodes]), _laned(self.p[nodes])), _laned(H), RigidInertia.nothing(), 1)
+            link = Link(
+                Pose(_lanes_of_numbers(self.R[nodes]), _lanes_of_numbers(self.p[nodes])),
+                _lanes_of_numbers(H),
+                RigidInertia.nothing(),
+                1,
+            )
             element = joint_element(link, shape, grounded, ONE)
             h = _numbers(element.h, len(nodes))
             self.h.update(zip(nodes, h, strict=True))
@@ -247,12 +252,12 @@ class _Bodies:
     def _rows(self, bindings: Sequence[Binding]) -> Array:
         first = bindings[0]
         if first.prepared.demand.on == "frames":
-            return frame_rows(first, self._poses(bindings), self._held(bindings), self.t)
+            return frame_rows(first, self._poses(bindings), self._held_bodies(bindings), self.t)
         joints = []
         for i in range(len(first.joints)):
             own = [b.joints[i] for b in bindings]
             h = np.stack([self.h[k][:, freedom] for k, freedom in own])
-            joints.append(TiedJoint(self._coordinates(bindings, i), 0, _laned(h), 0))
+            joints.append(TiedJoint(self._coordinates(bindings, i), 0, _lanes_of_numbers(h), 0))
         return tied_rows(first.prepared, joints, self.t)
 
     def _coordinates(self, bindings: Sequence[Binding], i: int) -> Lanes:
@@ -264,14 +269,14 @@ class _Bodies:
         for i in range(len(bindings[0].places)):
             poses = [b.places[i][1] for b in bindings]
             R, p = np.array([X.R for X in poses], dtype=float), np.array([X.p for X in poses], dtype=float)
-            found.append(Pose(_laned(R), _laned(p)))
+            found.append(Pose(_lanes_of_numbers(R), _lanes_of_numbers(p)))
         return found
 
-    def _held(self, bindings: Sequence[Binding]) -> list[Held]:
+    def _held_bodies(self, bindings: Sequence[Binding]) -> list[Held]:
         found = []
         for i in range(len(bindings[0].places)):
             X = self.world[[b.places[i][0] for b in bindings]]
-            found.append(Held(Pose(_laned(X[:, :3, :3]), _laned(X[:, :3, 3])), zeros(6)))
+            found.append(Held(Pose(_lanes_of_numbers(X[:, :3, :3]), _lanes_of_numbers(X[:, :3, 3])), zeros(6)))
         return found
 
     def residuals(self) -> list[Array]:
@@ -281,7 +286,7 @@ class _Bodies:
             demand = bindings[0].prepared.demand
             if demand.level != "position":
                 return None
-            return demand.residual(self._seen(bindings), self.t)
+            return demand.residual(self._residual_arguments(bindings), self.t)
 
         return self._each(residual)
 
@@ -292,7 +297,7 @@ class _Bodies:
             demand = bindings[0].prepared.demand
             if demand.on == "massless":
                 return zeros(len(demand.rows))
-            seen = self._seen(bindings)
+            seen = self._residual_arguments(bindings)
             if demand.level == "velocity" and demand.on == "frames":
                 return demand.residual(seen, [zeros(6) for _ in seen], self.t)
             if demand.level == "velocity":
@@ -302,10 +307,12 @@ class _Bodies:
 
         return self._each(drift)
 
-    def _seen(self, bindings: Sequence[Binding]) -> list[Any]:
+    def _residual_arguments(self, bindings: Sequence[Binding]) -> list[Any]:
         """Arguments of a demand's residual: poses in the world, or coordinates."""
         if bindings[0].prepared.demand.on == "frames":
-            return [body.X @ pose for body, pose in zip(self._held(bindings), self._poses(bindings), strict=True)]
+            return [
+                body.X @ pose for body, pose in zip(self._held_bodies(bindings), self._poses(bindings), strict=True)
+            ]
         return [self._coordinates(bindings, i) for i in range(len(bindings[0].joints))]
 
     def _each(self, evaluate: Callable[[Sequence[Binding]], Array | None]) -> list[Array]:
@@ -362,7 +369,7 @@ def _alike(demands: Sequence[Binding]) -> list[list[Binding]]:
     return list(groups.values())
 
 
-def _laned(numbers: Array) -> Array:
+def _lanes_of_numbers(numbers: Array) -> Array:
     """Arrays (count, …) as one array of lanes (…)."""
     found = np.empty(numbers.shape[1:], dtype=object)
     for index in np.ndindex(*found.shape):

@@ -84,13 +84,13 @@ class Closure:
         rows = Rows(m, self.demands, m.still(state), state, None, Dual(self.t, 0))
         return slopes(rows.jacobian()).astype(float)
 
-    def moved(self, q: Array, d: Array) -> Array:
+    def move(self, q: Array, d: Array) -> Array:
         """q ⊕ d."""
         return self.mechanism.manifold().integrate(q.astype(object), d.astype(object)).astype(float)
 
-    def normalised(self, q: Array) -> Array:
+    def normalise(self, q: Array) -> Array:
         """The coordinates with quaternions at unit length."""
-        return self.mechanism.manifold().normalised(q.astype(object)).astype(float)
+        return self.mechanism.manifold().normalise(q.astype(object)).astype(float)
 
     @cached_property
     def parts(self) -> list[tuple[Array, Array]]:
@@ -128,7 +128,7 @@ class Closure:
             for i in left:
                 rows = self.parts[i][0]
                 d[columns[i]] = _step(A[np.ix_(rows, columns[i])], g[rows], damping[i])
-            trial = self.moved(q, d)
+            trial = self.move(q, d)
             after = self.residual(trial)
             closer = [i for i in left if _closer(after[self.parts[i][0]], g[self.parts[i][0]])]
             for i in left:
@@ -139,7 +139,7 @@ class Closure:
                     damping[i] = max(10 * damping[i], 1e-8)
                     d[columns[i]] = 0.0
             if closer:
-                q = trial if len(closer) == len(left) else self.moved(q, d)
+                q = trial if len(closer) == len(left) else self.move(q, d)
         return q, g
 
     def _rows(self, q: Array) -> Rows:
@@ -182,7 +182,7 @@ def close_loops(
     """
     model = closure.mechanism.tree.model
     q, held = with_held(model, np.array(guess, dtype=float), hold)
-    q = closure.normalised(coordinates("assemble", "guess", q, model))
+    q = closure.normalise(coordinates("assemble", "guess", q, model))
     stiff = held.copy()
     for joint, part in zip(model.joints, model.v_slices, strict=True):
         stiff[part] |= joint.kind == "modal"
@@ -210,7 +210,7 @@ def _search(
         if _largest(g) <= tolerance:
             break
         d = np.where(held, 0.0, random.uniform(-spread, spread, len(held)) * (attempt + 1) / attempts)
-        found, after = closure.solve(closure.moved(q, d), held, tolerance)
+        found, after = closure.solve(closure.move(q, d), held, tolerance)
         if _largest(after) < _largest(g):
             best, g = found, after
     return best, g
@@ -229,7 +229,7 @@ def _leave_saddles(
         d[~held] = spread * _steepest_bend(closure, q, g, ~held)
         if not np.any(d) or _largest(g) <= tolerance:
             break
-        trials = [closure.solve(closure.moved(q, way), held, tolerance) for way in (d, -d)]
+        trials = [closure.solve(closure.move(q, way), held, tolerance) for way in (d, -d)]
         found, after = min(trials, key=lambda trial: _size(trial[1]))
         if not _size(after) < _size(g):
             break

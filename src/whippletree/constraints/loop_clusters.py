@@ -126,11 +126,13 @@ class ClusterKind:
             for j in self.path(k):
                 pattern[self.slices[k], self.slices[j]] = pattern[self.slices[j], self.slices[k]] = True
         for hold in self.holds:
-            felt = [i for node in self._felt(hold) for i in range(self.slices[node].start, self.slices[node].stop)]
+            felt = [
+                i for node in self._felt_members(hold) for i in range(self.slices[node].start, self.slices[node].stop)
+            ]
             pattern[np.ix_(felt, felt)] = True
         return sparse_order(pattern)
 
-    def _felt(self, hold: Hold) -> set[int]:
+    def _felt_members(self, hold: Hold) -> set[int]:
         """The members whose joints a demand feels."""
         if hold.demand.on != "frames":
             return set(hold.nodes)

@@ -58,11 +58,11 @@ def with_massless(model: Model, massless: str) -> Model:
     motions = massless_everywhere(model)
     if not motions:
         return model
-    added = _held(model, motions) if massless == "hold" else _relaxed(model, motions)
+    added = _hold_motions(model, motions) if massless == "hold" else _relax_motions(model, motions)
     return replace(model, constraints=(*model.constraints, *added))
 
 
-def _held(model: Model, motions: list[FreeDirection]) -> list[Constraint]:
+def _hold_motions(model: Model, motions: list[FreeDirection]) -> list[Constraint]:
     """A ``hold`` for the velocity that moves most in each motion."""
     held: dict[str, Constraint] = {}
     for motion in motions:
@@ -79,7 +79,7 @@ def only_for_massless(c: Constraint) -> bool:
     return c.kind in ("relax", "rest") or bool(c.parameters.get("massless"))
 
 
-def _relaxed(model: Model, motions: list[FreeDirection]) -> list[Constraint]:
+def _relax_motions(model: Model, motions: list[FreeDirection]) -> list[Constraint]:
     """The equations of motions that dampers or springs decide: those that move, and those at rest."""
     system = constraint_set(model)
     if system.switches:
@@ -91,7 +91,7 @@ def _relaxed(model: Model, motions: list[FreeDirection]) -> list[Constraint]:
     pivots = _pivots(Z)
     support = Support(tuple(pivots), *_other_rows(model, len(pivots)))
     Z = Z / Z[pivots, range(len(pivots))]
-    undamped = _unresisted(Z, _per_velocity(model, "damping"))
+    undamped = _unresisted_motions(Z, _per_velocity(model, "damping"))
     _require_springs(model, Z @ undamped)
     _require_lasting(model, support, undamped)
     resting = _pivots(undamped)
@@ -125,7 +125,7 @@ def _pivots(Z: Array) -> list[int]:
     return found
 
 
-def _unresisted(Z: Array, resistance: Array) -> Array:
+def _unresisted_motions(Z: Array, resistance: Array) -> Array:
     """Combinations (z, k) of the motions Z (nv, z) that none of these dampers (or springs) resists, in echelon form."""
     felt = np.sqrt(resistance)[:, None] * Z
     size = np.sqrt(resistance.max(initial=0.0)) * np.linalg.norm(Z)
@@ -134,7 +134,7 @@ def _unresisted(Z: Array, resistance: Array) -> Array:
 
 def _require_springs(model: Model, Z: Array) -> None:
     """Motions that no damper decides must be decided by springs."""
-    loose = Z @ _unresisted(Z, _per_velocity(model, "stiffness"))
+    loose = Z @ _unresisted_motions(Z, _per_velocity(model, "stiffness"))
     if loose.shape[1]:
         motion = FreeDirection(loose[:, 0] / np.linalg.norm(loose[:, 0]), 0.0)
         raise UnsupportedError(

@@ -96,7 +96,7 @@ class RelaxedRows:
     def jacobian(self) -> Array:
         if self.damped:
             Z = self._directions(self.links, self.q, self.t)
-            return self._scaled(Z, Z.T * self.resistance)
+            return self._scale_motions(Z, Z.T * self.resistance)
         manifold = self.m.manifold()
         columns = [self._slope(manifold.rate(self.q, e), None, 0) for e in identity(self.m.tree.model.nv)]
         return np.stack(columns, axis=1)
@@ -121,10 +121,10 @@ class RelaxedRows:
         path = duals(duals(self.q, first), duals(first, second))
         return slopes(slopes(self._imbalance(path, None, Dual(Dual(self.t, 1), Dual(1, 0)))))
 
-    def relaxed(self, tau: Array) -> Array:
+    def relaxation(self, tau: Array) -> Array:
         """Z Γ⁻¹ Zᵀ τ (nv,): how much faster the motions must be for their dampers to balance τ too."""
         Z = self._directions(self.links, self.q, self.t)
-        return np.asarray(Z @ self._scaled(Z, Z.T @ tau))
+        return np.asarray(Z @ self._scale_motions(Z, Z.T @ tau))
 
     @property
     def resistance(self) -> Array:
@@ -143,9 +143,9 @@ class RelaxedRows:
         rates = v if v is not None else zeros(m.tree.model.nv)
         load = -m.join(passive_forces(m.sweep, m.joints, m.coordinates(q), m.velocities(rates)))
         load = load - element_forces(m, q, rates) if m.tree.model.elements else load
-        return self._scaled(Z, Z.T @ load)
+        return self._scale_motions(Z, Z.T @ load)
 
-    def _scaled(self, Z: Array, values: Array) -> Array:
+    def _scale_motions(self, Z: Array, values: Array) -> Array:
         return linalg.ldlt((Z.T * self.resistance) @ Z, lenient=True).solve(values)
 
     def _directions(self, links: Field, q: Array, t: Any) -> Array:

@@ -59,7 +59,9 @@ def begin(m: Mechanism, q: Array, v: Array, t: Any, active: Any) -> MidpointStar
     return MidpointStart(q, momentum(m, q, v), _rows(m, q, t, active))
 
 
-def improved(m: Mechanism, forces: Forces, start: MidpointStart, now: Middle, t: Any, h: Any, active: Any) -> Middle:
+def improve_middle(
+    m: Mechanism, forces: Forces, start: MidpointStart, now: Middle, t: Any, h: Any, active: Any
+) -> Middle:
     """One round of the iteration."""
     q = m.manifold().integrate(start.q, h / 2 * now.v)
     b = start.p + h / 2 * _force(m, forces, t + h / 2, q, now.v)

@@ -84,7 +84,9 @@ class MinimalSystem:
         X, s = np.zeros((nv, len(self.numbers))), np.zeros(nv)
         X[list(self.numbers), range(len(self.numbers))] = 1
         for block, others, own in self._split():
-            answer = self._solved(A, block, others, np.column_stack([A[np.ix_(block.rows, own)], drift[block.rows]]))
+            answer = self._solve_block(
+                A, block, others, np.column_stack([A[np.ix_(block.rows, own)], drift[block.rows]])
+            )
             X[np.ix_(others, [self.numbers.index(k) for k in own])] = -answer[:, :-1]
             s[others] = -answer[:, -1]
         return VelocityMap(X, s)
@@ -92,7 +94,7 @@ class MinimalSystem:
     def velocity(self, q: Any, y: Any, t: float = 0.0) -> Array:
         """v (nv,) of the independent velocities y (d,)."""
         X, s = self.velocity_map(q, t)
-        return np.asarray(X @ self._checked("y", y) + s)
+        return np.asarray(X @ self._check_values("y", y) + s)
 
     def rates(self, v: Any) -> Array:
         """y (d,) of velocities v (nv,)."""
@@ -104,12 +106,14 @@ class MinimalSystem:
         A, gamma = self._rows(at, rates, t, "bias")
         b = np.zeros(self.model.nv)
         for block, others, _ in self._split():
-            b[others] = -self._solved(A, block, others, gamma[block.rows])
+            b[others] = -self._solve_block(A, block, others, gamma[block.rows])
         return b
 
     def acceleration(self, q: Any, v: Any, y_rate: Any, t: float = 0.0) -> Array:
         """v̇ (nv,) of the independent accelerations ẏ (d,)."""
-        return np.asarray(self.velocity_map(q, t).X @ self._checked("y_rate", y_rate) + self.acceleration_bias(q, v, t))
+        return np.asarray(
+            self.velocity_map(q, t).X @ self._check_values("y_rate", y_rate) + self.acceleration_bias(q, v, t)
+        )
 
     def forces(self, q: Any, tau: Any, t: float = 0.0) -> Array:
         """X_Sᵀ τ (d,): the generalised forces of y. Many joint forces τ (nv,) have the same."""
@@ -215,7 +219,7 @@ class MinimalSystem:
             found.append((block, others, [k for k in block.columns if k in free]))
         return found
 
-    def _solved(self, A: Array, block: _Block, others: list[int], right: Array) -> Array:
+    def _solve_block(self, A: Array, block: _Block, others: list[int], right: Array) -> Array:
         """A_x⁻¹ of right-hand sides."""
         A_x = A[np.ix_(block.rows, others)]
         if not _is_regular(A_x):
@@ -234,7 +238,7 @@ class MinimalSystem:
         rows = self._system.rows(m, links, state, rates, t)
         return self._system.matrix(m, links, state, t), getattr(rows, what)().astype(float)
 
-    def _checked(self, name: str, values: Any) -> Array:
+    def _check_values(self, name: str, values: Any) -> Array:
         array = np.asarray(values, dtype=float)
         if array.shape != (len(self.numbers),):
             raise ShapeError(

@@ -52,7 +52,7 @@ class FreeDirection(NamedTuple):
         return f"{carried}{more} (direction {', '.join(parts)})"
 
 
-def allowed(A: Array, tolerance: float) -> Array:
+def allowed_motions(A: Array, tolerance: float) -> Array:
     """An orthonormal basis (nv, d) of the velocities with A v = 0; rows are compared at unit length."""
     norms = np.linalg.norm(A, axis=1)
     rows = A[norms > 0] / norms[norms > 0, None]
@@ -61,7 +61,7 @@ def allowed(A: Array, tolerance: float) -> Array:
 
 def lightest(M: Array, A: Array, rank_tolerance: float) -> list[FreeDirection]:
     """The allowed motions by their inertia, lightest first."""
-    basis = allowed(A, rank_tolerance)
+    basis = allowed_motions(A, rank_tolerance)
     if not basis.shape[1]:
         return []
     values, vectors = np.linalg.eigh(basis.T @ M @ basis)

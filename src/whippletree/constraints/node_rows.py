@@ -108,7 +108,7 @@ class Moved(NamedTuple):
     qdd: Any
 
 
-def sighted(m: Mechanism, links: Field) -> Field:
+def sight_nodes(m: Mechanism, links: Field) -> Field:
     """Every node as rows see it; of links at rest, its pose alone."""
 
     def carry(parent: tuple[Pose, Array], link: Link) -> tuple[tuple[Pose, Array], Sighted]:
@@ -129,7 +129,7 @@ class LongRows:
     """The rows at one state; each quantity is computed when it is asked for."""
 
     def __init__(self, m: Mechanism, system: ConstraintSet, seen: Field, q: Any, v: Any, t: Any) -> None:
-        """``seen`` as :func:`sighted`; v, and links in motion, are needed for velocity and bias only."""
+        """``seen`` as :func:`sight_nodes`; v, and links in motion, are needed for velocity and bias only."""
         self.count = len(system.row_names)
         self.nodes = held_nodes(m.tree, system)
         at = dict(zip(self.nodes, m.pick(seen, self.nodes), strict=True)) | {-1: WORLD}

@@ -65,7 +65,7 @@ def weighted_pseudo_inverse(M: Array, A: Array, *, rank_tolerance: Any = None) -
     found = np.zeros((given.A.shape[1], len(given.A)), dtype=int).astype(given.A.dtype)
     smallest = given.rows.right_inverse()
     found[:, list(given.rows.kept)] = smallest - given.dagger() @ (given.M @ smallest)
-    return given.finished(found)
+    return given.finish(found)
 
 
 def null_projector(M: Array, A: Array, *, rank_tolerance: Any = None) -> Array:
@@ -74,7 +74,7 @@ def null_projector(M: Array, A: Array, *, rank_tolerance: Any = None) -> Array:
     Arguments and errors are those of :func:`weighted_pseudo_inverse`.
     """
     given = _Given.of("null_projector", M, A, rank_tolerance)
-    return given.finished(given.dagger() @ given.M)
+    return given.finish(given.dagger() @ given.M)
 
 
 def schur_projector(M: Array, A: Array, *, rank_tolerance: Any = None) -> Array:
@@ -83,7 +83,7 @@ def schur_projector(M: Array, A: Array, *, rank_tolerance: Any = None) -> Array:
     Arguments and errors are those of :func:`weighted_pseudo_inverse`.
     """
     given = _Given.of("schur_projector", M, A, rank_tolerance)
-    return given.finished(given.M @ given.dagger())
+    return given.finish(given.M @ given.dagger())
 
 
 def qr_projector(A: Array, *, rank_tolerance: Any = None) -> Array:
@@ -150,7 +150,7 @@ class _Given(NamedTuple):
             motion = Z[: k + 1].T @ linalg.LDLT(factor.L[: k + 1, : k + 1], *([factor.pivots] * 2)).backward(unit)
             raise SingularSystemError(_no_inertia(self.function, motion, negative=bool(scalars.less(pivot, -least))))
 
-    def finished(self, result: Array) -> Array:
+    def finish(self, result: Array) -> Array:
         return _of_one_kind(self.function, result, np.concatenate([self.M, self.A]))
 
 

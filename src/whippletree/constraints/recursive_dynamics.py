@@ -34,7 +34,7 @@ from whippletree.arithmetic import linalg
 from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.constraints import kkt
 from whippletree.constraints.constraint_set import ConstraintSet
-from whippletree.constraints.node_rows import LongRows, Moved, Pulls, Sighted, sighted
+from whippletree.constraints.node_rows import LongRows, Moved, Pulls, Sighted, sight_nodes
 from whippletree.spatial import symmetric
 from whippletree.tree.forward import split_inertia
 from whippletree.tree.links import Link, dense, joint_zeros
@@ -67,7 +67,7 @@ class Chosen(NamedTuple):
 def solve(m: Mechanism, system: ConstraintSet, q: Any, v: Any, tau: Any, t: Any, chosen: Chosen) -> LongSolution:
     """Accelerations and forces under the joint forces ``tau``."""
     links = m.moving(q, v)
-    seen = sighted(m, links)
+    seen = sight_nodes(m, links)
     rows = LongRows(m, system, seen, q, v, t)
     freed = _inwards(m, links, m.velocities(tau), rows, chosen)
     free = _outwards(m, links, freed, m.base)
@@ -77,7 +77,7 @@ def solve(m: Mechanism, system: ConstraintSet, q: Any, v: Any, tau: Any, t: Any,
         return Moved(own.alpha[:6] - at.X.motion(m.base), own.qdd[0] if len(own.qdd) == 1 else 0)
 
     moved = m.pick(m.sweep.map(as_rows_see, free, seen), rows.nodes)
-    return _balanced(m, links, freed, m.base, rows.acceleration(moved)[chosen.kept], chosen)
+    return _balance_rows(m, links, freed, m.base, rows.acceleration(moved)[chosen.kept], chosen)
 
 
 def typical_diagonal(system: ConstraintSet) -> Array:
@@ -88,7 +88,7 @@ def typical_diagonal(system: ConstraintSet) -> Array:
         kept = list(system.structure.independent)
         m, q = Mechanism(skeleton(system.model)), system.structure.configuration.astype(object)
         links = m.still(q)
-        rows = LongRows(m, system, sighted(m, links), q, None, 0.0)
+        rows = LongRows(m, system, sight_nodes(m, links), q, None, 0.0)
         freed = _inwards(
             m, links, joint_zeros(m.sweep, links), rows, Chosen(kept, zeros(len(kept)), zeros(len(kept)) + 1)
         )
@@ -101,10 +101,10 @@ def correct(m: Mechanism, links: Field, rows: LongRows, values: Array, chosen: C
     """−M⁻¹ Aᵀ (A M⁻¹ Aᵀ + C)⁻¹ times ``values`` (k,) of the factored rows, and the impulses that cause it."""
     bare = m.sweep.map(Link.at_rest, links)
     freed = _inwards(m, bare, joint_zeros(m.sweep, bare), rows, chosen)
-    return _balanced(m, bare, freed, zeros(6), values, chosen)
+    return _balance_rows(m, bare, freed, zeros(6), values, chosen)
 
 
-def _balanced(m: Mechanism, links: Field, freed: Field, base: Array, values: Array, chosen: Chosen) -> LongSolution:
+def _balance_rows(m: Mechanism, links: Field, freed: Field, base: Array, values: Array, chosen: Chosen) -> LongSolution:
     """Effect of the rows' forces, where A a + γ is ``values`` (k,) without them; ``base``: the world's acceleration."""
     m.require_inertia(freed)
     S = _sum(m, freed, len(chosen.kept)) + np.diag(chosen.corner)

@@ -87,7 +87,7 @@ def factor_block(
     soft = [i for i, c in enumerate(terms.compliance) if c != 0]
     hard = [i for i, c in enumerate(terms.compliance) if c == 0]
     stiffness = np.array([1 / terms.compliance[i] for i in soft], dtype=object)
-    heavy = kkt.stiffened(M, A[soft], stiffness) if soft else M
+    heavy = kkt.stiffen(M, A[soft], stiffness) if soft else M
     if route == "nullspace":
         factor: kkt.Factored = kkt.nullspace(heavy, A[hard], RANK_TOLERANCE)
     else:

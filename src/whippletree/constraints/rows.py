@@ -24,7 +24,7 @@ from whippletree.arithmetic.arrays import Array, identity, zeros
 from whippletree.arithmetic.dual_numbers import Dual, duals, slopes
 from whippletree.constraints.kinds import KINDS
 from whippletree.constraints.kinds.constraint_kinds import relative
-from whippletree.constraints.kinds.demand import Demand, kind_fault, selected, spelling_faults
+from whippletree.constraints.kinds.demand import Demand, kind_fault, select_rows, spelling_faults
 from whippletree.constraints.massless_rows import HeldRows, RelaxedRows
 from whippletree.errors import ModelError, NameLookupError
 from whippletree.model import Constraint, Model
@@ -63,7 +63,7 @@ def prepare(model: Model) -> tuple[Prepared, ...]:
     prepared: list[Prepared] = []
     for constraint in model.constraints:
         try:
-            prepared += _prepared(model, constraint)
+            prepared += _prepare(model, constraint)
         except ModelError as error:
             faults += [f"{error.subject}: {fault}" for fault in error.faults]
         except NameLookupError as error:
@@ -73,7 +73,7 @@ def prepare(model: Model) -> tuple[Prepared, ...]:
     return tuple(prepared)
 
 
-def _prepared(model: Model, c: Constraint) -> list[Prepared]:
+def _prepare(model: Model, c: Constraint) -> list[Prepared]:
     subject = f"constraint {c.name!r}"
     if c.kind not in KINDS:
         raise ModelError(subject, [kind_fault(c)])
@@ -83,7 +83,7 @@ def _prepared(model: Model, c: Constraint) -> list[Prepared]:
     compliance = c.parameters.get("compliance", 0)
     if not compliance >= 0:
         raise ModelError(subject, [f"compliance {compliance!r} must not be negative"])
-    demands = selected(c, KINDS[c.kind](c))
+    demands = select_rows(c, KINDS[c.kind](c))
     for name in c.on:
         if demands[0].on == "frames":
             model.frame(name)
@@ -131,10 +131,10 @@ class Rows:
         """γ = Ȧ v + time terms (m,)."""
         return np.concatenate([zeros(0), *[p.bias() for p in self.parts]])
 
-    def relaxed(self, tau: Array) -> Array:
+    def relaxation(self, tau: Array) -> Array:
         """The change of velocity (nv,) at which the dampers of massless motions balance the joint forces τ."""
         damped = [p for p in self.parts if isinstance(p, RelaxedRows) and p.damped]
-        return sum((p.relaxed(tau) for p in damped), start=zeros(self.nv))
+        return sum((p.relaxation(tau) for p in damped), start=zeros(self.nv))
 
     def _matrix(self, part: TreeFrameRows | TreeJointRows | RelaxedRows | HeldRows) -> Array:
         """The rows of A that one demand makes, (rows, nv)."""

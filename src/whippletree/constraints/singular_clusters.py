@@ -103,11 +103,11 @@ class DeadBlock(NamedTuple):
             self.terms.squares[kept],
             None if self.terms.mask is None else self.terms.mask[kept],
         )
-        factor = self._factored(D, self.A[kept], own)
+        factor = self._factor(D, self.A[kept], own)
         if not self._is_dead(factor, own):
             return factor, own  # a loss of digits, no more
         # rows that are redundant elsewhere may not be here
-        factor = self._factored(D, self.A, self.terms)
+        factor = self._factor(D, self.A, self.terms)
         rigid = rigid_part(factor)
         B, beta, _ = self.branch(rigid)
         B, beta = beside_rows(B, beta, rigid, self.terms.masked(self.gamma)[self.hard])
@@ -137,7 +137,7 @@ class DeadBlock(NamedTuple):
         """Of the rigid rows."""
         return ClusterRates(self.kind, self.piece, self.hard, self.q, self.t)
 
-    def _factored(self, D: Array, A: Array, terms: RowTerms) -> Any:
+    def _factor(self, D: Array, A: Array, terms: RowTerms) -> Any:
         return factor_block("nullspace", D, terms.masked(A), terms, parents=(), order=(), doubtful=False)
 
     def _is_dead(self, factor: kkt.Factored, terms: RowTerms) -> bool:
@@ -168,7 +168,7 @@ def solve(
         for own, factor in zip(own_rows, factors, strict=True)
     ]
     found = respond(at, links, factors, at.velocities(tau), gamma, base)
-    undecided = _undecided(blocks, factors, gamma)
+    undecided = _undecided_motions(blocks, factors, gamma)
     trusted = not any(fails(margin) for own in factors for _, margin in factor_margins(own, MASSLESS_TOLERANCE))
     if undecided and trusted:
         free = at.join(accelerations_of(at, found)).astype(float)
@@ -234,7 +234,7 @@ class _Undecided(NamedTuple):
         blocks[self.number] = blocks[self.number]._replace(held=HeldBranch(B, -(B @ a)))
 
 
-def _undecided(blocks: list[Any], factors: Field, gamma: Field) -> list[_Undecided]:
+def _undecided_motions(blocks: list[Any], factors: Field, gamma: Field) -> list[_Undecided]:
     found = []
     for k, (block, factor) in enumerate(zip(blocks, factors, strict=True)):
         if not _takes_all_rows(factor, block.kind):

@@ -71,11 +71,11 @@ class Choice:
 
     def words(self, model: Model) -> str:
         """The choice, and others that would have been as good; for messages."""
-        listed = " or ".join(f"the motion of {_named(a, model)}" for a in self.others)
+        listed = " or ".join(f"the motion of {_text_of_direction(a, model)}" for a in self.others)
         return (
             f"model {model.name!r} is at rest on a dead point where branches meet that are equally good by Gauss's "
-            f"principle of least constraint: it takes the motion of {_named(self.a, model)}; {listed} would do as well."
-            f" A start a little way along one of them, or a small velocity, decides"
+            f"principle of least constraint: it takes the motion of {_text_of_direction(self.a, model)}; {listed} "
+            f"would do as well. A start a little way along one of them, or a small velocity, decides"
         )
 
 
@@ -163,7 +163,7 @@ def _felt_directions(Q: Array, moved: bool) -> tuple[Array, Array]:
     return np.concatenate([basis[:, :count], last], axis=1), basis[:, count:]
 
 
-def _named(a: Array, model: Model) -> str:
+def _text_of_direction(a: Array, model: Model) -> str:
     size = float(np.linalg.norm(a))
     return FreeDirection(a / size if size else a, 0.0).words(model)
 
@@ -201,12 +201,12 @@ class _ConeProblem:
         near = onto_cone(self.Q, free[None] / np.linalg.norm(free)) if np.any(free) else np.zeros((0, d))
         found = []
         for u in _lines(np.concatenate([near, directions])):
-            best = self._improved(u)
+            best = self._improve(u)
             if best is not None:
                 found.append(best)
         return found
 
-    def _improved(self, u: Array) -> tuple[float, Array] | None:
+    def _improve(self, u: Array) -> tuple[float, Array] | None:
         """The least along the branch of a direction, of any dimension."""
         best = self._along(u[:, None])
         for _ in range(IMPROVEMENTS if best is not None else 0):
@@ -272,10 +272,10 @@ def onto_cone(Q: Array, u: Array) -> Array:
         u = u - np.einsum("sip,sp->si", np.linalg.pinv(slope, rcond=SAME_DIRECTION), value)
         u = u / np.linalg.norm(u, axis=1, keepdims=True)
     value = np.abs(np.einsum("pij,si,sj->sp", Q, u, u)).max(axis=1, initial=0.0)
-    return np.array([_sharpened(Q, direction) for direction in _lines(u[value <= ON_CONE])]).reshape(-1, u.shape[1])
+    return np.array([_sharpen(Q, direction) for direction in _lines(u[value <= ON_CONE])]).reshape(-1, u.shape[1])
 
 
-def _sharpened(Q: Array, u: Array) -> Array:
+def _sharpen(Q: Array, u: Array) -> Array:
     """A direction in which quadrics touch each other, to all its digits: there Newton's method keeps half of them.
 
     A combination c of the quadrics has no slope there, cᵀ Q u = 0; that determines u as well as its values do.

@@ -107,17 +107,17 @@ def joint_numbers(joint: JointType) -> list[Any]:
 def demand_content(c: Prepared) -> tuple[Any, ...]:
     """Equal for demands whose residuals are the same function."""
     own = c.demand
-    return (c.constraint.kind, own.level, own.on, own.rows, own.in_world, _frozen(c.constraint.parameters))
+    return (c.constraint.kind, own.level, own.on, own.rows, own.in_world, _freeze(c.constraint.parameters))
 
 
-def _frozen(value: Any) -> Any:
+def _freeze(value: Any) -> Any:
     """A hashable stand-in for a parameter; functions are equal to themselves only."""
     if hasattr(value, "ravel"):
-        return ("array", value.shape, tuple(_frozen(x) for x in value.ravel().tolist()))
+        return ("array", value.shape, tuple(_freeze(x) for x in value.ravel().tolist()))
     if hasattr(value, "keys"):
-        return tuple((name, _frozen(value[name])) for name in sorted(value))
+        return tuple((name, _freeze(value[name])) for name in sorted(value))
     if isinstance(value, (list, tuple)):
-        return tuple(_frozen(x) for x in value)
+        return tuple(_freeze(x) for x in value)
     if isinstance(value, (bool, int, float, str, bytes)) or value is None:
         return (type(value).__name__, value)
     return ("object", id(value))

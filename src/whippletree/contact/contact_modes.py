@@ -74,7 +74,7 @@ class Mode:
         parts = [f"{names[i]} {WORDS[self.status[i]]}" for i in self.closed]
         return ", ".join(parts) or "free"
 
-    def changed(self, contacts: Sequence[int], answer: active_set.SlidingAnswer) -> Mode:
+    def with_answer(self, contacts: Sequence[int], answer: active_set.SlidingAnswer) -> Mode:
         """The mode with the answer for these contacts."""
         status, directions, forces = list(self.status), self.directions.copy(), np.zeros((len(self.status), 3))
         for number, i in enumerate(contacts):
@@ -82,11 +82,11 @@ class Mode:
             directions[i] = answer.directions[number] if answer.status[number] == SLIDE else 0.0
         return Mode(tuple(status), directions, forces)
 
-    def opened(self, contacts: Sequence[int]) -> Mode:
+    def with_open(self, contacts: Sequence[int]) -> Mode:
         """The mode with these contacts open."""
         return self._set(contacts, OPEN)
 
-    def stuck(self, contacts: Sequence[int]) -> Mode:
+    def with_sticking(self, contacts: Sequence[int]) -> Mode:
         """The mode with these contacts sticking."""
         return self._set(contacts, STICK)
 

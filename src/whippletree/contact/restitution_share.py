@@ -56,7 +56,7 @@ def islands_of(blocks: ContactBlocks) -> Array:
         moved.append([blocks.model.slice(joint).start for joint in sorted(joints_of_tendon(tree, tendon))])
     moved += [[axis.v] for axis in blocks.rubbing]
     moved += [moved[moment.candidate] for moment in blocks.moments]
-    moved += [list(blocks.actuators.moved(servo)) for servo in blocks.servos]
+    moved += [list(blocks.actuators.moved_velocities(servo)) for servo in blocks.servos]
     count, edges = len(moved), [(i, len(moved) + parts[v]) for i, some in enumerate(moved) for v in some]
     at = np.array(edges, dtype=int).reshape(-1, 2).T
     size = count + int(parts.max(initial=-1)) + 1

@@ -140,7 +140,7 @@ class Servos:
         """G (servos, nv) of some servos."""
         return np.array([self.row(m, q, servo) for servo in servos], dtype=object).reshape(-1, self.model.nv)
 
-    def moved(self, servo: Servo) -> set[int]:
+    def moved_velocities(self, servo: Servo) -> set[int]:
         """The velocities whose entries of a servo's row may differ from 0."""
         actuator = servo.actuator
         if actuator.frame is None:

@@ -181,7 +181,7 @@ class ContactBlocks:
         paths += [_joints_below(self.model, set().union(*[children[joint] for joint in own])) for own in moved_by]
         paths += [paths[moment.candidate] for moment in self.moments]
         for servo in self.servos:
-            moved = [joint for i in self.actuators.moved(servo) for joint in _joints_with(self.model, i)]
+            moved = [joint for i in self.actuators.moved_velocities(servo) for joint in _joints_with(self.model, i)]
             paths.append(_joints_below(self.model, set().union(*[children[joint] for joint in moved])))
         joints = [1] * len(moved_by)
         moments = [len(moment.axes) for moment in self.moments]
@@ -279,7 +279,7 @@ class Posed(NamedTuple):
     """Effect of impulses on the velocities."""
 
 
-def posed(
+def pose_step(
     m: Mechanism, blocks: ContactBlocks, q: Array, v: Array, tau: Array, h: Any, t: Any = 0, ctrl: Array | None = None
 ) -> Posed:
     """The contact problem of a step of length h from (q, v) under joint forces tau, beside springs and dampers.
@@ -387,7 +387,7 @@ def implicit_factor(
     parents = elimination_parents(m.tree, actuators)
     if ties is not None:
         A, squares = ties
-        M, parents = kkt.stiffened(M, A, row_weights(M, squares)), tuple(range(-1, len(M) - 1))
+        M, parents = kkt.stiffen(M, A, row_weights(M, squares)), tuple(range(-1, len(M) - 1))
     return linalg.tree_ltdl(M, parents, lenient=True), push
 
 
@@ -396,7 +396,7 @@ def elimination_parents(tree: Skeleton, actuators: Servos) -> tuple[int, ...]:
     parents = tree.velocity_parents
     near = [{p} - {-1} for p in parents]
     for servo in actuators.coupling:
-        some = actuators.moved(servo)
+        some = actuators.moved_velocities(servo)
         for i in some:
             near[i] |= {j for j in some if j < i}
     found = [-1] * len(parents)
@@ -414,7 +414,7 @@ def bias_in_space(m: Mechanism, links: Field, v: Array) -> Array:
     return m.join(inverse.inverse_dynamics(m.sweep, links, still, m.base))
 
 
-def changed(m: Mechanism, response: Response, impulse: Array, parents: tuple[int, ...] = ()) -> Array:
+def velocity_change(m: Mechanism, response: Response, impulse: Array, parents: tuple[int, ...] = ()) -> Array:
     """M† Jᵀ λ (nv,), for impulses λ (rows,); ``parents``: of the factor, where it is not the tree's own."""
     if len(response) == 1:
         return np.asarray(response[0] @ impulse)
@@ -433,17 +433,19 @@ class Stepped(NamedTuple):
     """The tangential part of it."""
 
 
-def stepped(m: Mechanism, at: Posed, q: Array, impulse: Array, h: Any, blocks: ContactBlocks | None = None) -> Stepped:
+def finish_step(
+    m: Mechanism, at: Posed, q: Array, impulse: Array, h: Any, blocks: ContactBlocks | None = None
+) -> Stepped:
     """Velocities and coordinates after impulses (blocks, 3); with servos, their ``blocks`` must be known."""
     passive, parents = (None, ()) if blocks is None else (blocks.passive, elimination_parents(m.tree, blocks.actuators))
     n = 3 * at.problem.blocks
-    v = at.free + changed(m, at.response, impulse.reshape(n), parents)
+    v = at.free + velocity_change(m, at.response, impulse.reshape(n), parents)
     u, works = velocity_after(at, impulse), work_of(at, impulse, passive)
     normal = at.problem.G[:, 0, :, 0]
     push = zeros(at.problem.blocks, 3)
     left = [largest([gap, -h * RELAXATION_SPEED]) for gap in at.gaps + h * u[:, 0]]
     push[:, 0] = separation(normal, np.array(left, dtype=object), CORRECTION_SWEEPS)
-    moved = h * v + at.closing + changed(m, at.response, push.reshape(n), parents)
+    moved = h * v + at.closing + velocity_change(m, at.response, push.reshape(n), parents)
     return Stepped(*m.manifold().straight(q, v, moved), works.sum(), works[:, 1:].sum())
 
 

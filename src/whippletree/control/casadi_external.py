@@ -32,8 +32,8 @@ from whippletree.compiler.cpu.export import c_name, export_programs
 from whippletree.compiler.frontend.unrolled import input_shapes
 from whippletree.compiler.program import Buffer, Program, straight_program
 from whippletree.constraints.constraint_set import constraint_set
-from whippletree.contact.problem.contact_problem import local, swept
-from whippletree.contact.time_step import ContactBlocks, posed, stepped
+from whippletree.contact.problem.contact_problem import local, sweep_blocks
+from whippletree.contact.time_step import ContactBlocks, finish_step, pose_step
 from whippletree.errors import UnsupportedError
 from whippletree.functions.registry import checked_names, for_names
 from whippletree.model import Model, require_model
@@ -72,7 +72,7 @@ def external(
     """
     require_model(model, "external")
     casadi = import_casadi("wt.control.external")
-    traced = _traced(model, name, names, int(sweeps))
+    traced = _trace_function(model, name, names, int(sweeps))
     if not machine_code:
         return _on_symbols(casadi, traced)
     place = Path(tempfile.mkdtemp(prefix="whippletree-casadi-") if folder is None else folder)
@@ -92,7 +92,7 @@ class TracedFunction:
     """Matrices of any scalars."""
 
 
-def _traced(model: Model, name: str, names: Sequence[Any], sweeps: int) -> TracedFunction:
+def _trace_function(model: Model, name: str, names: Sequence[Any], sweeps: int) -> TracedFunction:
     implementation, shapes, titles = _implementation(model, name, names, sweeps)
     trace = Trace()
     given: dict[str, list[Traced]] = {}
@@ -119,7 +119,7 @@ Described: TypeAlias = tuple[Callable[..., Any], dict[str, tuple[int, ...]], lis
 def _implementation(model: Model, name: str, names: Sequence[Any], sweeps: int) -> Described:
     """The function to be traced."""
     if name == EMBEDDED:
-        return _embedded(model, names)
+        return _embedded_function(model, names)
     if name == CONTACT_STEP:
         return _contact_step(model, sweeps)
     entry = functions.find(name, model)
@@ -130,7 +130,7 @@ def _implementation(model: Model, name: str, names: Sequence[Any], sweeps: int) 
     return lambda *x: entry.implementation(Mechanism(tree), *chosen, *x), input_shapes(model, entry, ()), titles
 
 
-def _embedded(model: Model, names: Sequence[Any]) -> Described:
+def _embedded_function(model: Model, names: Sequence[Any]) -> Described:
     """(q, y, tau) → (v, rate of y): v meets the rows and has y at the named joints."""
     chosen = [i for joint in names for i in range(model.nv)[model.slice(joint)]]
     system, tree = constraint_set(model), skeleton(model)
@@ -168,12 +168,12 @@ def _contact_step(model: Model, sweeps: int) -> Described:
 
     def implementation(q: Array, v: Array, tau: Array, dt: Any) -> tuple[Array, Array, Array]:
         m = Mechanism(tree)
-        at = posed(m, blocks, q, v, tau, dt)
+        at = pose_step(m, blocks, q, v, tau, dt)
         own = [local(at.problem.G[i, :, i]) for i in range(blocks.count)]
         impulse, kappa = zeros(blocks.count, 3), zeros(blocks.count)
         for _ in range(sweeps):
-            impulse, kappa = swept(at.problem, own, impulse, kappa)
-        end = stepped(m, at, q, impulse, dt, blocks)
+            impulse, kappa = sweep_blocks(at.problem, own, impulse, kappa)
+        end = finish_step(m, at, q, impulse, dt, blocks)
         return end.q, end.v, impulse
 
     shapes: dict[str, tuple[int, ...]] = {"q": (model.nq,), "v": (model.nv,), "tau": (model.nv,), "dt": ()}

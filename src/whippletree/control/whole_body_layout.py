@@ -268,13 +268,13 @@ def shortfalls(control: WholeBody, answer: Answer) -> list[Shortfall]:
     rows += _stops(control, np.asarray(answer.beyond))
     at_fault = [*_efforts(control, answer), *_cones(control, answer)]
     if not rows and answer.report[4] >= CONE_ROUNDS:
-        rows = [_unsettled(np.asarray(answer.report))]
+        rows = [_unsettled_shortfall(np.asarray(answer.report))]
     if not rows and not (tasks and at_fault):
         return []
     return [*rows, *tasks, *at_fault]
 
 
-def _unsettled(report: Any) -> Shortfall:
+def _unsettled_shortfall(report: Any) -> Shortfall:
     """The program took all its rounds and met its rows."""
     text = (
         f"the program is not settled after {CONE_ROUNDS} rounds: a gradient of {report[3]:.3g} is left. All rows and "

@@ -284,7 +284,7 @@ class _Stiffness(NamedTuple):
 
 
 def _given_shape(function: Callable[[Array], Array], length: float) -> BeamMode:
-    field = _interpolated(function, length)
+    field = _interpolate(function, length)
     if not np.all(np.isfinite(field.coef)):
         raise BeamError("beam: a shape is not finite everywhere on the beam")
     return BeamMode(None, field, field.deriv())
@@ -379,7 +379,7 @@ def _modal_stiffness(modes: list[tuple[str, BeamMode]], stiffness: _Stiffness, x
     return K
 
 
-def _interpolated(function: Callable[[Array], Array], length: float) -> Legendre:
+def _interpolate(function: Callable[[Array], Array], length: float) -> Legendre:
     """A function of x as a polynomial through Gauss points."""
     x, _ = _gauss(SHAPE_DEGREE + 1, length)
     values = np.asarray(function(x), dtype=float) + np.zeros_like(x)

@@ -127,10 +127,10 @@ def frame_of_beams(
             after = b if k == elements else len(nodes) - 1
             pieces.append((before, after, section))
             before = after
-    return _assembled(np.array(nodes), pieces, np.asarray(up, dtype=float))
+    return _assemble(np.array(nodes), pieces, np.asarray(up, dtype=float))
 
 
-def _assembled(points: Array, pieces: list[tuple[int, int, Section]], up: Array) -> NodalModel:
+def _assemble(points: Array, pieces: list[tuple[int, int, Section]], up: Array) -> NodalModel:
     size = 6 * len(points)
     rows, cols, stiff, heavy, struts = [], [], [], [], []
     for a, b, section in pieces:

@@ -118,7 +118,7 @@ def read_sid(path: str | os.PathLike[str]) -> FlexibleBody:
     place = Path(path)
     lines = read_bounded(place, "file of a flexible body").decode("utf-8", "replace").splitlines()
     faults: list[str] = []
-    root = _parsed(lines, faults)
+    root = _parse(lines, faults)
     modal = next((block for block in _walk(root) if block.name.lower() == "modal"), None)
     if modal is None:
         raise FileError(str(place), [*faults[:20], "there is no section 'modal': this is no standard input data"])
@@ -134,7 +134,7 @@ def read_sid(path: str | os.PathLike[str]) -> FlexibleBody:
     return found
 
 
-def _parsed(lines: list[str], faults: list[str]) -> _SidBlock:
+def _parse(lines: list[str], faults: list[str]) -> _SidBlock:
     root = _SidBlock()
     stack = [root]
     for number, raw in enumerate(lines, start=1):
@@ -206,7 +206,7 @@ def _terms_without_place(modal: _SidBlock) -> list[str]:
     return faults
 
 
-def _needed(block: _SidBlock, word: str) -> _SidBlock:
+def _require_block(block: _SidBlock, word: str) -> _SidBlock:
     found = block.find(word)
     if found is None:
         some = ", ".join(dict.fromkeys(inner.name for inner in block.blocks))
@@ -215,36 +215,36 @@ def _needed(block: _SidBlock, word: str) -> _SidBlock:
 
 
 def _body_of_sid(modal: _SidBlock) -> FlexibleBody:
-    head = _needed(modal, "refmod")
+    head = _require_block(modal, "refmod")
     n = int(head.number("nelastq"))
-    Ct, Cr = _needed(modal, "Ct"), _needed(modal, "Cr")
+    Ct, Cr = _require_block(modal, "Ct"), _require_block(modal, "Cr")
     moments = Cr.matrix(n, 3)
-    inertia, inertia_rates = _inertia(_needed(modal, "J"), n)
+    inertia, inertia_rates = _inertia(_require_block(modal, "J"), n)
     crosses, bent = _split(np.swapaxes(Cr.rates(n, 3, n), 1, 2))
     shortening = np.swapaxes(Ct.rates(n, 3, n), 1, 2)
     shortening = (shortening + np.swapaxes(shortening, 0, 1)) / 2
     curved = _inertia_curvature(modal, n)
-    position_shapes = [_halved(inertia_rates[:, :, i]) + _skew(moments[i]) / 2 for i in range(n)]
+    position_shapes = [_halve_inertia(inertia_rates[:, :, i]) + _skew(moments[i]) / 2 for i in range(n)]
     products = [[_skew(crosses[i, j]) / 2 for j in range(n)] for i in range(n)]
-    bends = [[_halved(curved[i, j]) + _skew(bent[i, j]) / 2 for j in range(n)] for i in range(n)]
+    bends = [[_halve_inertia(curved[i, j]) + _skew(bent[i, j]) / 2 for j in range(n)] for i in range(n)]
     active = bool(np.any(shortening) or np.any(bends))
     integrals = ModalIntegrals(
         mass=head.number("mass"),
-        first=_needed(modal, "mdCM").matrix(3, 1)[:, 0],
-        second=_halved(inertia) * 2,
+        first=_require_block(modal, "mdCM").matrix(3, 1)[:, 0],
+        second=_halve_inertia(inertia) * 2,
         shapes=Ct.matrix(n, 3),
         position_shapes=np.array(position_shapes).reshape(n, 3, 3),
         shape_products=np.array(products).reshape(n, n, 3, 3),
         rotary=np.zeros((3, 3)),
         rotary_shapes=np.zeros((n, 3)),
-        rotary_products=_needed(modal, "Me").matrix(n, n),
+        rotary_products=_require_block(modal, "Me").matrix(n, n),
         shortening=shortening if active else None,
         position_shortening=np.array(bends).reshape(n, n, 3, 3) if active else None,
     )
     damping = modal.find("De")
     return FlexibleBody(
         frozen_integrals(integrals),
-        frozen_array(_needed(modal, "Ke").matrix(n, n), (n, n)),
+        frozen_array(_require_block(modal, "Ke").matrix(n, n), (n, n)),
         frozen_array(np.zeros((n, n)) if damping is None else damping.matrix(n, n), (n, n)),
         tuple(_sid_frames(modal, n)),
         default_names(n),
@@ -292,7 +292,7 @@ def _six(values: Array) -> Array:
     return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
 
 
-def _halved(inertia: Array) -> Array:
+def _halve_inertia(inertia: Array) -> Array:
     """½ E of an inertia tr(E) 1 − E, so that ½ E + ½ Eᵀ gives it back."""
     return np.asarray((np.trace(inertia) / 2 * np.eye(3) - inertia) / 2)
 

@@ -24,7 +24,7 @@ from whippletree.arithmetic.arrays import Array, identity, zeros
 from whippletree.constraints import constrained_derivatives, dynamics, kkt, reactions
 from whippletree.constraints.clustered_mechanism import JoinedRows
 from whippletree.constraints.constraint_set import constraint_set
-from whippletree.constraints.node_rows import LongRows, holds_few, sighted
+from whippletree.constraints.node_rows import LongRows, holds_few, sight_nodes
 from whippletree.constraints.rows import Rows
 from whippletree.errors import UnsupportedError
 from whippletree.functions.registry import function
@@ -65,7 +65,7 @@ def _rows(m: Mechanism, q: Array, v: Array | None, t: Any) -> Rows | LongRows | 
     system = constraint_set(m.tree.model)
     links = m.still(q) if v is None else m.moving(q, v)
     if holds_few(m.tree.model):
-        return LongRows(m, system, sighted(m, links), q, v, t)
+        return LongRows(m, system, sight_nodes(m, links), q, v, t)
     return system.rows(m, links, q, v, t)
 
 
@@ -179,7 +179,7 @@ def relaxed_velocity(m: Mechanism, q: Array, v: Array, tau: Array, t: Any = 0) -
 
     ``tau`` is the whole joint force at v, passive forces included; see :mod:`whippletree.constraints.massless_rows`.
     """
-    return np.asarray(v + constraint_set(m.tree.model).rows(m, m.still(q), q, v, t).relaxed(tau))
+    return np.asarray(v + constraint_set(m.tree.model).rows(m, m.still(q), q, v, t).relaxation(tau))
 
 
 @function(d=("nv",), loops=True, constraints="needs", may_fail=True)

@@ -40,12 +40,12 @@ def derived_function(
     def jvp(m: Mechanism, *arguments: Any) -> Any:
         names, numbers = arguments[:count], arguments[count:]
         values = [*numbers[: len(own)], *_parameter_values(m, parameters or {})]
-        return _pushed(m, function, names, values, numbers[len(own) :])
+        return _push_forward(m, function, names, values, numbers[len(own) :])
 
     def vjp(m: Mechanism, *arguments: Any) -> Any:
         names, numbers = arguments[:count], arguments[count:]
         values = [*numbers[: len(own)], *_parameter_values(m, parameters or {})]
-        return _pulled(m, function, names, values, numbers[len(own) :])
+        return _pull_back(m, function, names, values, numbers[len(own) :])
 
     if kind == "jvp":
         inputs = own | {f"d{name}": shape for name, shape in tangents.items()}
@@ -76,7 +76,7 @@ def _with_parameters_as_inputs(function: Function, parameters: Mapping[str, tupl
     def implementation(m: Mechanism, *arguments: Any) -> Any:
         opened = dict(zip(parameters, arguments[-given:], strict=True))
         inner = Mechanism(skeleton(with_parameters(m.tree.model, opened)))
-        found = function.evaluated(inner, *arguments[:-given])
+        found = function.evaluate(inner, *arguments[:-given])
         for number, value in found.margins:
             m.require(number, [value])
         return found.result
@@ -90,23 +90,23 @@ def _parameter_values(m: Mechanism, parameters: Mapping[str, tuple[int, ...]]) -
     return [value if value.ndim else value[()] for value in found]
 
 
-def _pushed(m: Mechanism, function: Function, names: Any, values: Any, directions: Any) -> tuple[Any, ...]:
+def _push_forward(m: Mechanism, function: Function, names: Any, values: Any, directions: Any) -> tuple[Any, ...]:
     """One direction through the function, on dual numbers."""
     moving = []
     for name, value, direction in zip(function.inputs, values, directions, strict=True):
         moving.append(duals(value, m.manifold().rate(value, direction) if name in COORDINATES else direction))
-    found = function.evaluated(m.apart(), *names, *moving)
+    found = function.evaluate(m.apart(), *names, *moving)
     for number, value in found.margins:
         m.require(number, [value.value if isinstance(value, Dual) else value])
     return tuple(slopes(y) for y in found.outputs)
 
 
-def _pulled(m: Mechanism, function: Function, names: Any, values: Any, seeds: Any) -> tuple[Any, ...]:
+def _pull_back(m: Mechanism, function: Function, names: Any, values: Any, seeds: Any) -> tuple[Any, ...]:
     """Seeds back through the function: by the graph for traced scalars, else direction by direction."""
     flat = [x for value in values for x in np.ravel(np.asarray(value, dtype=object))]
     if flat and all(isinstance(x, Traced) for x in flat):
         outputs = [
-            y for out in function.evaluated(m, *names, *values).outputs for y in np.ravel(np.asarray(out, dtype=object))
+            y for out in function.evaluate(m, *names, *values).outputs for y in np.ravel(np.asarray(out, dtype=object))
         ]
         bars = [s for seed in seeds for s in np.ravel(np.asarray(seed, dtype=object))]
         ends = np.cumsum([np.size(np.asarray(value, dtype=object)) for value in values])
@@ -124,7 +124,7 @@ def _pulled(m: Mechanism, function: Function, names: Any, values: Any, seeds: An
             directions = [
                 _direction(m, n, x, e if n == name else None) for n, x in zip(function.inputs, values, strict=True)
             ]
-            moved = _pushed(Mechanism(m.tree), function, names, values, directions)
+            moved = _push_forward(Mechanism(m.tree), function, names, values, directions)
             entries.append(sum(np.sum(np.asarray(s) * np.asarray(d)) for s, d in zip(seeds, moved, strict=True)))
         shape = (size,) if name in COORDINATES else np.shape(values[number])
         gradients.append(np.array(entries, dtype=object).reshape(shape))

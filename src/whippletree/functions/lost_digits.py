@@ -181,7 +181,7 @@ def _lost_against_more_digits(
 ) -> int:
     """Digits lost of vectors, and of the columns of matrices, by their difference from answers on better numbers."""
     model, worst = function.owner.model, 0.0
-    plain = {name: value if name == "active" else _converted(value, precision) for name, value in state.items()}
+    plain = {name: value if name == "active" else _convert(value, precision) for name, value in state.items()}
     moved = {name: value if name == "active" else _shaken_array(value, precision) for name, value in state.items()}
     try:
         with np.errstate(all="ignore"):
@@ -230,7 +230,7 @@ def _agrees_with_more_digits(
 
 def _differences(function: ReferenceFunction, state: Mapping[str, Array], answer: Sequence[Any]) -> list[float]:
     """Norms of the differences of each result from that on long doubles; infinite for one that is not finite."""
-    plain = {name: value if name == "active" else _converted(value, DOUBLE) for name, value in state.items()}
+    plain = {name: value if name == "active" else _convert(value, DOUBLE) for name, value in state.items()}
     with np.errstate(all="ignore"):
         truth = function.of_model(with_scalars(function.owner.model, np.longdouble), plain)
     found = [
@@ -254,7 +254,7 @@ def recorded_bounds(function: ReferenceFunction, state: Mapping[str, Array]) -> 
     return bounds
 
 
-def _converted(value: Any, precision: Precision) -> Array:
+def _convert(value: Any, precision: Precision) -> Array:
     """An array of better numbers, one by one."""
     plain = np.asarray(value, dtype=float)
     found = np.empty(plain.shape, dtype=object)
@@ -266,7 +266,7 @@ def _converted(value: Any, precision: Precision) -> Array:
 def _shaken_array(value: Any, precision: Precision) -> Array:
     plain = np.asarray(value, dtype=float)
     signs = spread_signs(np.arange(1, plain.size + 1)).reshape(plain.shape)
-    return _converted(plain * (1 + precision.shaken * signs), precision)
+    return _convert(plain * (1 + precision.shaken * signs), precision)
 
 
 def _shaken_model(model: Model, precision: Precision) -> Model:

@@ -149,7 +149,7 @@ class ReferenceFunction:
         return f"<reference {self.function.name} of model {self.owner.model.name!r}>"
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
-        arrays = self._bound(args, keywords)
+        arrays = self._bind_inputs(args, keywords)
         batch = common_batch(
             self.function.name, {n: a.shape[: a.ndim - len(self.shapes[n])] for n, a in arrays.items()}
         )
@@ -172,7 +172,7 @@ class ReferenceFunction:
             flat = np.empty((len(results), *shape), dtype=object)
             for row, result in enumerate(results):
                 flat[row] = result[number]
-            outputs.append(_finished(flat.reshape((*batch, *shape)), exact))
+            outputs.append(_finish_output(flat.reshape((*batch, *shape)), exact))
         if self.watch != NOT_WATCHED and not exact:
             self.digits_lost = watch_call(self, full, outputs, large=self.watch == EVERY)
         if len(outputs) == 1:
@@ -212,7 +212,7 @@ class ReferenceFunction:
         mechanism = Mechanism(tree, route=route, reveals=reveals)
         try:
             with np.errstate(divide="ignore", invalid="ignore"):  # a failed pivot makes NaN; the margins tell
-                found = self.function.evaluated(mechanism, *self.names, *values.values())
+                found = self.function.evaluate(mechanism, *self.names, *values.values())
         except SingularSystemError:
             failed = _first_failure(mechanism.margins)
             if failed is None or route != "block":
@@ -222,7 +222,7 @@ class ReferenceFunction:
             warnings.warn(remark, TieWarning, stacklevel=4)
         return found.result, _first_failure(found.margins)
 
-    def _bound(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> dict[str, Array]:
+    def _bind_inputs(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> dict[str, Array]:
         """Inputs by name, as arrays, with their last dimensions checked."""
         names = list(self.shapes)
         if len(args) > len(names):
@@ -311,7 +311,7 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _finished(array: Array, exact: bool) -> Array | Any:
+def _finish_output(array: Array, exact: bool) -> Array | Any:
     """float64 for plain numbers; a scalar result of one state as a scalar."""
     if not exact:
         array = array.astype(np.float64)

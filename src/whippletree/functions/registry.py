@@ -127,7 +127,7 @@ class Function:
     linear: bool = False
     """Whether its code, written out, grows with the number of bodies and not with that of their pairs."""
 
-    def evaluated(self, m: Mechanism, *arguments: Any) -> Evaluated:
+    def evaluate(self, m: Mechanism, *arguments: Any) -> Evaluated:
         """The implementation on a mechanism made for it: what it gives, and on what that rests."""
         return Evaluated(self.implementation(m, *arguments), m.margins, m.remarks)
 
@@ -236,7 +236,7 @@ def find(name: str, model: Model | None = None) -> Function:
     if name not in CATALOGUE:
         raise NameLookupError("function", name, CATALOGUE)
     entry = CATALOGUE[name]
-    return entry if model is None else _specialised(entry, model)
+    return entry if model is None else _specialise(entry, model)
 
 
 def inputs_for(entry: Function, model: Model) -> dict[str, Shape]:
@@ -249,7 +249,7 @@ def inputs_for(entry: Function, model: Model) -> dict[str, Shape]:
     return {name: shape for name, shape in entry.inputs.items() if needed.get(name, True)}
 
 
-def _specialised(entry: Function, model: Model) -> Function:
+def _specialise(entry: Function, model: Model) -> Function:
     if model.constraints and entry.constraints == "refuses":
         names = ", ".join(repr(c.name) for c in model.constraints[:5])
         raise UnsupportedError(
@@ -340,11 +340,11 @@ def result_type(function: str, fields: Sequence[str]) -> type[tuple[Any, ...]] |
     """
     if len(fields) < 2 or not all(field.isidentifier() for field in fields):
         return None
-    return _made(function, tuple(fields))
+    return _make_named_tuple(function, tuple(fields))
 
 
 @cache
-def _made(function: str, fields: tuple[str, ...]) -> type[tuple[Any, ...]]:
+def _make_named_tuple(function: str, fields: tuple[str, ...]) -> type[tuple[Any, ...]]:
     base = namedtuple(type_name(function), fields)  # type: ignore[misc]  # its fields are known from the table only
 
     def __reduce__(self: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -357,7 +357,7 @@ def _made(function: str, fields: tuple[str, ...]) -> type[tuple[Any, ...]]:
 
 def remade(function: str, fields: tuple[str, ...], values: Iterable[Any]) -> tuple[Any, ...]:
     """Results that were pickled or copied."""
-    return _made(function, fields)(*values)
+    return _make_named_tuple(function, fields)(*values)
 
 
 def type_name(function: str) -> str:

@@ -387,7 +387,7 @@ def condition_number(m: Mechanism, q: Array) -> Any:
 def equilibrated_condition_number(m: Mechanism, q: Array) -> Any:
     """κ₂ of M at unit diagonal, which is free of units and governs the rounding of factorisations."""
     M = inertia.mass_matrix(m.tree, m.sweep, m.still(q))
-    return condition.condition_number(condition.equilibrated(M), definite=True)
+    return condition.condition_number(condition.equilibrate(M), definite=True)
 
 
 @function(a=("nv",), amplification=("nv",), may_fail=True, constraints="honours")

@@ -27,7 +27,7 @@ import numpy as np
 from whippletree.errors import GraphError
 from whippletree.graph.blocks import BlockOperator, Operator, Partition, block_diagonal
 from whippletree.graph.bwa import BlockWeightedAdjacency
-from whippletree.graph.digraph import Digraph, Node, quoted
+from whippletree.graph.digraph import Digraph, Node, quote_names
 
 
 def subgraph(graph: Digraph, nodes: Iterable[Node]) -> Digraph:
@@ -46,8 +46,8 @@ def is_path_closed(graph: Digraph, nodes: Iterable[Node]) -> bool:
 def path_closure(graph: Digraph, nodes: Iterable[Node]) -> set[Node]:
     """The smallest path-closed set that holds these nodes: all that lies on a directed path between two of them."""
     chosen = {graph.nodes[graph.index(node)] for node in nodes}
-    below = _reached(graph, chosen, graph.child_indices)
-    above = _reached(graph, chosen, graph.parent_indices)
+    below = _reachable_nodes(graph, chosen, graph.child_indices)
+    above = _reachable_nodes(graph, chosen, graph.parent_indices)
     return chosen | (below & above)
 
 
@@ -58,7 +58,7 @@ def outer_parents(graph: Digraph, nodes: Iterable[Node]) -> tuple[Node, ...]:
     return tuple(node for node in graph.nodes if node in found)
 
 
-def _reached(graph: Digraph, start: set[Node], neighbours: tuple[tuple[int, ...], ...]) -> set[Node]:
+def _reachable_nodes(graph: Digraph, start: set[Node], neighbours: tuple[tuple[int, ...], ...]) -> set[Node]:
     """Every node that at least one edge, and any number of them, leads to."""
     stack = [graph.index(node) for node in start]
     found: set[int] = set()
@@ -148,13 +148,13 @@ def condense(graph: Digraph, groups: Mapping[Any, Iterable[Node]]) -> Condensati
     for name, nodes in own.items():
         if twice := [node for node in nodes if node in taken]:
             raise GraphError(
-                f"condense: {quoted(twice)} belong to group {taken[twice[0]]!r} and to group {name!r}. A node goes "
-                "into one group: merge the groups that share it."
+                f"condense: {quote_names(twice)} belong to group {taken[twice[0]]!r} and to group {name!r}. A node "
+                "goes into one group: merge the groups that share it."
             )
         taken.update(dict.fromkeys(nodes, name))
     if clash := [name for name in own if name in graph and name not in own[name] and name not in taken]:
         raise GraphError(
-            f"condense: the names {quoted(clash)} are those of nodes that stay: name the groups otherwise."
+            f"condense: the names {quote_names(clash)} are those of nodes that stay: name the groups otherwise."
         )
     named = {node: taken.get(node, node) for node in graph.nodes}
     order = list(dict.fromkeys(named[node] for node in graph.nodes))
@@ -171,8 +171,8 @@ def _refuse_cycle(graph: Digraph, groups: Mapping[Node, set[Node]], cycle: tuple
     for name, nodes in groups.items():
         if between := [node for node in graph.nodes if node in path_closure(graph, nodes) - nodes]:
             raise GraphError(
-                f"condense: a directed path leaves group {name!r} and comes back to it through {quoted(between)}, so "
-                "one node in its place would be its own ancestor. Take these nodes into the group (path_closure)."
+                f"condense: a directed path leaves group {name!r} and comes back to it through {quote_names(between)}, "
+                "so one node in its place would be its own ancestor. Take these nodes into the group (path_closure)."
             )
     raise GraphError(
         f"condense: the groups close the directed cycle {' → '.join(map(repr, (*cycle, cycle[0])))} together, though "

@@ -26,7 +26,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.errors import GraphError, ShapeError
-from whippletree.graph.digraph import Node, check_permutation, quoted
+from whippletree.graph.digraph import Node, check_permutation, quote_names
 
 # --- an axis cut into named blocks ------------------------------------------------------------------------------------
 
@@ -45,7 +45,7 @@ class Partition:
     def __init__(self, sizes: Mapping[Any, int]) -> None:
         vars(self).update(names=tuple(sizes), sizes=tuple(map(index, sizes.values())))
         if negative := [name for name, m in zip(self.names, self.sizes) if m < 0]:
-            raise ShapeError(f"Partition: blocks of negative size: {quoted(negative)}. A size counts entries.")
+            raise ShapeError(f"Partition: blocks of negative size: {quote_names(negative)}. A size counts entries.")
 
     @cached_property
     def slices(self) -> Mapping[Node, slice]:
@@ -67,7 +67,7 @@ class Partition:
         try:
             return self._size[name]
         except KeyError:
-            known = quoted(self.names) or "none"
+            known = quote_names(self.names) or "none"
             raise GraphError(f"Partition: there is no block {name!r}; known: {known}.") from None
 
     def split(self, x: Array) -> dict[Node, Array]:
@@ -79,7 +79,9 @@ class Partition:
         """The vector (N,) or (N, k) made of one block per name."""
         found = {name: np.asarray(part) for name, part in parts.items()}
         if wrong := [n for n in dict.fromkeys((*self.names, *found)) if n not in found or n not in self.slices]:
-            raise GraphError(f"Partition.join: each block must be given once; missing or unknown: {quoted(wrong)}.")
+            raise GraphError(
+                f"Partition.join: each block must be given once; missing or unknown: {quote_names(wrong)}."
+            )
         for name, part in found.items():
             if part.shape[:1] != (self.size(name),):
                 raise ShapeError(
@@ -94,7 +96,7 @@ class Partition:
         if vector.ndim not in (1, 2) or vector.shape[0] != self.total:
             raise ShapeError(
                 f"{where}: the vector has shape {vector.shape}, expected ({self.total},) or ({self.total}, k): "
-                f"{len(self.names)} blocks of sizes {quoted(self.sizes) or 'none'}."
+                f"{len(self.names)} blocks of sizes {quote_names(self.sizes) or 'none'}."
             )
         return vector
 
@@ -149,7 +151,7 @@ class Operator(ABC):
         self.rows.size(row)
         column = Partition({col: self.cols.size(col)})
         unit = {(col, col): np.eye(self.cols.size(col), dtype=self.dtype)}
-        return self._times(BlockOperator._trusted(self.cols, column, unit)).block(row, col)
+        return self._times(BlockOperator._from_trusted(self.cols, column, unit)).block(row, col)
 
     def dense(self) -> Array:
         """The whole matrix, of shape (rows.total, cols.total)."""
@@ -205,7 +207,7 @@ class BlockOperator(Operator):
         vars(self).update(rows=rows, cols=cols, blocks=checked)
 
     @staticmethod
-    def _trusted(rows: Partition, cols: Partition, blocks: Blocks) -> BlockOperator:
+    def _from_trusted(rows: Partition, cols: Partition, blocks: Blocks) -> BlockOperator:
         """Without checks or copies, for blocks that were computed here."""
         for block in blocks.values():
             block.flags.writeable = False
@@ -222,7 +224,7 @@ class BlockOperator(Operator):
     @property
     def T(self) -> BlockOperator:
         """The transpose."""
-        return BlockOperator._trusted(self.cols, self.rows, {(j, i): w.T for (i, j), w in self.blocks.items()})
+        return BlockOperator._from_trusted(self.cols, self.rows, {(j, i): w.T for (i, j), w in self.blocks.items()})
 
     @cached_property
     def by_row(self) -> Mapping[Node, Mapping[Node, Array]]:
@@ -266,7 +268,7 @@ class BlockOperator(Operator):
         for (i, k), a in self.blocks.items():
             for j, b in other.by_row[k].items():
                 accumulate(product, (i, j), a @ b)
-        return BlockOperator._trusted(self.rows, other.cols, product)
+        return BlockOperator._from_trusted(self.rows, other.cols, product)
 
     @overload  # type: ignore[override]  # narrower for a narrower argument, which mypy's check of overloads misses
     def __matmul__(self, other: BlockOperator) -> BlockOperator: ...
@@ -297,7 +299,7 @@ class BlockOperator(Operator):
         return total.explicit() if isinstance(other, BlockOperator) else total
 
     def __neg__(self) -> BlockOperator:
-        return BlockOperator._trusted(self.rows, self.cols, {at: -w for at, w in self.blocks.items()})
+        return BlockOperator._from_trusted(self.rows, self.cols, {at: -w for at, w in self.blocks.items()})
 
     def _extent(self) -> str:
         return f"{super()._extent()}, {len(self.blocks)} stored"
@@ -354,21 +356,21 @@ class Sum(Operator):
 
     def explicit(self) -> BlockOperator:
         """The blocks of the sum."""
-        return self._added([a.explicit() for a in self.plus], [a.explicit() for a in self.minus], self.cols)
+        return self._add_blocks([a.explicit() for a in self.plus], [a.explicit() for a in self.minus], self.cols)
 
     def _apply(self, x: Array) -> Array:
         plus, minus = ([term._apply(x) for term in terms] for terms in (self.plus, self.minus))
         return reduce(np.subtract, minus, reduce(np.add, plus) if plus else np.zeros_like(minus[0]))
 
     def _times(self, other: BlockOperator) -> BlockOperator:
-        return self._added([a._times(other) for a in self.plus], [a._times(other) for a in self.minus], other.cols)
+        return self._add_blocks([a._times(other) for a in self.plus], [a._times(other) for a in self.minus], other.cols)
 
-    def _added(self, plus: list[BlockOperator], minus: list[BlockOperator], cols: Partition) -> BlockOperator:
+    def _add_blocks(self, plus: list[BlockOperator], minus: list[BlockOperator], cols: Partition) -> BlockOperator:
         total: dict[tuple[Node, Node], Array] = {}
         for term in (*plus, *(-term for term in minus)):
             for at, w in term.blocks.items():
                 accumulate(total, at, w)
-        return BlockOperator._trusted(self.rows, cols, total)
+        return BlockOperator._from_trusted(self.rows, cols, total)
 
 
 # -- constructors --------------------------------------------------------------------------------------------------
@@ -377,7 +379,7 @@ class Sum(Operator):
 def identity(partition: Partition, *, dtype: Any = int) -> BlockOperator:
     """The identity on a partition. Its ones are integers, which leave any other scalar as it is."""
     blocks = {(name, name): np.eye(m, dtype=dtype) for name, m in zip(partition.names, partition.sizes)}
-    return BlockOperator._trusted(partition, partition, blocks)
+    return BlockOperator._from_trusted(partition, partition, blocks)
 
 
 def block_diagonal(blocks: Mapping[Any, Any]) -> BlockOperator:
@@ -399,7 +401,7 @@ def block_diagonal(blocks: Mapping[Any, Any]) -> BlockOperator:
 def permutation(partition: Partition, order: Iterable[Node]) -> BlockOperator:
     """T with T* = T⁻¹ that lists the blocks in another order: rows in the new order, columns in the old one."""
     blocks = {(name, name): np.eye(m, dtype=int) for name, m in zip(partition.names, partition.sizes)}
-    return BlockOperator._trusted(partition.permuted(order), partition, blocks)
+    return BlockOperator._from_trusted(partition.permuted(order), partition, blocks)
 
 
 def accumulate(blocks: dict[Any, Array], key: Any, term: Array) -> None:

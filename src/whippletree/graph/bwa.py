@@ -11,7 +11,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.errors import GraphError, ShapeError
 from whippletree.graph.blocks import BlockOperator, Operator, Partition, accumulate, identity
-from whippletree.graph.digraph import Digraph, Node, arrows, check_weights, quoted
+from whippletree.graph.digraph import Digraph, Node, arrows, check_weights, quote_names
 
 
 class BlockWeightedAdjacency(BlockOperator):
@@ -41,7 +41,7 @@ class BlockWeightedAdjacency(BlockOperator):
         if missing or extra:
             raise GraphError(
                 "BlockWeightedAdjacency: each node needs one block size; nodes without one: "
-                f"{quoted(missing) or 'none'}; sizes without a node: {quoted(extra) or 'none'}. Pass "
+                f"{quote_names(missing) or 'none'}; sizes without a node: {quote_names(extra) or 'none'}. Pass "
                 "sizes={node: m, ...} for every node; without them only the weights of its edges tell a node's size."
             )
         partition = Partition({node: known[node] for node in graph.nodes})
@@ -177,7 +177,7 @@ class Resolvent(Operator):
             for p, k, w in reversed(self.adjacency.sweep):
                 for col, y in at[k].items():
                     accumulate(at[p], col, w @ y)
-        return BlockOperator._trusted(
+        return BlockOperator._from_trusted(
             self.rows, other.cols, {(name, col): y for name, row in at.items() for col, y in row.items()}
         )
 

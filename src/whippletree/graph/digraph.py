@@ -45,18 +45,18 @@ class Digraph:
         vars(self).update(nodes=tuple(nodes), edges=tuple((parent, child) for parent, child in edges))
         if len(self._index) < len(self.nodes):
             raise GraphError(
-                f"Digraph: nodes listed more than once: {quoted(_repeated(self.nodes))}. "
+                f"Digraph: nodes listed more than once: {quote_names(_repeated_items(self.nodes))}. "
                 "Names tell nodes apart: rename or remove the repeats."
             )
         if unknown := dict.fromkeys(node for edge in self.edges for node in edge if node not in self._index):
             raise GraphError(
-                f"Digraph: edges name nodes that are not listed: {quoted(unknown)}. "
+                f"Digraph: edges name nodes that are not listed: {quote_names(unknown)}. "
                 "List them among the nodes, or correct the edges."
             )
         if len(set(self.edges)) < len(self.edges):
             raise GraphError(
-                f"Digraph: edges given more than once: {arrows(_repeated(self.edges))}. An adjacency matrix has room "
-                "for one edge per pair: merge them, or cut all but one (spanning_tree takes parallel edges)."
+                f"Digraph: edges given more than once: {arrows(_repeated_items(self.edges))}. An adjacency matrix has "
+                "room for one edge per pair: merge them, or cut all but one (spanning_tree takes parallel edges)."
             )
 
     @classmethod
@@ -75,7 +75,7 @@ class Digraph:
         try:
             return self._index[node]
         except KeyError:
-            known, hint = quoted(self.nodes) or "none", did_you_mean(str(node), map(str, self.nodes))
+            known, hint = quote_names(self.nodes) or "none", did_you_mean(str(node), map(str, self.nodes))
             raise GraphError(f"Digraph: there is no node {node!r}; known: {known}{hint}") from None
 
     # -- neighbours ------------------------------------------------------------------------------------------------
@@ -89,8 +89,8 @@ class Digraph:
         found = self.parents(node)
         if len(found) > 1:
             raise GraphError(
-                f"Digraph: node {node!r} has {len(found)} parents: {quoted(found)}. In a tree a node has at most one: "
-                "cut the other edges (spanning_tree), or ask for parents()."
+                f"Digraph: node {node!r} has {len(found)} parents: {quote_names(found)}. In a tree a node has at most "
+                "one: cut the other edges (spanning_tree), or ask for parents()."
             )
         return found[0] if found else None
 
@@ -329,8 +329,8 @@ def check_permutation(names: tuple[Node, ...], order: Iterable[Node]) -> tuple[N
     missing, extra = _without(names, set(wanted)), _without(wanted, set(names))
     if missing or extra or len(wanted) != len(names):
         raise GraphError(
-            f"permuted: the order must list every node exactly once; missing: {quoted(missing) or 'none'}; "
-            f"unknown: {quoted(extra) or 'none'}; repeated: {quoted(_repeated(wanted)) or 'none'}."
+            f"permuted: the order must list every node exactly once; missing: {quote_names(missing) or 'none'}; "
+            f"unknown: {quote_names(extra) or 'none'}; repeated: {quote_names(_repeated_items(wanted)) or 'none'}."
         )
     return wanted
 
@@ -345,17 +345,17 @@ def check_weights(where: str, graph: Digraph, weights: Mapping[Any, Any]) -> Non
         )
 
 
-def quoted(names: Iterable[object]) -> str:
+def quote_names(names: Iterable[object]) -> str:
     """'a', 'b', … for a message: the first few names and how many there are."""
-    return _shortened([repr(name) for name in names])
+    return _shorten([repr(name) for name in names])
 
 
 def arrows(edges: Iterable[Any]) -> str:
     """'a' → 'b', … for a message."""
-    return _shortened([" → ".join(map(repr, e)) if isinstance(e, tuple) else repr(e) for e in edges])
+    return _shorten([" → ".join(map(repr, e)) if isinstance(e, tuple) else repr(e) for e in edges])
 
 
-def _shortened(shown: list[str]) -> str:
+def _shorten(shown: list[str]) -> str:
     return ", ".join(shown[:NODES_SHOWN]) + (f", … ({len(shown)} in all)" if len(shown) > NODES_SHOWN else "")
 
 
@@ -363,5 +363,5 @@ def _without(items: Iterable[Node], others: set[Any]) -> list[Node]:
     return [item for item in items if item not in others]
 
 
-def _repeated(items: Iterable[Node]) -> list[Node]:
+def _repeated_items(items: Iterable[Node]) -> list[Node]:
     return [item for item, count in Counter(items).items() if count > 1]

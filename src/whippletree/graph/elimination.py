@@ -178,10 +178,10 @@ def _weight(nodes: Iterable[int], near: Sequence[set[int]]) -> int:
 
 def _thinned_often(side: dict[int, int], between: set[int], near: Sequence[set[int]]) -> _Cut:
     """A cut made thinner as long as that helps: each round moves every node once."""
-    cut = _thinned(side, between, near)
+    cut = _thin_cut(side, between, near)
     while True:
         sides = dict.fromkeys(cut.one, 0) | dict.fromkeys([*cut.between, *cut.other], 1)
-        further = _thinned(sides, set(cut.between), near)
+        further = _thin_cut(sides, set(cut.between), near)
         if _weight(further.between, near) >= _weight(cut.between, near):
             return cut
         cut = further
@@ -216,7 +216,7 @@ def _distances(start: int, inside: set[int], near: Sequence[set[int]]) -> dict[i
     return found
 
 
-def _thinned(side: dict[int, int], between: set[int], near: Sequence[set[int]]) -> _Cut:
+def _thin_cut(side: dict[int, int], between: set[int], near: Sequence[set[int]]) -> _Cut:
     """A cut with as little between its sides as moving nodes one by one makes it (Fiduccia and Mattheyses).
 
     A node between that goes to one side pulls its neighbours on the other side in; the best move is made even where

@@ -23,7 +23,7 @@ from itertools import pairwise
 from typing import Any, Generic, TypeVar
 
 from whippletree.errors import GraphError
-from whippletree.graph.digraph import Digraph, Edge, Node, quoted
+from whippletree.graph.digraph import Digraph, Edge, Node, quote_names
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class SpanningTree:
         """The loop that a cut edge closes: the nodes of the tree path from its first end to its second."""
         if edge not in self.cut_edges:
             raise GraphError(
-                f"SpanningTree: {edge!r} is not a cut edge; cut edges: {quoted(self.cut_edges) or 'none'}. "
+                f"SpanningTree: {edge!r} is not a cut edge; cut edges: {quote_names(self.cut_edges) or 'none'}. "
                 "Only a cut edge closes a loop of its own."
             )
         return _path(self.graph, *self.cut_edges[edge])
@@ -84,7 +84,7 @@ def spanning_tree(
     chosen = None if cut is None else dict.fromkeys(cut)
     if unknown := [name for name in chosen or () if name not in ends]:
         raise GraphError(
-            f"spanning_tree: the cut names unknown edges: {quoted(unknown)}; known: {quoted(ends) or 'none'}."
+            f"spanning_tree: the cut names unknown edges: {quote_names(unknown)}; known: {quote_names(ends) or 'none'}."
         )
 
     components = _Components(forest.nodes)
@@ -168,7 +168,7 @@ def _roots(forest: Digraph, components: _Components[Node], roots: Iterable[Node]
             )
     if unreached := [node for node in forest.nodes if components.find(node) not in found]:
         raise GraphError(
-            f"spanning_tree: no root reaches {quoted(unreached)}. Connect them with edges, or name a root in each "
+            f"spanning_tree: no root reaches {quote_names(unreached)}. Connect them with edges, or name a root in each "
             "component."
         )
     return list(found.values())
@@ -177,13 +177,13 @@ def _roots(forest: Digraph, components: _Components[Node], roots: Iterable[Node]
 def _check_edges(forest: Digraph, ends: Mapping[Node, Edge]) -> None:
     if unknown := dict.fromkeys(node for pair in ends.values() for node in pair if node not in forest):
         raise GraphError(
-            f"spanning_tree: edges name nodes that are not listed: {quoted(unknown)}. "
+            f"spanning_tree: edges name nodes that are not listed: {quote_names(unknown)}. "
             "List them among the nodes, or correct the edges."
         )
     if selfish := [name for name, (a, b) in ends.items() if a == b]:
         raise GraphError(
-            f"spanning_tree: edges that join a node to itself: {quoted(selfish)}. Such a loop has no second node that "
-            "could move: remove the edge, or correct one of its ends."
+            f"spanning_tree: edges that join a node to itself: {quote_names(selfish)}. Such a loop has no second node "
+            "that could move: remove the edge, or correct one of its ends."
         )
 
 
@@ -191,8 +191,8 @@ def _check_connected(components: _Components[Node], cut: Mapping[Node, Edge]) ->
     for name, (a, b) in cut.items():
         if components.find(a) != components.find(b):
             raise GraphError(
-                f"spanning_tree: the cut {quoted(cut)} disconnects {b!r} from {a!r}. Edge {name!r} joins them: leave "
-                "it out of the cut, or cut fewer edges of the same loop."
+                f"spanning_tree: the cut {quote_names(cut)} disconnects {b!r} from {a!r}. Edge {name!r} joins them: "
+                "leave it out of the cut, or cut fewer edges of the same loop."
             )
 
 
@@ -203,7 +203,7 @@ def _refuse_loop(tree: Digraph, directed: Mapping[Node, Edge], closing: Mapping[
     around = [name, *(names[frozenset(pair)] for pair in pairwise(path))]
     raise GraphError(
         f"spanning_tree: the cut leaves {len(closing)} loop{'s' if len(closing) > 1 else ''} closed; one goes through "
-        f"nodes {quoted(path)} and edges {quoted(around)}. Add one edge of each loop to the cut."
+        f"nodes {quote_names(path)} and edges {quote_names(around)}. Add one edge of each loop to the cut."
     )
 
 
@@ -304,9 +304,10 @@ class _Classes:
                 # left at its top by both ends
                 a, b = (a, b) if self.depth[a] >= self.depth[b] else (b, a)
                 if self.parent[a] < 0:
+                    apart = quote_names([self.tree.nodes[nodes[0]], self.tree.nodes[other]])
                     raise GraphError(
-                        f"loop_clusters: nothing connects {quoted([self.tree.nodes[nodes[0]], self.tree.nodes[other]])}"
-                        f", which one tie names. Connect them, or give the forest a common root."
+                        f"loop_clusters: nothing connects {apart}, which one tie names. Connect them, or give the "
+                        f"forest a common root."
                     )
                 up = self.top[self.find(a)]  # before it joins a class that is still in two pieces
                 edge = a if edge is None else self.join(edge, a)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whippletree.errors import FileError, UnsupportedError, did_you_mean, quoted
+from whippletree.errors import FileError, UnsupportedError, did_you_mean, quote
 from whippletree.io.paths import read_bytes
 from whippletree.model import Model, require_model
 from whippletree.model.contact_pairs import with_contacts
@@ -84,7 +84,7 @@ def load(
     if base not in BASES:
         raise UnsupportedError(f"load: base is {base!r}, expected 'fixed' or 'free'{did_you_mean(base, BASES)}")
     if not isinstance(path, str | os.PathLike):
-        raise TypeError(f"load: expected the path of a model file, got {quoted(path)}")
+        raise TypeError(f"load: expected the path of a model file, got {quote(path)}")
     path = Path(path)
     cut = as_names(cut)
     model = _load(path, base, _folder(root), contacts is not False, actuators, () if loops is not None else cut)

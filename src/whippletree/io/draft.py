@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.errors import FileError, Hints, ModelError, listed, warn_caller
+from whippletree.errors import FileError, Hints, ModelError, list_items, warn_caller
 from whippletree.io import rotations
 from whippletree.io.paths import exists_elsewhere, find_mesh
 from whippletree.model import EARTH_GRAVITY, Body, Model, Vector
@@ -151,7 +151,7 @@ class Draft:
                 f"tells more"
             )
         if self.doubts:
-            warn_caller(f"load: {self.path.name}: taken as it stands: {listed(self.doubts)}", UserWarning)
+            warn_caller(f"load: {self.path.name}: taken as it stands: {list_items(self.doubts)}", UserWarning)
         bodies = (self._unphysical.get(body.name, body) for body in model.bodies)
         return replace(model, bodies=tuple(bodies)) if self._unphysical else model
 
@@ -177,7 +177,7 @@ class Draft:
             kind = "body" if match[1] == "body or frame" else match[1]
             lines = self._lines.get((kind, ast.literal_eval(match[2])), [])
         if len(lines) > 1:
-            self._faults.append((lines[0], f"lines {listed(map(str, lines))}: {text}"))
+            self._faults.append((lines[0], f"lines {list_items(map(str, lines))}: {text}"))
         else:
             self.fault(text, lines[0] if lines else None)
 
@@ -196,12 +196,12 @@ class Draft:
 
     def _left_out(self) -> list[str]:
         """``tendons: 'a', 'b'``, one text for each kind."""
-        return [f"{kind}: {listed(map(repr, names))}" if names else kind for kind, names in self.left_out.items()]
+        return [f"{kind}: {list_items(map(repr, names))}" if names else kind for kind, names in self.left_out.items()]
 
     def _report(self, kind: str) -> str:
         notes = list(self.notes)
         if self._unphysical:
-            names = listed(f"{name!r}" + self._place("body", name) for name in self._unphysical)
+            names = list_items(f"{name!r}" + self._place("body", name) for name in self._unphysical)
             notes.append(f"kept, though no distribution of mass has such inertias (triangle inequality): {names}")
         if self._cleaned:
             notes.append(
@@ -210,15 +210,15 @@ class Draft:
             )
         notes += [f"doubtful: {text}" for text in self.doubts]
         if self.missing:
-            names = listed(f"{file!r} of {shape!r}" for file, shape in self.missing.items())
+            names = list_items(f"{file!r} of {shape!r}" for file, shape in self.missing.items())
             notes.append(f"not there: the mesh files {names}")
         notes += [f"left out: {text}" for text in self._left_out()]
         if self.unused:
-            notes.append("not used: " + ", ".join(counted(self.unused)))
+            notes.append("not used: " + ", ".join(count_names(self.unused)))
         return "\n".join([f"{kind} file {str(self.path)!r}", *(f"- {note}" for note in notes)])
 
 
-def counted(names: Counter[str]) -> Iterable[str]:
+def count_names(names: Counter[str]) -> Iterable[str]:
     """Names with how often each came, where that is more than once."""
     return (name if count == 1 else f"{count} × {name}" for name, count in sorted(names.items()))
 

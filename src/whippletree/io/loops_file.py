@@ -67,7 +67,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.errors import FileError, did_you_mean, listed
+from whippletree.errors import FileError, did_you_mean, list_items
 from whippletree.files.bounded_files import limit_text, limits
 from whippletree.io import rotations
 from whippletree.io.draft import Draft, fresh
@@ -96,7 +96,7 @@ def with_loops(model: Model, path: Path, cut: Sequence[str] = ()) -> Model:
     data = read_bytes(path)
     if path.suffix.lower() not in (".toml", ".json"):
         raise FileError(str(path), [f"a loops file is .toml or .json, got {path.suffix!r}"])
-    text = native_reader.decoded(path, data)
+    text = native_reader.decode(path, data)
     draft = Draft(path, model.name)
     lines = native_reader.Lines(text if path.suffix.lower() == ".toml" else "")
     whole = native_reader.checked_table(
@@ -212,7 +212,7 @@ def _require_new(draft: Draft, word: str, parts: list[Any], taken: list[str]) ->
 
 
 def _unknown(draft: Draft, where: str, word: str, name: str, known: Any) -> str:
-    shown = listed(map(repr, known))
+    shown = list_items(map(repr, known))
     return f"{where}: there is no {word} {name!r}; known: {shown}{draft.hint(name, known)}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from whippletree.errors import FileError, did_you_mean, quoted
+from whippletree.errors import FileError, did_you_mean, quote
 from whippletree.files.bounded_files import read_bounded, resolve_inside
 
 MODEL_ENDINGS = (".urdf", ".sdf", ".xml", ".toml", ".json")
@@ -20,7 +20,7 @@ def read_bytes(path: Path) -> bytes:
         FileError: it is a folder, a device or a pipe, it is empty, or too large.
     """
     if "\n" in str(path) or str(path).lstrip().startswith("<"):
-        start = quoted(str(path))
+        start = quote(str(path))
         raise FileNotFoundError(f"load: {start} is text, not the path of a file: write it to a file and give its path")
     if not path.exists():
         # who misspells a name rarely misspells its ending, too

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from whippletree.errors import FileError, quoted
+from whippletree.errors import FileError, quote
 from whippletree.files.bounded_files import check_xml
 from whippletree.io.draft import Draft
 
@@ -122,7 +122,7 @@ def _refuse_xacro(path: Path, root: Element) -> None:
         found = f"<xacro:{tag_of(element)}>" if element.prefix == "xacro" else ""
         for key, value in element.attrib.items():
             if not found and root.tag == "robot" and _XACRO.search(str(value)):
-                found = f"{key!s}={quoted(str(value))}"
+                found = f"{key!s}={quote(str(value))}"
         if found:
             fault = f"line {line_of(element)}: {found} is xacro, a macro language on top of URDF: "
             raise FileError(str(path), [fault + "expand it first (xacro FILE > robot.urdf) and load the result"])
@@ -198,7 +198,7 @@ class Reader:
         try:
             return parse_number(value, infinite=infinite)
         except ValueError as reason:
-            self.fault(element, f"{key}={quoted(str(value))} {reason}")
+            self.fault(element, f"{key}={quote(str(value))} {reason}")
             return default or 0.0
 
     def numbers(self, element: Element, key: str, default: tuple[float, ...]) -> tuple[float, ...]:
@@ -208,10 +208,10 @@ class Reader:
             return default
         words = value.split()
         if len(words) != len(default):
-            self.fault(element, f"{key}={quoted(str(value))} has {len(words)} numbers, expected {len(default)}")
+            self.fault(element, f"{key}={quote(str(value))} has {len(words)} numbers, expected {len(default)}")
             return default
         try:
             return tuple(parse_number(word) for word in words)
         except ValueError:
-            self.fault(element, f"{key}={quoted(str(value))} holds something that is not a finite number")
+            self.fault(element, f"{key}={quote(str(value))} holds something that is not a finite number")
             return default

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from whippletree.errors import did_you_mean
-from whippletree.model.frozen import Part, counted
+from whippletree.model.frozen import Part, count_in_words
 
 if TYPE_CHECKING:
     from whippletree.model.model import Actuator
@@ -91,7 +91,7 @@ def _faults_of_activation(activation: Activation) -> list[str]:
         return [f"kind {activation.kind!r} is not known{did_you_mean(str(activation.kind), ACTIVATIONS)}"]
     count, faults = ACTIVATIONS[activation.kind], []
     if len(activation.times) != count:
-        return [f"times has {counted(len(activation.times))}, expected {count} for {activation.kind!r}"]
+        return [f"times has {count_in_words(len(activation.times))}, expected {count} for {activation.kind!r}"]
     if not all(np.isfinite(time) and time > 0 for time in activation.times[:2]):
         faults.append(f"times {activation.times} holds a time constant that is not positive and finite")
     if count == 3 and not 0 <= activation.times[2] < np.inf:

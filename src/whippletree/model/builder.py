@@ -40,7 +40,7 @@ from whippletree.model.faults import (
 )
 from whippletree.model.flexible_body import MODES, FlexibleBody, flexible_faults
 from whippletree.model.force_elements import Element, FluidBox, Lift, Tendon, Wrap, element_faults
-from whippletree.model.frozen import counted, frozen_array, inertia_matrix, pose_matrix, vector_of
+from whippletree.model.frozen import count_in_words, frozen_array, inertia_matrix, pose_matrix, vector_of
 from whippletree.model.input_checks import as_names
 from whippletree.model.model import (
     EARTH_GRAVITY,
@@ -75,7 +75,7 @@ class Builder:
 
     def __init__(self, name: str, gravity: Vector = EARTH_GRAVITY) -> None:
         self._faults: list[str] = []
-        self.name = name if name == "" else self._named("model", name)  # robots in files may have no name
+        self.name = name if name == "" else self._check_name("model", name)  # robots in files may have no name
         self.gravity = gravity
         self.source = ""
         self._bodies: list[Body] = []
@@ -102,7 +102,7 @@ class Builder:
 
         Without mass and inertia it is a massless link.
         """
-        name = self._named("body", name)
+        name = self._check_name("body", name)
         try:
             self._bodies.append(Body(name, mass, vector_of("center", center), inertia_matrix(inertia)))
         except (ValueError, TypeError) as error:
@@ -116,7 +116,7 @@ class Builder:
         A joint carries its reference frame ``NAME``; its frames are bodies ``NAME/FRAME``, to which joints, constraints
         and shapes hold on; ``model.slice("NAME/modes")`` finds its modal coordinates.
         """
-        name = self._named("flexible body", name)
+        name = self._check_name("flexible body", name)
         if not isinstance(body, FlexibleBody):
             self._faults.append(f"flexible body {name!r}: expected a FlexibleBody, got {body!r}; wt.flexible makes one")
             self._bodies.append(Body(name))
@@ -161,7 +161,7 @@ class Builder:
         ``child_position`` and ``child_rotation`` say where the joint is in the child, if not at its frame. ``start`` is
         the joint's coordinate in the home state. ``data``: see :class:`~whippletree.model.Joint`.
         """
-        name = self._named("joint", name)
+        name = self._check_name("joint", name)
         try:
             for word in data.keys() - JOINT_WORDS:
                 hint = did_you_mean(word, JOINT_WORDS)
@@ -180,7 +180,7 @@ class Builder:
 
     def frame(self, name: str, body: str, *, position: Vector = (0, 0, 0), rotation: Any = None) -> Builder:
         """Add a named frame fixed to a body."""
-        name = self._named("frame", name)
+        name = self._check_name("frame", name)
         self._frames.append(Frame(name, body, self._pose(f"frame {name!r}", position, rotation)))
         return self
 
@@ -189,7 +189,7 @@ class Builder:
 
         ``.constraint("pin", "pin", "rod end", "rocker end")`` closes a loop at two frames.
         """
-        name = self._named("constraint", name)
+        name = self._check_name("constraint", name)
         self._constraints.append(Constraint(name, kind, on, parameters))
         return self
 
@@ -197,7 +197,7 @@ class Builder:
         self, name: str, kind: str, on: Iterable[str], joint: str, parameters: Mapping[str, Any]
     ) -> Builder:
         """Add a constraint that closes a loop in the place of a joint of kind ``joint``, for readers of files."""
-        self._constraints.append(Constraint(self._named("constraint", name), kind, tuple(on), parameters, joint))
+        self._constraints.append(Constraint(self._check_name("constraint", name), kind, tuple(on), parameters, joint))
         return self
 
     def geometry(
@@ -216,7 +216,7 @@ class Builder:
 
         ``.geometry("foot", "shin", "sphere", position=(0, 0, -0.3), radius=0.02)``
         """
-        name = self._named("geometry", name)
+        name = self._check_name("geometry", name)
         pose = self._pose(f"geometry {name!r}", position, rotation)
         shape = Geometry(name, body, kind, pose, parameters, collides, visible)
         self._geometries.append(shape)
@@ -241,7 +241,7 @@ class Builder:
         ``torsional`` and ``rolling``: largest moments against spinning about the normal and against rolling, for each
         newton of normal force, m; time stepping knows them.
         """
-        name = self._named("contact", name)
+        name = self._check_name("contact", name)
         self._contacts.append(Contact(name, first, second, friction, restitution, law, margin, torsional, rolling))
         return self
 
@@ -253,7 +253,7 @@ class Builder:
         Pairs that cannot move against each other, two unbounded shapes, and pairs with a contact of their own are left
         out.
         """
-        name = self._named("contact group", name)
+        name = self._check_name("contact group", name)
         self._contact_groups.append(ContactGroup(name, as_names(geometries), friction, restitution, margin))
         return self
 
@@ -276,7 +276,7 @@ class Builder:
         ``.actuator("lift", "elbow", gear=50)`` is a motor; ``gain=(k, 0, 0), bias=(0, -k, -d)`` makes it a servo, and
         ``activation=Activation("filter", (0.02,))`` lets it follow its command with a delay.
         """
-        name = self._named("actuator", name)
+        name = self._check_name("actuator", name)
         try:
             gears = frozen_array(gear, (np.size(gear),))
             numbers = (gears, vector_of("gain", gain), vector_of("bias", bias))
@@ -317,7 +317,7 @@ class Builder:
                 ``around=[{"frame": "drum", "kind": "cylinder", "radius": 0.02, "side": "groove"}]``.
             limits: lengths between which it stays, m: ``limits=(-np.inf, 0.3)`` is a string.
         """
-        name = self._named("tendon", name)
+        name = self._check_name("tendon", name)
         route = (tuple(frames),) if frames else tuple(tuple(branch) for branch in branches)
         weights = list((joints or {}).values())
         try:
@@ -347,7 +347,7 @@ class Builder:
         wind: Vector = (0, 0, 0),
     ) -> Builder:
         """Let a fluid drag on a body as on a box: see :class:`~whippletree.model.force_elements.FluidBox`."""
-        name = self._named("fluid box", name)
+        name = self._check_name("fluid box", name)
         try:
             pose, edges, flow = pose_matrix(position, rotation), vector_of("size", size), vector_of("wind", wind)
             self._elements.append(FluidBox(name, body, pose, edges, density, viscosity, flow))
@@ -357,18 +357,18 @@ class Builder:
 
     def lift(self, name: str, body: str, share: Any = 1) -> Builder:
         """Hold up a share of a body's weight."""
-        self._elements.append(Lift(self._named("lift", name), body, share))
+        self._elements.append(Lift(self._check_name("lift", name), body, share))
         return self
 
     def sensor(self, name: str, kind: str, on: str, *, reference: str | None = None, cutoff: float = np.inf) -> Builder:
         """Measure something of the state: see :class:`~whippletree.model.sensors.Sensor` for the kinds."""
-        self._sensors.append(Sensor(self._named("sensor", name), kind, on, reference, cutoff))
+        self._sensors.append(Sensor(self._check_name("sensor", name), kind, on, reference, cutoff))
         return self
 
     def key_frame(self, name: str, *, q: Any = None, v: Any = None, commands: Any = None, act: Any = None) -> Builder:
         """Give a state a name: q (nq,), v (nv,), commands (actuators,) and activations act (activations,); home, rest
         and 0 where nothing is said."""
-        self._key_frames.append((self._named("key frame", name), q, v, commands, act))
+        self._key_frames.append((self._check_name("key frame", name), q, v, commands, act))
         return self
 
     @property
@@ -402,7 +402,7 @@ class Builder:
             ModelError: with every fault found, by name.
         """
         chosen = choose_cut(self._bodies, self._joints, cut)
-        if faults := [*self._faults, *self._found(chosen)]:
+        if faults := [*self._faults, *self._find_faults(chosen)]:
             raise ModelError(f"model {self.name!r}", faults)
         needed = coordinates_in_use(self._actuators, self._constraints)
         opened = open_loops(self._bodies, self._joints, self._child_poses, chosen.tree, needed)
@@ -441,7 +441,7 @@ class Builder:
             raise ModelError(f"model {model.name!r}", faults)
         return with_closing_joints(model, self._joints, self._child_poses, cut)
 
-    def _found(self, chosen: Cut) -> list[str]:
+    def _find_faults(self, chosen: Cut) -> list[str]:
         """Faults of the parts, each by itself and all together."""
         faults = naming_faults(
             "body or frame", [WORLD, *(x.name for x in self._bodies), *(x.name for x in self._frames)]
@@ -478,7 +478,7 @@ class Builder:
             faults.append(f"time_step is {self.time_step!r}, expected a positive number of seconds")
         faults += number_faults("gravity", self.gravity)
         if np.size(self.gravity) != 3 and not isinstance(self.gravity, str):
-            faults.append(f"gravity has {counted(np.size(self.gravity))}, expected 3")
+            faults.append(f"gravity has {count_in_words(np.size(self.gravity))}, expected 3")
         return faults
 
     def _child_pose_faults(self) -> list[str]:
@@ -539,7 +539,7 @@ class Builder:
             for word, x, u in zip(("q", "v", "commands", "act"), numbers, usual, strict=True):
                 wrong = number_faults(f"key frame {name!r}: {word}", x)
                 if not wrong and np.size(x) != len(u):
-                    wrong = [f"key frame {name!r}: {word} has {counted(np.size(x))}, expected {len(u)}"]
+                    wrong = [f"key frame {name!r}: {word} has {count_in_words(np.size(x))}, expected {len(u)}"]
                 faults += wrong
             if not faults:
                 found.append(KeyFrame(name, *[frozen_array(x, (len(u),)) for x, u in zip(numbers, usual, strict=True)]))
@@ -547,7 +547,7 @@ class Builder:
             raise ModelError(f"model {self.name!r}", faults)
         return replace(model, key_frames=tuple(found))
 
-    def _named(self, kind: str, name: Any) -> str:
+    def _check_name(self, kind: str, name: Any) -> str:
         """The name, if it is one."""
         if isinstance(name, str) and name:
             return name

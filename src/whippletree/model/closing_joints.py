@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.errors import ModelError, did_you_mean, listed
+from whippletree.errors import ModelError, did_you_mean, list_items
 from whippletree.model.constraint_syntax import KINDS
 from whippletree.model.faults import depth_first, end_faults, naming_faults
 from whippletree.model.frozen import frozen_array
@@ -104,7 +104,7 @@ def choose_cut(bodies: Sequence[Body], joints: Sequence[Joint], cut: Iterable[st
     chosen = dict.fromkeys(as_names(cut))
     names = [joint.name for joint in joints]
     faults = [
-        f"cut: there is no joint {name!r}; known: {listed(map(repr, names))}{did_you_mean(str(name), names)}"
+        f"cut: there is no joint {name!r}; known: {list_items(map(repr, names))}{did_you_mean(str(name), names)}"
         for name in chosen
         if name not in names
     ]
@@ -163,7 +163,7 @@ def open_loops(
             made.turn_round(joint, inner)
         else:
             made.hang(joint, inner)
-    return made.opened()
+    return made.as_opened()
 
 
 def turning_faults(joints: Sequence[Joint], tree: SpanningTree | None, needed: Collection[str]) -> list[str]:
@@ -187,7 +187,7 @@ def turning_faults(joints: Sequence[Joint], tree: SpanningTree | None, needed: C
 
 
 def _users(joint: Joint, needed: Collection[str]) -> str:
-    return "something else names" if joint.name in needed else f"{listed(acting(joint))} act along"
+    return "something else names" if joint.name in needed else f"{list_items(acting(joint))} act along"
 
 
 def acting(joint: Joint) -> list[str]:
@@ -208,7 +208,7 @@ class _Made:
         self.parted: dict[str, str] = {}
         self.notes: list[str] = []
 
-    def opened(self) -> Opened:
+    def as_opened(self) -> Opened:
         return Opened(
             tuple(self.bodies), tuple(self.joints), tuple(self.frames), tuple(self.constraints), self.turned,
             self.parted, tuple(self.notes),

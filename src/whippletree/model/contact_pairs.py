@@ -79,7 +79,7 @@ def with_contacts(
             mu = _own_friction(pair) if friction is None else friction
             name, moments = f"{first.name} on {second.name}", {"torsional": torsional, "rolling": rolling}
             contacts.append(Contact(name, first.name, second.name, mu, restitution, **moments))
-    return _extended(model, (), contacts)
+    return _extend_model(model, (), contacts)
 
 
 def _neighbours(model: Model, rigid: dict[str, str]) -> set[frozenset[str]]:
@@ -170,10 +170,10 @@ def on_ground(
     ground = Geometry("ground", WORLD, "half_space", pose_matrix(height * up, turn))
     moments = {"torsional": torsional, "rolling": rolling}
     contacts = [Contact(f"{name} on ground", name, "ground", friction, restitution, **moments) for name in touching]
-    return _extended(model, [*feet, ground], contacts)
+    return _extend_model(model, [*feet, ground], contacts)
 
 
-def _extended(model: Model, geometries: Sequence[Geometry], contacts: Sequence[Contact]) -> Model:
+def _extend_model(model: Model, geometries: Sequence[Geometry], contacts: Sequence[Contact]) -> Model:
     """The model with more geometries and contacts, checked as the builder does."""
     shapes, pairs = (*model.geometries, *geometries), (*model.contacts, *contacts)
     faults = contact_faults(pairs, shapes, model.joints)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.errors import Hints, did_you_mean, name_elsewhere, quoted, route
-from whippletree.model.frozen import counted
+from whippletree.errors import Hints, did_you_mean, name_elsewhere, quote, route
+from whippletree.model.frozen import count_in_words
 from whippletree.model.model import WORLD, Actuator, Body, Frame, Geometry, Joint
 from whippletree.spatial import joints as joint_types
 
@@ -223,7 +223,7 @@ def actuator_faults(
             faults.append(f"{where}: unknown frame {actuator.frame!r}{did_you_mean(str(actuator.frame), named)}")
         expected = 6 if actuator.frame is not None else 1 if actuator.tendon is not None else len(actuator.joints)
         if len(actuator.gear) != expected:
-            faults.append(f"{where}: gear has {counted(len(actuator.gear))}, expected {expected}")
+            faults.append(f"{where}: gear has {count_in_words(len(actuator.gear))}, expected {expected}")
         for word in ("gear", "gain", "bias"):
             faults += number_faults(f"{where}: {word}", getattr(actuator, word))
         for word in ("command_range", "force_range"):
@@ -233,7 +233,7 @@ def actuator_faults(
 
 def _range_faults(where: str, ends: Any) -> list[str]:
     if len(ends) != 2:
-        return [f"{where} has {counted(len(ends))}, expected 2"]
+        return [f"{where} has {count_in_words(len(ends))}, expected 2"]
     faults = number_faults(where, list(ends), infinite=True)
     return faults or [f"{where} [{ends[0]}, {ends[1]}] is empty"] * (not ends[0] <= ends[1])
 
@@ -259,7 +259,7 @@ def number_faults(where: str, values: Any, *, infinite: bool = False) -> list[st
         except (TypeError, ValueError, OverflowError):
             number = None
         if number is None or (infinite and math.isnan(number)):
-            return [f"{where} holds {quoted(x)}, which is not a number"]
+            return [f"{where} holds {quote(x)}, which is not a number"]
         if not infinite and not math.isfinite(number):
             return [f"{where} holds {number}: every number must be finite"]
     return []

@@ -52,11 +52,11 @@ def pose_matrix(position: Vector = (0, 0, 0), rotation: Any = None) -> Array:
 def vector_of(what: str, values: Any) -> Array:
     """A read-only vector (3,); an error that says what it is if there are not three numbers."""
     if np.size(values) != 3:
-        raise ValueError(f"{what} has {counted(np.size(values))}, expected 3")
+        raise ValueError(f"{what} has {count_in_words(np.size(values))}, expected 3")
     return frozen_array(values, (3,))
 
 
-def counted(n: int) -> str:
+def count_in_words(n: int) -> str:
     """How many numbers, in words."""
     return f"{n} number{'s' * (n != 1)}"
 
@@ -68,7 +68,7 @@ def inertia_matrix(values: Any) -> Array:
         return frozen_array(flat, (3, 3))
     if flat.size not in (3, 6):
         raise ValueError(
-            f"inertia has {counted(flat.size)}; give a 3×3 matrix, (xx, yy, zz) or (xx, yy, zz, xy, xz, yz)"
+            f"inertia has {count_in_words(flat.size)}; give a 3×3 matrix, (xx, yy, zz) or (xx, yy, zz, xy, xz, yz)"
         )
     xx, yy, zz, xy, xz, yz = [*flat, 0, 0, 0][:6]
     return frozen_array([xx, xy, xz, xy, yy, yz, xz, yz, zz], (3, 3))

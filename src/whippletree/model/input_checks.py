@@ -47,7 +47,7 @@ def plain_input(function: str, name: str, value: Any) -> Any:
         ScalarError: a masked array in which something is masked.
     """
     if isinstance(value, np.ma.MaskedArray):
-        return _unmasked(function, name, value)
+        return _unmask(function, name, value)
     if isinstance(value, np.ndarray) and not isinstance(value, np.matrix):  # results are no matrices
         return value
     try:
@@ -56,7 +56,7 @@ def plain_input(function: str, name: str, value: Any) -> Any:
         raise ShapeError(f"{function}: {name} is not an array of numbers ({error})") from None
 
 
-def _unmasked(function: str, name: str, array: np.ma.MaskedArray[Any, Any]) -> Any:
+def _unmask(function: str, name: str, array: np.ma.MaskedArray[Any, Any]) -> Any:
     """The numbers of a masked array of which none is masked."""
     if np.ma.getmaskarray(array).any():
         place = tuple(int(i) for i in np.argwhere(np.ma.getmaskarray(array))[0])

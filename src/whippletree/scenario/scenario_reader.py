@@ -103,7 +103,7 @@ def is_scenario(path: str | os.PathLike[str]) -> bool:
     place = Path(path)
     if place.suffix.lower() != ".toml":
         return False
-    return "solver" in native_reader.parse(place, native_reader.decoded(place, read_bytes(place)))
+    return "solver" in native_reader.parse(place, native_reader.decode(place, read_bytes(place)))
 
 
 class _Reader:
@@ -111,10 +111,10 @@ class _Reader:
 
     def __init__(self, path: Path, changes: Mapping[str, Any]) -> None:
         self.path = path
-        self.text = native_reader.decoded(path, read_bytes(path))
+        self.text = native_reader.decode(path, read_bytes(path))
         self.lines = native_reader.Lines(self.text)
         self.draft = Draft(path, path.stem)
-        document = _changed(path, native_reader.parse(path, self.text), changes)
+        document = _change_parameters(path, native_reader.parse(path, self.text), changes)
         self.whole = native_reader.checked_table(
             self.draft, document, scenario_tables.ScenarioFile, "the file", partial(self.lines.find, "", 0)
         )
@@ -133,7 +133,7 @@ class _Reader:
         )
         ctrl = self.table("ctrl", scenario_tables.Commands)
         controllers = [
-            self.checked(
+            self.check_table(
                 item, scenario_tables.Controller, f"controllers[{i}]", partial(self.lines.find, "controllers", i)
             )
             for i, item in enumerate(self.whole.get("controllers", []))
@@ -141,14 +141,14 @@ class _Reader:
         self.draft.stop_if_faulty()
         assert model is not None
         assert solver is not None
-        built = self.named(lambda: self.model(model, ground))
-        q, v = self.named(lambda: _start(built, start or scenario_tables.StartChoice()))
-        act = self.named(lambda: _activations(built, start.activations)) if start and start.activations else None
+        built = self.name_faults(lambda: self.model(model, ground))
+        q, v = self.name_faults(lambda: _start(built, start or scenario_tables.StartChoice()))
+        act = self.name_faults(lambda: _activations(built, start.activations)) if start and start.activations else None
         parts = [c for c in controllers if c is not None]
-        controller = self.named(lambda: controller_of(built, parts, self.path.parent))
-        commands = self.named(lambda: commands_of(built, ctrl, self.path.parent, solver.duration))
+        controller = self.name_faults(lambda: controller_of(built, parts, self.path.parent))
+        commands = self.name_faults(lambda: commands_of(built, ctrl, self.path.parent, solver.duration))
         for name in (outputs or scenario_tables.Outputs()).points:
-            self.named(partial(built.frame, name))
+            self.name_faults(partial(built.frame, name))
         return Scenario(self.path, built, q, v, controller, solver, outputs or scenario_tables.Outputs(), commands, act)
 
     def model(self, given: scenario_tables.ModelChoice, ground: scenario_tables.Ground | None) -> Model:
@@ -180,16 +180,16 @@ class _Reader:
         """A table of the file, None if it is not there or not right."""
         if name not in self.whole:
             return None
-        return self.checked(self.whole[name], kind, name, partial(self.lines.find, name, 0))
+        return self.check_table(self.whole[name], kind, name, partial(self.lines.find, name, 0))
 
-    def checked(
+    def check_table(
         self, item: dict[str, Any], kind: type[Table], where: str, line: Callable[[str], int | None]
     ) -> Table | None:
         found = native_reader.checked_table(self.draft, item, kind, where, line)
         complete = all(key in found for key, info in fields(kind).items() if info.required)
         return kind(**found) if complete else None
 
-    def named(self, work: Callable[[], Any]) -> Any:
+    def name_faults(self, work: Callable[[], Any]) -> Any:
         """Faults of names and numbers, told as faults of this file."""
         try:
             return work()
@@ -199,7 +199,7 @@ class _Reader:
             raise FileError(str(self.path), [str(error)]) from None
 
 
-def _changed(path: Path, document: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+def _change_parameters(path: Path, document: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """The tables of a file with other parameters of its mechanism and its controllers."""
     for word, value in changes.items():
         kind, _, rest = word.partition(".")

@@ -78,7 +78,7 @@ class Checkpoint:
         if self.folder.is_file():
             raise FileError(str(self.folder), ["a checkpoint is a folder, and this is a file: choose another name"])
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._lock = _locked(self.folder)
+        self._lock = _lock(self.folder)
         try:
             if (self.folder / _HEADER).exists():
                 self.header = read_header(self.folder)
@@ -86,7 +86,7 @@ class Checkpoint:
             else:
                 self.header = Header(dict(identity))
                 self._warn_of_incomparable()
-                write_whole(self.folder / _HEADER, self.header.packed())
+                write_whole(self.folder / _HEADER, self.header.pack())
         except BaseException:
             self._lock.close()
             raise
@@ -100,7 +100,7 @@ class Checkpoint:
     def _compare(self, identity: Mapping[str, str]) -> None:
         other = self.header.differences(identity)
         if other:
-            reason = f"the checkpoint is that of another run: {_told(other)}"
+            reason = f"the checkpoint is that of another run: {_tell_differences(other)}"
             raise FileError(str(self.folder), [f"{reason}; remove it or choose another folder"])
         if unknown := self.header.incomparable:
             raise FileError(
@@ -126,11 +126,11 @@ class Checkpoint:
             return
         self.header = replace(self.header, changing=tuple(sorted(changed)))
         try:
-            write_whole(self.folder / _HEADER, self.header.packed())
+            write_whole(self.folder / _HEADER, self.header.pack())
         except OSError as error:
-            self._refused(error)
+            self._note_broken(error)
 
-    def recalled(self) -> tuple[list[Chunk], dict[str, Any]]:
+    def recall(self) -> tuple[list[Chunk], dict[str, Any]]:
         """The parts that were kept, in order, and the tally at their end.
 
         What comes behind a damaged part is removed, since it follows nothing, and so are drafts of a killed process.
@@ -139,14 +139,14 @@ class Checkpoint:
         self._parts = len(found)
         for stray in [*part_files(self.folder)[len(found) :], *self.folder.glob(DRAFTS)]:
             stray.unlink()
-        self.finished = _finished(self.folder, self.header, len(found))
+        self.finished = _closing_facts(self.folder, self.header, len(found))
         if not found:
             return [], {}
         memo = dict(found[-1].memo)
         tally: dict[str, Any] = json.loads(str(memo.pop(_TALLY)))
         return [*found[:-1], replace(found[-1], memo=memo)], tally
 
-    def labelled(self, chunk: Chunk, tally: Mapping[str, Any]) -> Chunk:
+    def label(self, chunk: Chunk, tally: Mapping[str, Any]) -> Chunk:
         """A chunk with what the method has counted up to it, and the run that it is of: to be put among those that are
         ``waiting``."""
         own = {_TALLY: np.array(json.dumps(tally)), _RUN: np.array(self.header.run)}
@@ -164,7 +164,7 @@ class Checkpoint:
         try:
             _write_part(self.folder / f"{self._parts:06d}.npz", self.waiting)
         except OSError as error:
-            self._refused(error)
+            self._note_broken(error)
         else:
             self._parts += 1
         self.waiting = []
@@ -176,11 +176,11 @@ class Checkpoint:
             return
         content = {"parts": self._parts, "failures": dict(end.failures), "account": dict(end.account)}
         try:
-            write_whole(self.folder / _FINISHED, _sealed(content | {"run": self.header.run}))
+            write_whole(self.folder / _FINISHED, _seal_content(content | {"run": self.header.run}))
         except OSError as error:
-            self._refused(error)
+            self._note_broken(error)
 
-    def _refused(self, error: OSError) -> None:
+    def _note_broken(self, error: OSError) -> None:
         self._broken = True
         warn_caller(
             f"checkpoint {self.folder}: {error.strerror or error}; the run goes on without further checkpoints, "
@@ -189,7 +189,7 @@ class Checkpoint:
         )
 
 
-def _locked(folder: Path) -> IO[str]:
+def _lock(folder: Path) -> IO[str]:
     """The folder's lock file, locked until it is closed or the process ends, however it ends.
 
     Raises:
@@ -211,10 +211,10 @@ def _locked(folder: Path) -> IO[str]:
     return file
 
 
-def _finished(folder: Path, about: Header, parts: int) -> Finished | None:
+def _closing_facts(folder: Path, about: Header, parts: int) -> Finished | None:
     """Closing facts that a run has left; None if it has not come there, or if parts are lost since."""
     try:
-        found = _unsealed((folder / _FINISHED).read_bytes())
+        found = _unseal_content((folder / _FINISHED).read_bytes())
     except (OSError, ValueError):
         return None
     if found["run"] != about.run:
@@ -253,14 +253,14 @@ class Header:
         """Whether the run writes to a value; where a list grows, new items are a part of it."""
         return word in self.changing or any(word.startswith(f"{known.partition('[')[0]}[") for known in self.changing)
 
-    def packed(self) -> bytes:
+    def pack(self) -> bytes:
         """As the text of a file."""
         content = {
             "whippletree_checkpoint": CHECKPOINT_FORMAT,
             "identity": dict(self.identity),
             "changing": list(self.changing),
         }
-        return _sealed(content)
+        return _seal_content(content)
 
 
 def read_header(folder: Path) -> Header:
@@ -274,13 +274,13 @@ def read_header(folder: Path) -> Header:
     except (FileNotFoundError, IsADirectoryError):
         raise FileError(str(folder), [f"there is no {_HEADER}: not a checkpoint"]) from None
     try:
-        found = _unsealed(data)
+        found = _unseal_content(data)
     except ValueError as error:
         raise FileError(str(folder), [f"{_HEADER} is {error}: remove the folder"]) from None
     return Header(found["identity"], tuple(found["changing"]))
 
 
-def _told(differences: Mapping[str, tuple[str, str]]) -> str:
+def _tell_differences(differences: Mapping[str, tuple[str, str]]) -> str:
     """Which parts of a run differ, and in what, as far as that can be shown in short."""
     parts = list(dict.fromkeys(re.split(r"[:.\[]", word)[0] for word in differences))
     details = []
@@ -295,7 +295,7 @@ def _told(differences: Mapping[str, tuple[str, str]]) -> str:
     return f"{', '.join(parts)} {verb}" + f" ({listed}{more})" * bool(details)
 
 
-def _sealed(content: Mapping[str, Any]) -> bytes:
+def _seal_content(content: Mapping[str, Any]) -> bytes:
     """As JSON, with a digest of itself."""
     return json.dumps({**content, "seal": _seal(content)}, indent=1).encode()
 
@@ -304,7 +304,7 @@ def _seal(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def _unsealed(data: bytes) -> dict[str, Any]:
+def _unseal_content(data: bytes) -> dict[str, Any]:
     """The content of a sealed text.
 
     Raises:

@@ -84,7 +84,7 @@ class Watch:
             return CLEAR * self.asked if calm else self._prediction(self._q, self._v)
 
         dyn = self.motion.of_run(0).dyn
-        return self._known("error", (self._v.tobytes(), self.asked, dyn.route, str(dyn.dtype)), predict)
+        return self._known_number("error", (self._v.tobytes(), self.asked, dyn.route, str(dyn.dtype)), predict)
 
     def follow(self, motion: Motion, y: Array) -> float:
         """The relative tolerance that a state y (nq + nv,) on the way allows, of this run or another of its batch; or
@@ -112,7 +112,7 @@ class Watch:
         """Take over which tolerances a run was held to."""
         self.largest_rtol = max(self.rtol, float(account.get("largest_rtol", 0.0)))
 
-    def _known(self, what: str, more: tuple[Any, ...], find: Callable[[], float]) -> float:
+    def _known_number(self, what: str, more: tuple[Any, ...], find: Callable[[], float]) -> float:
         """A number of the start; from the last run of the model, if that began at the same q and with the same more."""
         known, start = _LAST_STARTS.setdefault(self.model, {}), (self._q.tobytes(), *more)
         if what not in known or known[what][0] != start:
@@ -122,7 +122,7 @@ class Watch:
     @cached_property
     def scale(self) -> float:
         """κ / δ of the mass matrix at the start, by which δ becomes δ_s (004 eq. 15); NaN if it is not known."""
-        return np.nan if self.model.nv > MATRIX_UP_TO else self._known("scale", (), self._scale)
+        return np.nan if self.model.nv > MATRIX_UP_TO else self._known_number("scale", (), self._scale)
 
     def _scale(self) -> float:
         m = Mechanism.of(self.model)
@@ -191,19 +191,19 @@ class Watch:
             return {}
         return {"predicted_error": self.predicted, "rtol_asked": self.asked, "rtol": self.rtol}
 
-    def warned(self, times: Array, diagonal: Array, scaled: Array) -> dict[str, Any]:
+    def warn(self, times: Array, diagonal: Array, scaled: Array) -> dict[str, Any]:
         """At most one warning about the run, its text as an attribute.
 
         From the diagonal of M (k, nv) and δ_s (k,) at times (k,).
         """
-        messages = [*self._raised(), *self._ill(scaled, times, diagonal)]
+        messages = [*self._reasons(), *self._ill(scaled, times, diagonal)]
         if not messages:
             return {}
         text = f"model {self.model.name!r}: {'; '.join(messages)}. {self._cure()}"
         warn_caller(text, ConditioningWarning)
         return {"conditioning": text}
 
-    def _raised(self) -> list[str]:
+    def _reasons(self) -> list[str]:
         found = []
         if np.isinf(self.predicted):
             found.append("rounding leaves no digit of the accelerations at the start for certain")

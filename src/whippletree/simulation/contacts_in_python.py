@@ -72,14 +72,14 @@ class PlainContacts:
         key = q.tobytes() if v is None else q.tobytes() + v.tobytes()
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = self._answered(q, v)
+            found = self._known[key] = self._answer(q, v)
             # gaps and rows are the same at any velocity
             self._known[q.tobytes()] = found
             while len(self._known) > KEPT:
                 self._known.popitem(last=False)
         return found
 
-    def _answered(self, q: Array, v: Array | None) -> ContactAnswers:
+    def _answer(self, q: Array, v: Array | None) -> ContactAnswers:
         bodies = {name: _body(self.dyn, name, q, v) for name in self._bodies}
         parts = [self._pair(pair, bodies) for pair in self.contacts.pairs]
         return ContactAnswers(*[np.concatenate(column) for column in zip(*parts, strict=True)])

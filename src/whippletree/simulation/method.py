@@ -150,7 +150,7 @@ class Method(ABC):
             IntegrationError: if the motion cannot be followed any further.
         """
 
-    def unfinished(self) -> Chunk | None:
+    def unfinished_chunk(self) -> Chunk | None:
         """Results that an interrupted run can show beside the chunks that it has handed out."""
         return None
 

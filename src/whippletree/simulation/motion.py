@@ -183,7 +183,7 @@ class Motion:
         if isinstance(controller, ActuatorForces) and controller.answers_over_time:
             controller = controller.forces_over
         elif not is_batched(controller):
-            return np.stack([self.asked(controller, *state) for state in zip(t.tolist(), q, v, strict=True)])
+            return np.stack([self.ask(controller, *state) for state in zip(t.tolist(), q, v, strict=True)])
         tau = self._answer(controller, t, q, v)
         if len(tau):
             worst = int((~np.isfinite(tau).all(axis=1)).argmax())
@@ -201,10 +201,10 @@ class Motion:
             return found
         for k in range(len(v)):
             with suppress(IntegrationError):
-                found[k] = self.asked(controller, float(t[k]), q[k], v[k])
+                found[k] = self.ask(controller, float(t[k]), q[k], v[k])
         return found
 
-    def asked(self, controller: Ask, t: float, q: Array, v: Array) -> Array:
+    def ask(self, controller: Ask, t: float, q: Array, v: Array) -> Array:
         """A controller's forces (nv,) at one state."""
         tau = self._answer(controller, t, q, v)
         self._require_sound(t, tau)
@@ -290,9 +290,9 @@ class Motion:
         Massless motions that dampers decide also follow the controller's forces.
         """
         q, v = self.split(y)
-        q = self.normalised(q)
+        q = self.normalise(q)
         if self.model.constraints:
-            q = self._closed(t, q)
+            q = self._close_loops(t, q)
             if y.ndim == 1:  # of many states, some are mere trials
                 self._require_closed(t, q)
             v = self.evaluate("project_velocity", q=q, v=v, t=t)
@@ -303,7 +303,7 @@ class Motion:
         act = self.act(y)
         return np.concatenate([q, v, np.clip(act, *self._activation_ranges) if act.shape[-1] else act], axis=-1)
 
-    def normalised(self, q: Array) -> Array:
+    def normalise(self, q: Array) -> Array:
         """The coordinates with quaternions at unit length."""
         if self._quaternions:
             q = q.copy()
@@ -319,7 +319,7 @@ class Motion:
         """The largest residuals of each of many configurations (..., nq)."""
         return self._residual(t, q) if self.model.constraints else np.zeros(q.shape[:-1])
 
-    def _closed(self, t: Any, q: Array) -> Array:
+    def _close_loops(self, t: Any, q: Array) -> Array:
         """Configurations with their loops closed by least-energy corrections; stops where they no longer help."""
         residual = self._residual(t, q)
         for _ in range(POSITION_CORRECTIONS):
@@ -364,17 +364,17 @@ class Motion:
         """
         if self._plain_contacts is not None and self._plain_contacts.answers(name):
             return self._plain_contacts.evaluate(name, **state)
-        function, words, switched = self._functions.get(name) or self._found(name)
+        function, words, switched = self._functions.get(name) or self._find_function(name)
         inputs = [state[word] for word in words if word in state]
         inputs += [self.all_on] if switched else []
         if not function.fails:
             with np.errstate(all="ignore"):
-                return _stacked(function(*inputs))
+                return _stack_outputs(function(*inputs))
         try:
             with warnings.catch_warnings(record=True) as told:
                 warnings.simplefilter("ignore", RuntimeWarning)  # failed states are answered below
                 warnings.simplefilter("always", TieWarning)
-                result = _stacked(function(*inputs))
+                result = _stack_outputs(function(*inputs))
         except SingularSystemError:
             return self._by_reference(name, inputs, 0)
         status = np.asarray(function.status)
@@ -400,11 +400,11 @@ class Motion:
         self.dead_points += 1
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always", TieWarning)
-            found = _stacked(getattr(self.of_run(number)._reference, name)(*inputs))
+            found = _stack_outputs(getattr(self.of_run(number)._reference, name)(*inputs))
         self.ties.update(str(warning.message) for warning in told)
         return found
 
-    def _found(self, name: str) -> tuple[NamedFunction, tuple[str, ...], bool]:
+    def _find_function(self, name: str) -> tuple[NamedFunction, tuple[str, ...], bool]:
         """A compiled function, its inputs, and whether constraints can be switched in it; remembered, for evaluating is
         often cheaper than looking up."""
         function = getattr(self.dyn, name)
@@ -430,6 +430,6 @@ class Motion:
         return Reference(self.model)
 
 
-def _stacked(outputs: Any) -> Array:
+def _stack_outputs(outputs: Any) -> Array:
     """One output as it is, several along a last axis."""
     return np.stack(outputs, axis=-1) if isinstance(outputs, tuple) else np.asarray(outputs)

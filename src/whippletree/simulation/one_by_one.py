@@ -49,12 +49,12 @@ class InTurn(Method):
                 self.failures[k] = record.failure
             self._place(record, k)
             self._events += [(f"run {k}: {name}", time) for name, time in record.events]
-            self._account = _added(self._account, record.account, self._sequences)
+            self._account = _add_account(self._account, record.account, self._sequences)
             yield self._nothing(k + 1)
         if done <= runs:
             yield self._everything()
 
-    def unfinished(self) -> Chunk | None:
+    def unfinished_chunk(self) -> Chunk | None:
         return self._everything() if self._account else None
 
     def _everything(self) -> Chunk:
@@ -101,7 +101,7 @@ class InTurn(Method):
         return self._account
 
 
-def _added(total: Mapping[str, Any], more: Mapping[str, Any], sequences: Sequence[str]) -> dict[str, Any]:
+def _add_account(total: Mapping[str, Any], more: Mapping[str, Any], sequences: Sequence[str]) -> dict[str, Any]:
     """The account of several runs with that of one more."""
     result = dict(total)
     for name, value in more.items():

@@ -37,14 +37,14 @@ class Record:
         ``keep`` is given every chunk, and is asked first for what an earlier process has left there; ``show`` is told
         how far the run has come.
         """
-        memo = None if keep is None else self._recalled(method, keep)
+        memo = None if keep is None else self._recall(method, keep)
         if keep is not None and keep.finished is not None:
             self.failures, self.account = keep.finished.failures, keep.finished.account
             return
         try:
             self.take(method, memo, keep, show)
         except KeyboardInterrupt:
-            self._interrupted(method)
+            self._keep_unfinished(method)
         finally:
             if keep is not None:
                 keep.write()
@@ -58,7 +58,7 @@ class Record:
         try:
             for chunk in method.chunks(memo):
                 # an interrupt may come at any time: what takes long comes before or after both have the chunk
-                kept = None if keep is None else keep.labelled(chunk, method.tally())
+                kept = None if keep is None else keep.label(chunk, method.tally())
                 own = replace(chunk, memo={})
                 if len(chunk.times) or chunk.events or not self.chunks:  # of many steps without output, nothing stays
                     self.chunks.append(own)
@@ -74,17 +74,17 @@ class Record:
         finally:
             self.failures, self.account = method.failures, method.account()
 
-    def _recalled(self, method: Method, keep: Checkpoint) -> Memo | None:
+    def _recall(self, method: Method, keep: Checkpoint) -> Memo | None:
         """Take what was kept; the memo to go on from, if there is one."""
-        kept, tally = keep.recalled()
+        kept, tally = keep.recall()
         self.chunks += [replace(chunk, memo={}) for chunk in kept]
         if tally:
             method.take_over(tally)
         return kept[-1].memo if kept else None
 
-    def _interrupted(self, method: Method) -> None:
+    def _keep_unfinished(self, method: Method) -> None:
         """Keep what there is; the interrupt goes on if that is nothing."""
-        rest = method.unfinished()
+        rest = method.unfinished_chunk()
         if rest is not None:
             self.chunks.append(replace(rest, memo={}))
         if not self.chunks:

@@ -22,7 +22,7 @@ from whippletree.constraints.assembly import require_consistent
 from whippletree.constraints.tangent_cone import TieWarning
 from whippletree.contact.kinematics.joint_contacts import limited_axes, rubbing_axes
 from whippletree.controllers import ActuatorForces, limited
-from whippletree.errors import NameLookupError, ShapeError, UnsupportedError, listed, warn_caller
+from whippletree.errors import NameLookupError, ShapeError, UnsupportedError, list_items, warn_caller
 from whippletree.model import Model, require_model
 from whippletree.model.input_checks import as_names, refuse_zero_quaternions
 from whippletree.simulation.adaptive.integrator import Event
@@ -331,8 +331,9 @@ def _tell_of_unseen_limits(model: Model, run: xarray.Dataset, method: str) -> No
             beyond.append(f"{axis.name!r} by {excess:.3g}")
     if beyond:
         warn_caller(
-            f"simulate: method {method!r} does not see joint limits, and the run leaves the range of {listed(beyond)} "
-            f"(rad or m): method='events' and 'time_stepping' keep them; wt.load(..., limits=False) has none"
+            f"simulate: method {method!r} does not see joint limits, and the run leaves the range of "
+            f"{list_items(beyond)} (rad or m): method='events' and 'time_stepping' keep them; wt.load(..., "
+            f"limits=False) has none"
         )
 
 

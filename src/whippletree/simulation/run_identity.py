@@ -260,11 +260,11 @@ def _plain_text(value: Any) -> str | None:
     pieces = _plain_pieces(value)
     if pieces is None:
         return None
-    shown = _shown(value)
+    shown = _show_value(value)
     return shown if shown and len(shown) <= CHARACTERS_KEPT else f"{type(value).__name__} {_digest(*pieces)}"
 
 
-def _shown(value: Any) -> str:
+def _show_value(value: Any) -> str:
     """A number, a text or a few numbers with every digit; empty for what would not be told whole."""
     if isinstance(value, np.ndarray):
         return f"{value.tolist()!r} as {value.dtype}" if value.size <= CHARACTERS_KEPT and value.dtype != object else ""

@@ -132,7 +132,7 @@ class _Readings:
         X = np.asarray(self.dyn.pose(frame)(self.q))
         V = np.asarray(self.dyn.twist(frame)(self.q, self.v))
         R = X[..., :3, :3]
-        return R, X[..., :3, 3], _turned(R, V[..., :3]), _turned(R, V[..., 3:])
+        return R, X[..., :3, 3], _turn_vectors(R, V[..., :3]), _turn_vectors(R, V[..., 3:])
 
     def _frame(self, sensor: Sensor) -> Array:
         R, p, w, v = self._motion(sensor.on)
@@ -140,7 +140,12 @@ class _Readings:
             S, origin, spin, speed = self._motion(sensor.reference)
             v = v - speed - np.cross(spin, p - origin)
             back = np.swapaxes(S, -1, -2)
-            R, p, w, v = back @ R, _turned(back, p - origin), _turned(back, w - spin), _turned(back, v)
+            R, p, w, v = (
+                back @ R,
+                _turn_vectors(back, p - origin),
+                _turn_vectors(back, w - spin),
+                _turn_vectors(back, v),
+            )
         if sensor.kind in AXES:
             return np.asarray(R[..., AXES[sensor.kind]])
         if sensor.kind == "frame_quaternion":
@@ -157,9 +162,9 @@ class _Readings:
         linear = A[..., 3:] + np.cross(V[..., :3], V[..., 3:])
         R = np.asarray(self.dyn.pose(sensor.on)(self.q))[..., :3, :3]
         if sensor.kind == "frame_angular_acceleration":
-            return _turned(R, A[..., :3])
-        felt = linear - _turned(np.swapaxes(R, -1, -2), self.model.gravity.astype(float))
-        return felt if sensor.kind == "accelerometer" else _turned(R, felt)
+            return _turn_vectors(R, A[..., :3])
+        felt = linear - _turn_vectors(np.swapaxes(R, -1, -2), self.model.gravity.astype(float))
+        return felt if sensor.kind == "accelerometer" else _turn_vectors(R, felt)
 
     def _load(self, sensor: Sensor) -> Array:
         """Load of the parent of a frame's body on it, in the frame."""
@@ -192,7 +197,7 @@ class _Readings:
         if self.run is None or "names" not in getattr(self.run.get("contact_force"), "attrs", ()):
             return total  # nothing can touch
         pushes = np.asarray(self.run["contact_force"].values)[..., 0]
-        pose, shape = self._placed(zone), shape_of(zone)
+        pose, shape = self._geometry_pose(zone), shape_of(zone)
         touching = contact_set_named(self.model, as_names(self.run["contact_force"].attrs["names"]))
         own = [(i, c) for i, c in enumerate(touching.candidates) if zone.body in (c.first_body, c.second_body)]
         for at in np.argwhere(np.any(pushes[..., [i for i, _ in own]] > 0, axis=-1)) if own else ():
@@ -213,13 +218,13 @@ class _Readings:
         for geometry in self.model.geometries:
             if geometry.body == body or not (geometry.visible or geometry.collides):
                 continue
-            pose = np.broadcast_to(self._placed(geometry), X.shape).reshape(-1, 4, 4)
+            pose = np.broadcast_to(self._geometry_pose(geometry), X.shape).reshape(-1, 4, 4)
             arms, turned = start - pose[:, :3, 3], pose[:, :3, :3]
             own = (np.einsum("ki,kij->kj", x, turned) for x in (arms, along))
             nearest = np.minimum(nearest, way_along_ray(shape_of(geometry), *own))
         return np.where(np.isfinite(nearest), nearest, -1.0).reshape(X.shape[:-2])
 
-    def _placed(self, geometry: Geometry) -> Array:
+    def _geometry_pose(self, geometry: Geometry) -> Array:
         """The pose of a geometry in the world, (..., 4, 4)."""
         local = np.array(geometry.pose, dtype=float)
         if geometry.body == WORLD:
@@ -227,6 +232,6 @@ class _Readings:
         return np.asarray(np.asarray(self.dyn.pose(geometry.body)(self.q)) @ local)
 
 
-def _turned(R: Array, x: Array) -> Array:
+def _turn_vectors(R: Array, x: Array) -> Array:
     """R x for vectors (..., 3)."""
     return np.asarray((R @ np.broadcast_to(x, R.shape[:-1])[..., None])[..., 0])

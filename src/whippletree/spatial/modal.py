@@ -120,21 +120,21 @@ class ModalInertia:
         for i in range(self.n):
             # S = S₀ + ∫φ η + ½ η ∫g η; F at η/2 is its mean slope, and so for J
             moment = moment + self._mean_shape(i, eta) * eta[i]
-            rotation = rotation + (self.rates[i] + _combined(self.curvatures[i], eta) / 2) * eta[i]
+            rotation = rotation + (self.rates[i] + _combine(self.curvatures[i], eta) / 2) * eta[i]
         return DeformedInertia(RigidInertia(self.mass, moment, rotation), F, N, self.modal_mass)
 
     def _mean_shape(self, i: int, eta: Array) -> Array:
         own: Array = self.shapes[i]
-        return own if self.bends is None else own + _combined(self.bends[i], eta) / 2
+        return own if self.bends is None else own + _combine(self.bends[i], eta) / 2
 
     def _linear(self, eta: Array) -> tuple[Array, Array]:
         """F and N, as rows (n, 3)."""
         F, N = self.shapes.copy(), self.moments.copy()
         for i in range(self.n):
-            N[i] = N[i] + _combined(self.crosses[:, i], eta)
+            N[i] = N[i] + _combine(self.crosses[:, i], eta)
             if self.bends is not None:
-                F[i] = F[i] + _combined(self.bends[i], eta)
-                N[i] = N[i] + _combined(self.turned_bends[i], eta)  # type: ignore[index]
+                F[i] = F[i] + _combine(self.bends[i], eta)
+                N[i] = N[i] + _combine(self.turned_bends[i], eta)  # type: ignore[index]
         return F, N
 
     def bias(self, eta: Array, here: DeformedInertia, V: Array) -> Array:
@@ -147,16 +147,16 @@ class ModalInertia:
         along = zeros(self.n)
         for i in range(self.n):
             growth = growth + here.F[i] * rates[i]
-            dJ = self.rates[i] + _combined(self.curvatures[i], eta)
+            dJ = self.rates[i] + _combine(self.curvatures[i], eta)
             spin = dJ @ w
             turning = turning + spin * rates[i]
-            along[i] = here.F[i] @ cross(w, v) - (w @ spin) / 2 + 2 * (w @ _combined(self.crosses[:, i], rates))
+            along[i] = here.F[i] @ cross(w, v) - (w @ spin) / 2 + 2 * (w @ _combine(self.crosses[:, i], rates))
         angular = turning + cross(growth, v) + cross(w, h) + cross(v, p)
         linear = cross(w, p + growth)
         if self.bends is not None:
             for i in range(self.n):
-                angular = angular + _combined(self.turned_bends[i], rates) * rates[i]  # type: ignore[index]
-                linear = linear + _combined(self.bends[i], rates) * rates[i]
+                angular = angular + _combine(self.turned_bends[i], rates) * rates[i]  # type: ignore[index]
+                linear = linear + _combine(self.bends[i], rates) * rates[i]
         return join(join(angular, linear), along)
 
 
@@ -342,11 +342,11 @@ class Port:
         p = self.place.p
         for i in range(len(self.shapes)):
             p = p + self._mean(i, eta) * eta[i]
-        return Pose(_cayley(_combined(self.slopes, eta)) @ self.place.R, p)
+        return Pose(_cayley(_combine(self.slopes, eta)) @ self.place.R, p)
 
     def twists(self, eta: Array) -> Array:
         """S (6, n): the frame's twists against the body, in the frame's axes, for unit modal velocities."""
-        theta = _combined(self.slopes, eta)
+        theta = _combine(self.slopes, eta)
         R = _cayley(theta) @ self.place.R
         S = zeros(6, len(self.shapes))
         for i in range(len(self.shapes)):
@@ -356,7 +356,7 @@ class Port:
 
     def drift(self, eta: Array, rates: Array) -> Array:
         """Ṡ η̇ (6,)."""
-        theta, speed = _combined(self.slopes, eta), _combined(self.slopes, rates)
+        theta, speed = _combine(self.slopes, eta), _combine(self.slopes, rates)
         R = _cayley(theta) @ self.place.R
         g = theta / 2
         turn = _gibbs_rate(theta, speed)
@@ -367,7 +367,7 @@ class Port:
         for i in range(len(self.shapes)):
             velocity = velocity + self._shape(i, eta) * rates[i]
             if self.shortening is not None:
-                swing = swing + _combined(self.shortening[i], rates) * rates[i]
+                swing = swing + _combine(self.shortening[i], rates) * rates[i]
         return join(angular, R.T @ swing - cross(self.place.R.T @ turn, R.T @ velocity))
 
     def subspace(self, q: Array) -> Array:
@@ -388,11 +388,11 @@ class Port:
     def _shape(self, i: int, eta: Array) -> Array:
         """∂r/∂ηᵢ."""
         own: Array = self.shapes[i]
-        return own if self.shortening is None else own + _combined(self.shortening[i], eta)
+        return own if self.shortening is None else own + _combine(self.shortening[i], eta)
 
     def _mean(self, i: int, eta: Array) -> Array:
         own: Array = self.shapes[i]
-        return own if self.shortening is None else own + _combined(self.shortening[i], eta) / 2
+        return own if self.shortening is None else own + _combine(self.shortening[i], eta) / 2
 
 
 def _cayley(theta: Array) -> Array:
@@ -406,7 +406,7 @@ def _gibbs_rate(theta: Array, rate: Array) -> Array:
     return np.asarray((rate - cross(theta, rate) / 2) / (1 + theta @ theta / 4))
 
 
-def _combined(parts: Array, factors: Array) -> Array:
+def _combine(parts: Array, factors: Array) -> Array:
     """Σ factorᵢ partᵢ over the first index."""
     total = parts[0] * 0 if len(parts) else parts.sum(axis=0)
     for part, factor in zip(parts, factors, strict=True):

@@ -188,10 +188,10 @@ class Hinge(NamedTuple):
         return self.whole.weight()
 
     def inertia(self, P: Array) -> Array:
-        turned = inertia_blocks(self._turned(P[:3, :3]), self._turned(P[:3, 3:]), self._turned(P[3:, 3:]))
+        turned = inertia_blocks(self._turn_block(P[:3, :3]), self._turn_block(P[:3, 3:]), self._turn_block(P[3:, 3:]))
         return self.placement.inertia(turned)
 
-    def _turned(self, A: Array) -> Array:
+    def _turn_block(self, A: Array) -> Array:
         """Rz A Rzᵀ. The turn changes the upper left (2, 2) block only by its deviation from a multiple of the identity.
 
         With u = s (A₀₀ − A₁₁) + c (A₀₁ + A₁₀), its entries are A₀₀ − s u, c u − A₁₀, c u − A₀₁ and A₁₁ + s u.

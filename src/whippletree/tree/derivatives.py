@@ -66,7 +66,7 @@ def inverse_dynamics_derivatives(
         wrenches: external wrenches (6,) that are fixed to their nodes, one per node in its frame.
     """
     state = Tangents(tree, q, v)
-    return InverseDerivatives(state.position_derivatives(state.accelerated(a), wrenches), state.dv, state.M)
+    return InverseDerivatives(state.position_derivatives(state.accelerate(a), wrenches), state.dv, state.M)
 
 
 def forward_dynamics_derivatives(
@@ -82,7 +82,7 @@ def forward_dynamics_derivatives(
     state = Tangents(tree, q, v, without_floating=True)
     factor = linalg.tree_ltdl(state.M, tree.velocity_parents, lenient=True)
     a = factor.solve(tau - state.bias(wrenches))
-    dq, dv, dtau = _responses(factor, state.position_derivatives(state.accelerated(a), wrenches), state.dv)
+    dq, dv, dtau = _responses(factor, state.position_derivatives(state.accelerate(a), wrenches), state.dv)
     of_root = state.floating()
     return ForwardDerivatives(dq + of_root[0], dv + of_root[1], dtau, a, factor.pivots)
 

@@ -103,7 +103,7 @@ class Moments(NamedTuple):
                 upper[i, j] = E[i, j] + p[i] * h[j] + h[i] * p[j] + self.mass * (p[i] * p[j])
         return Moments(self.mass, h + self.mass * p, symmetric(upper))
 
-    def moved(self, V: Array) -> Flow:
+    def flow(self, V: Array) -> Flow:
         """The flow when the body moves with twist V: ṙ = v + ω × r."""
         w, v = V[:3], V[3:]
         rows = [add_cross(self.first[i] * v, w, self.second[i]) for i in range(3)]

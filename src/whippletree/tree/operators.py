@@ -112,9 +112,9 @@ def spatial_operators(model: Model, q: Any, v: Any = None) -> SpatialOperators:
             "equations are those of a tree: pass model.tree to leave the constraints out, or call "
             "wt.spatial_operators, which makes nodes of loops."
         )
-    q = _checked(model, "q", q, model.nq).astype(object)
+    q = _check_values(model, "q", q, model.nq).astype(object)
     if model.is_flexible:
-        return _with_modes(model, q, None if v is None else _checked(model, "v", v, model.nv).astype(object))
+        return _with_modes(model, q, None if v is None else _check_values(model, "v", v, model.nv).astype(object))
     still = [
         _Still(
             Pose.from_matrix(joint.pose) @ kind.pose(q[part]),
@@ -127,7 +127,7 @@ def spatial_operators(model: Model, q: Any, v: Any = None) -> SpatialOperators:
     bodies, joints = [body.name for body in model.bodies], [joint.name for joint in model.joints]
     base = join(zeros(3), -model.gravity)
     at_rest = SpatialOperators.from_links(model.parents, still, bodies=bodies, joints=joints, base=base)
-    return at_rest if v is None else _moving(model, at_rest, q, _checked(model, "v", v, model.nv))
+    return at_rest if v is None else _moving(model, at_rest, q, _check_values(model, "v", v, model.nv))
 
 
 def _with_modes(model: Model, q: Array, v: Array | None) -> SpatialOperators:
@@ -364,7 +364,7 @@ class SpatialOperators:
     @property
     def determinant(self) -> Any:
         """det 𝓜 = Π det D(k): the factors 1 + H φ K are unit triangular up to order."""
-        return reduce(mul, (pivot for D in self.D.diagonal().values() for pivot in _factored(D).pivots), 1)
+        return reduce(mul, (pivot for D in self.D.diagonal().values() for pivot in _factor(D).pivots), 1)
 
     @property
     def Omega(self) -> Operator:
@@ -392,7 +392,7 @@ class SpatialOperators:
         return self.P @ (alpha - self.a) + z
 
 
-def _checked(model: Model, name: str, values: Any, size: int) -> Array:
+def _check_values(model: Model, name: str, values: Any, size: int) -> Array:
     array = np.asarray(values)
     if array.shape != (size,):
         raise ShapeError(
@@ -416,13 +416,13 @@ def _same_numbers(*fields: list[Array]) -> tuple[list[Array], ...]:
     return tuple([np.asarray(array).astype(dtype) for array in arrays] for arrays in fields)
 
 
-def _factored(D: Array) -> linalg.LDLT:
+def _factor(D: Array) -> linalg.LDLT:
     return linalg.ldlt(D.astype(object))
 
 
 def _inverse(D: Array, joint: Hashable) -> Array:
     try:
-        return _factored(D).solve(unit_matrix(len(D))).astype(D.dtype)
+        return _factor(D).solve(unit_matrix(len(D))).astype(D.dtype)
     except ZeroDivisionError:
         raise SingularSystemError(
             f"spatial_operators: the motion of joint {joint!r} has no inertia (D has a pivot that is exactly zero), so "

@@ -46,14 +46,14 @@ def parts(tree: Skeleton) -> list[MovingPart]:
     last: list[int] = []
     for k, node in enumerate(tree.nodes):
         parent = last[tree.parents[k]] if tree.parents[k] >= 0 else -1
-        for part in _lifted(node, parent, len(result), tree.q_slices[k], tree.v_slices[k]):
+        for part in _lift_joint(node, parent, len(result), tree.q_slices[k], tree.v_slices[k]):
             result.append(part)
         result[-1] = result[-1]._replace(node=k, moments=Moments.of(node.inertia))
         last.append(len(result) - 1)
-    return _regrouped(result)
+    return _regroup_masses(result)
 
 
-def _lifted(node: Node, parent: int, number: int, q: slice, v: slice) -> list[MovingPart]:
+def _lift_joint(node: Node, parent: int, number: int, q: slice, v: slice) -> list[MovingPart]:
     """A node's joint as joints of constant subspace; the first part will have the given number."""
     joint = node.joint
     if isinstance(joint, Universal):
@@ -75,12 +75,12 @@ def _one(part: slice, i: int) -> slice:
     return slice(part.start + i, part.start + i + 1)
 
 
-def _regrouped(given: list[MovingPart]) -> list[MovingPart]:
+def _regroup_masses(given: list[MovingPart]) -> list[MovingPart]:
     """These parts with all mass moved to the parent that does not feel the joint; at the world it is dropped."""
     result = list(given)
     for k in reversed(range(len(result))):
         part = result[k]
-        unmoved = _unmoved(part)
+        unmoved = _unmoved_mass(part)
         result[k] = part._replace(moments=part.moments.less(unmoved))
         if part.parent >= 0:
             parent = result[part.parent]
@@ -90,7 +90,7 @@ def _regrouped(given: list[MovingPart]) -> list[MovingPart]:
     return result
 
 
-def _unmoved(part: MovingPart) -> Moments:
+def _unmoved_mass(part: MovingPart) -> Moments:
     """The mass whose distribution, seen from the parent, no motion of the joint changes."""
     mass, first, second = part.moments
     match part.joint:

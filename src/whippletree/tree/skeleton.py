@@ -224,7 +224,7 @@ def _content(body: Body, joint: Joint) -> tuple[Any, ...]:
 def _moving_part(at: Pose, body: Body, joint: Joint, on_world: bool) -> tuple[Node, Pose]:
     """The node of a body on a joint, and the pose of the body's frame in it; ``at``: pose of the parent in its node."""
     own = RigidInertia.about_center(body.mass, body.center, body.inertia)
-    kind, align = _aligned(joint)
+    kind, align = _align_axis(joint)
     back = align.inverse()
     turns = on_world and rotor_turns(joint)
     return Node(kind, at @ Pose.from_matrix(joint.pose) @ align, own.carried(back), joint.armature, turns), back
@@ -235,7 +235,7 @@ def rotor_turns(joint: Joint) -> bool:
     return joint.kind == "free" and not is_zero(joint.armature)
 
 
-def _aligned(joint: Joint) -> tuple[JointType, Pose]:
+def _align_axis(joint: Joint) -> tuple[JointType, Pose]:
     """The joint's type with its axis along z, and the rotation that brings z onto the axis."""
     if joint.kind not in ALIGNED:
         return joint.type, Pose.identity()

@@ -25,7 +25,7 @@ class Coordinates(Protocol):
     def rate(self, q: Array, v: Array) -> Array:
         """q̇ (nq,)."""
 
-    def normalised(self, q: Array) -> Array:
+    def normalise(self, q: Array) -> Array:
         """The coordinates with quaternions back at unit length."""
 
     def turning(self, v: Array) -> Array:
@@ -43,17 +43,17 @@ class Manifold:
 
     def integrate(self, q: Array, d: Array) -> Array:
         """q ⊕ d (nq,), for a displacement d (nv,) in the tangent space."""
-        return self._joined([joint.integrate(q[i], d[j]) for joint, i, j in self.parts])
+        return self._join([joint.integrate(q[i], d[j]) for joint, i, j in self.parts])
 
     def difference(self, q: Array, r: Array) -> Array:
         """The d (nv,) with q ⊕ d = r."""
-        return self._joined([joint.difference(q[i], r[i]) for joint, i, _ in self.parts])
+        return self._join([joint.difference(q[i], r[i]) for joint, i, _ in self.parts])
 
     def rate(self, q: Array, v: Array) -> Array:
         """q̇ (nq,)."""
-        return self._joined([joint.rate(q[i], v[j]) for joint, i, j in self.parts])
+        return self._join([joint.rate(q[i], v[j]) for joint, i, j in self.parts])
 
-    def normalised(self, q: Array) -> Array:
+    def normalise(self, q: Array) -> Array:
         """The coordinates with quaternions back at unit length."""
         parts = []
         for joint, i, _ in self.parts:
@@ -62,11 +62,11 @@ class Manifold:
                 quaternion = own[-4:]
                 own = np.concatenate([own[:-4], quaternion / scalars.sqrt(quaternion @ quaternion)])
             parts.append(own)
-        return self._joined(parts)
+        return self._join(parts)
 
     def turning(self, v: Array) -> Array:
         """Change of velocity in space less v̇ (nv,): a free body's linear velocity is in axes that turn."""
-        return self._joined(
+        return self._join(
             [joint.turning(v[j]) if isinstance(joint, Free) else zeros(joint.nv) for joint, _, j in self.parts]
         )
 
@@ -80,10 +80,10 @@ class Manifold:
             joint.straight(q[i], v[j], d[j]) if isinstance(joint, Free) else (joint.integrate(q[i], d[j]), v[j])
             for joint, i, j in self.parts
         ]
-        return self._joined([own for own, _ in moved]), self._joined([own for _, own in moved])
+        return self._join([own for own, _ in moved]), self._join([own for _, own in moved])
 
     @staticmethod
-    def _joined(parts: list[Array]) -> Array:
+    def _join(parts: list[Array]) -> Array:
         return np.concatenate(parts) if parts else np.zeros(0, dtype=object)
 
 
@@ -132,7 +132,7 @@ def rk4_stage(
 
 def rk4_end(manifold: Coordinates, q: Array, v: Array, last: Stage, h: Any) -> tuple[Array, Array]:
     """The state after the last stage, quaternions at unit length."""
-    return manifold.normalised(q + h * last.q_sum), v + h * last.v_sum
+    return manifold.normalise(q + h * last.q_sum), v + h * last.v_sum
 
 
 def runge_kutta_4(

@@ -148,7 +148,7 @@ class Tangents:
         """On the way in: the sums over all that is beyond joint k, then the entries of M and ∂τ/∂v that it has."""
         part, at = self.parts[k], self.moving[k]
         own = part.moments.carried(at.pose)
-        flow = own.moved(at.V)
+        flow = own.flow(at.V)
         total = add(children, (*own, *flow))
         R, B = Moments(*total[:3]).rigid(), Coriolis.of(Flow(*total[3:5]))
         for i in _numbers(part.v):
@@ -179,7 +179,7 @@ class Tangents:
                 matrix[i, j] = self.rows[i] @ columns[j]
                 matrix[j, i] = self.freedoms[j].S @ wrench
 
-    def accelerated(self, a: Array) -> Accelerated:
+    def accelerate(self, a: Array) -> Accelerated:
         """Additions of the joint accelerations a (nv,) to the state."""
         behind: list[Array] = []
         second = [zeros(6)] * len(a)

@@ -127,17 +127,17 @@ def _in_plane(a: Array, b: Array, radius: Any, side: Array | None, inside: bool)
     da, db = _positive(d2, 1), _positive(e2, 1)
     ways = []
     for sign, angle in ((1, turn - free), (-1, 2 * math.pi - turn - free)):
-        first = (r2 * a + sign * radius * sqrt(d) * _turned(a)) / da
-        second = (r2 * b - sign * radius * sqrt(e) * _turned(b)) / db
+        first = (r2 * a + sign * radius * sqrt(d) * _turn_right(a)) / da
+        second = (r2 * b - sign * radius * sqrt(e) * _turn_right(b)) / db
         ways.append(_Way(first, second, select(less(angle, 0), angle + 2 * math.pi, angle)))
     if side is None:
-        return _all(outside, negated(misses)), _chosen(less(ways[0].angle, ways[1].angle), ways[0], ways[1])
+        return _all(outside, negated(misses)), _choose_way(less(ways[0].angle, ways[1].angle), ways[0], ways[1])
     # the direct way is the wrong one where it crosses the ray that is opposite to the side
     sense = _determinant(a, b)
     wrong = _all(less(sense * _determinant(a, side), 0), less(sense * _determinant(side, b), 0))
     forwards = less(0, select(less(sense, 0), select(wrong, 1, -1), select(wrong, -1, 1)))
     touches = _all(outside, less(0, select(misses, select(wrong, 1, -1), 1)))
-    return touches, _chosen(forwards, ways[0], ways[1])
+    return touches, _choose_way(forwards, ways[0], ways[1])
 
 
 def _corner(a: Array, b: Array, radius: Any) -> Array:
@@ -163,10 +163,10 @@ def _corner(a: Array, b: Array, radius: Any) -> Array:
     own = shares[0] * s
     psi = theta - atan2(own, sqrt(1 - own * own))
     x = a / _positive(_length(a), 1)
-    return np.asarray(radius * (cos(psi) * x + sign * sin(psi) * _turned(x)))
+    return np.asarray(radius * (cos(psi) * x + sign * sin(psi) * _turn_right(x)))
 
 
-def _chosen(condition: Any, one: _Way, other: _Way) -> _Way:
+def _choose_way(condition: Any, one: _Way, other: _Way) -> _Way:
     points = [
         vector(*[select(condition, x, y) for x, y in zip(p, q, strict=True)])
         for p, q in ((one.first, other.first), (one.second, other.second))
@@ -196,7 +196,7 @@ def _length(x: Array) -> Any:
     return _root(x @ x)
 
 
-def _turned(x: Array) -> Array:
+def _turn_right(x: Array) -> Array:
     """A vector (2,) turned by a right angle."""
     return vector(-x[1], x[0])
 

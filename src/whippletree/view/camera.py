@@ -34,7 +34,7 @@ class Camera(NamedTuple):
         """Points (..., 3) as (right, up, towards the eye) from the target, (..., 3)."""
         return np.asarray((points - self.target) @ np.stack([self.right, self.up, self.back], axis=1))
 
-    def shown(self, points: Array) -> Array:
+    def axis_coordinates(self, points: Array) -> Array:
         """Coordinates on axes, (..., 3): coordinates of the world for a planar mechanism, else as :meth:`project`."""
         middle = self.target @ np.stack([self.right, self.up, self.back], axis=1) if self.planar else np.zeros(3)
         return self.project(points) + middle

@@ -128,14 +128,14 @@ def phase(axes: Any, run: xarray.Dataset, model: Model | None = None, *, names: 
     simple = [name for name in coordinates if name in rates]
     if not simple:
         raise UnsupportedError("a phase portrait needs a joint with one coordinate; this run has none")
-    chosen = [_known("joint", name, simple) for name in names] or simple[:PORTRAITS]
+    chosen = [_require_known("joint", name, simple) for name in names] or simple[:PORTRAITS]
     units = dict(zip(coordinates, coordinate_units(model), strict=False))
     common = _common([units[name] for name in chosen if name in units])
     for k, name in enumerate(chosen):
         x = np.asarray(run["q"][:, coordinates.index(name)])
         y = np.asarray(run["v"][:, rates.index(name)])
         color = style.series_color(k, len(chosen))
-        axes.plot(x, y, color=color, label=name if common else _labelled(name, units.get(name)))
+        axes.plot(x, y, color=color, label=name if common else _label(name, units.get(name)))
         axes.plot(x[:1], y[:1], "o", color=color, markersize=4)
     unit = common or run["q"].attrs.get("units", "")
     _finish(axes, "phase portrait", f"velocity, {_per_second(unit)}", len(chosen))
@@ -194,14 +194,14 @@ def _variable(
 ) -> None:
     """The columns of a variable over time, or other values (T, n) with its names; ``shown_names`` for the legend."""
     known = column_names(run, name)
-    wanted = [known.index(_known("name", one, known)) for one in names] if names else list(range(len(known)))
+    wanted = [known.index(_require_known("name", one, known)) for one in names] if names else list(range(len(known)))
     own = [units[k] for k in wanted] if len(units) == len(known) else []
     sides = _sides(axes, own)
     values = np.asarray(run[name], dtype=float) if values is None else values
     labels = known if shown_names is None else shown_names
     several = len(set(own)) > 1
     for rank, k in enumerate(wanted):
-        label = _labelled(labels[k], own[rank]) if several else labels[k]
+        label = _label(labels[k], own[rank]) if several else labels[k]
         shown = len(wanted) <= LEGEND or rank in (0, len(wanted) // 2, len(wanted) - 1)
         dash = style.series_dash(rank, len(wanted))
         sides[own[rank] if own else ""].plot(
@@ -277,7 +277,7 @@ def column_names(run: xarray.Dataset, variable: str) -> list[str]:
     return [given] if isinstance(given, str) else [str(name) for name in given]
 
 
-def _known(kind: str, name: str, names: Sequence[str]) -> str:
+def _require_known(kind: str, name: str, names: Sequence[str]) -> str:
     if name not in names:
         raise NameLookupError(kind, name, names, where="plot")
     return name
@@ -302,7 +302,7 @@ def _common(units: Sequence[str]) -> str:
     return units[0] if units and len(set(units)) == 1 else ""
 
 
-def _labelled(name: str, unit: str | None) -> str:
+def _label(name: str, unit: str | None) -> str:
     return f"{name}, {unit}" if unit else name
 
 

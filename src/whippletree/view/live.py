@@ -96,7 +96,7 @@ def show(
     motion = DrivenMotion(model, q) if live else None
     shown = scene(model, run, q=q, frames=frames, exaggeration=exaggeration)
     curves = page_curves.curves(run, model, shown.times) if run is not None else []
-    with guarded(host, hosts):
+    with guard_servers(host, hosts):
         server = viser.ViserServer(host=host, port=port, label=model.name, verbose=False)
     return Viewer(server, shown, curves) if motion is None else DrivenViewer(server, shown, motion)
 
@@ -169,9 +169,9 @@ class Viewer(ServedPage):
             usual = [s for s in SPEEDS if float(s) <= min(1.0, span / 3)] or [SPEEDS[0]]
             self._speed = gui.add_dropdown("speed", SPEEDS, initial_value=usual[-1])
         self._button.on_click(lambda _: self.pause() if self.playing else self.play())
-        self._slider.on_update(self._scrubbed)
+        self._slider.on_update(self._scrub)
 
-    def _scrubbed(self, event: Any) -> None:
+    def _scrub(self, event: Any) -> None:
         if event.client_id is not None:  # moved by a reader, not by the clock
             self.pause()
             self._show(self._slider.value)
@@ -221,7 +221,7 @@ class LiveStage:
         self.server, self.scene = server, shown
         self._turns, self._stretches = [], []
         for track in shown.tracks:
-            rotations, lengths = _unscaled(track.poses[:, :3, :3])
+            rotations, lengths = _remove_scale(track.poses[:, :3, :3])
             self._turns.append(viser.transforms.SO3.from_matrix(rotations).wxyz)
             self._stretches.append(None if np.allclose(lengths, 1.0) else np.maximum(lengths, NO_LENGTH))
         self._nodes = [server.scene.add_frame(f"/track {k}", show_axes=False) for k in range(len(shown.tracks))]
@@ -230,7 +230,7 @@ class LiveStage:
 
     def _mesh(self, number: int) -> Any:
         item = self.scene.items[number]
-        solid = item.mesh.moved(item.pose)
+        solid = item.mesh.move(item.pose)
         return self.server.scene.add_mesh_simple(
             f"/track {item.track}/item {number}",
             solid.vertices.astype(np.float32),
@@ -319,7 +319,7 @@ class _Diagram:
         self.handle.data = self._data(moment)
 
 
-def _unscaled(matrices: Array) -> tuple[Array, Array]:
+def _remove_scale(matrices: Array) -> tuple[Array, Array]:
     """Rotations (T, 3, 3), and the lengths of their columns (T, 3); the identity where a column has none."""
     lengths = np.linalg.norm(matrices, axis=1)
     there = (lengths > 0).all(axis=1)
@@ -386,7 +386,7 @@ def _name(url: str) -> str:
 
 
 @contextmanager
-def guarded(served: str, names: Collection[str] = ()) -> Iterator[None]:
+def guard_servers(served: str, names: Collection[str] = ()) -> Iterator[None]:
     """Let servers that are started within check every request; viser has no setting for it."""
     from websockets.asyncio import server
 

@@ -26,12 +26,12 @@ LISTED = 12
 """Joints in the table of a model."""
 
 
-def framed(page: str, height: int = HEIGHT) -> str:
+def frame_page(page: str, height: int = HEIGHT) -> str:
     """A whole page in a frame."""
     return f'<iframe srcdoc="{escape(page)}" style="width:100%;height:{height}px;border:1px solid #dfe3e8"></iframe>'
 
 
-def framed_address(url: str, height: int = HEIGHT) -> str:
+def frame_address(url: str, height: int = HEIGHT) -> str:
     """A page that a server offers, in a frame."""
     return f'<iframe src="{escape(url)}" style="width:100%;height:{height}px;border:1px solid #dfe3e8"></iframe>'
 
@@ -73,7 +73,7 @@ class ServedPage:
 
     def _repr_html_(self) -> str:
         """The page in a frame, where a notebook shows the viewer."""
-        return framed_address(self.url)
+        return frame_address(self.url)
 
 
 def model_html(model: Model) -> str:
@@ -95,6 +95,6 @@ def model_html(model: Model) -> str:
 def _picture(model: Model) -> str:
     """A still page; nothing for a model that cannot be drawn, with the reason."""
     try:
-        return framed(page_text(model, None), STILL)
+        return frame_page(page_text(model, None), STILL)
     except (WhippletreeError, ValueError, OSError) as error:  # a model that does not assemble is worth a table too
         return f"<p>no picture: {escape(str(error))}</p>"

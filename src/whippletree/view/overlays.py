@@ -72,7 +72,7 @@ def overlays(model: Model, moves: Moves, sizes: DrawnSizes, run: xarray.Dataset 
         _closure(found, constraint, moves, sizes)
     for name, points in contact_points(model, moves, NEAR_CONTACT * sizes.whole).items():
         if np.isfinite(points).any():
-            found.add(name, _shifted(points), solids.sphere(1.3 * sizes.rod), style.CONTACT, "contact points")
+            found.add(name, _shift(points), solids.sphere(1.3 * sizes.rod), style.CONTACT, "contact points")
     if run is not None:
         _force_arrows(found, model, moves, sizes, run)
     return found
@@ -81,12 +81,12 @@ def overlays(model: Model, moves: Moves, sizes: DrawnSizes, run: xarray.Dataset 
 def _joint_axes(found: Overlay, model: Model, sizes: DrawnSizes) -> None:
     """A bar along each axis: about it (ring) or along it (arrow), fixed to the child."""
     length, thin = 1.3 * sizes.mark, 0.05 * sizes.mark
-    about = solids.joined([solids.cylinder(thin, length), solids.ring(0.3 * sizes.mark, thin)])
-    along = solids.arrow(0.05, 0.35).moved(np.diag([length, length, length, 1.0]))
+    about = solids.join_meshes([solids.cylinder(thin, length), solids.ring(0.3 * sizes.mark, thin)])
+    along = solids.arrow(0.05, 0.35).move(np.diag([length, length, length, 1.0]))
     ball = solids.sphere(1.4 * sizes.rod)
     for k, joint in enumerate(model.joints):
         if joint.kind in ("revolute", "helical", "cylindrical", "planar", "universal", "prismatic"):
-            turn = solids.placed(np.zeros(3), solids.rotation_along(joint.axis.astype(float)))
+            turn = solids.pose_matrix(np.zeros(3), solids.rotation_along(joint.axis.astype(float)))
             mesh = along if joint.kind == "prismatic" else about
             found.items.append(Item(joint.name, mesh, style.JOINT, "joint axes", k, turn))
         elif joint.kind in ("spherical", "free"):
@@ -103,19 +103,19 @@ def _frames(found: Overlay, model: Model, sizes: DrawnSizes) -> None:
     arrow = solids.arrow(0.035, 0.3)
     for name, track, pose in places:
         for axis, color in zip(np.eye(3), style.AXES, strict=True):
-            turn = solids.placed(np.zeros(3), solids.rotation_along(axis) * sizes.mark)
+            turn = solids.pose_matrix(np.zeros(3), solids.rotation_along(axis) * sizes.mark)
             found.items.append(Item(name, arrow, color, "frames", track, pose @ turn))
 
 
 def bent_bodies(model: Model, moves: Moves, sizes: DrawnSizes) -> Overlay:
     """Flexible bodies by their outlines, as they are bent: a thin rod along every edge."""
     found = Overlay([], [])
-    bar = solids.cylinder(1.0, 1.0).moved(solids.placed(np.array([0, 0, 0.5]), np.eye(3)))
+    bar = solids.cylinder(1.0, 1.0).move(solids.pose_matrix(np.array([0, 0, 0.5]), np.eye(3)))
     for k, joint in enumerate(model.joints):
         if joint.kind == "modal" and joint.flexible is not None and joint.flexible.outline_edges:
             points = moves.outline(k)
             for a, b in joint.flexible.outline_edges:
-                poses = stretched(points[a], points[b] - points[a], sizes.rod)
+                poses = stretch(points[a], points[b] - points[a], sizes.rod)
                 found.add(joint.parent, poses, bar, style.body_color(k), "bodies")
     return found
 
@@ -124,7 +124,7 @@ def _slides(found: Overlay, model: Model, moves: Moves, sizes: DrawnSizes) -> No
     """A thin rod, or a spring, between a moving joint that slides and the child's origin."""
     drawn = {geometry.body for geometry in model.geometries if geometry.kind != "point"}
     hidden = crossed_slides(model)
-    bar = solids.cylinder(1.0, 1.0).moved(solids.placed(np.array([0, 0, 0.5]), np.eye(3)))
+    bar = solids.cylinder(1.0, 1.0).move(solids.pose_matrix(np.array([0, 0, 0.5]), np.eye(3)))
     for k, joint in enumerate(model.joints):
         if joint.kind not in ("prismatic", "cylindrical") or joint.parent == WORLD or k in hidden:
             continue
@@ -133,7 +133,7 @@ def _slides(found: Overlay, model: Model, moves: Moves, sizes: DrawnSizes) -> No
         start, end = moves.joint(k)[:, :3, 3], moves.bodies[k][:, :3, 3]
         mesh, width = (solids.spring(), 2.0 * sizes.rod) if joint.stiffness != 0 else (bar, 0.5 * sizes.rod)
         layer = "massless links" if model.bodies[k].massless else "bodies"
-        found.add(joint.name, stretched(start, end - start, width), mesh, style.MASSLESS, layer)
+        found.add(joint.name, stretch(start, end - start, width), mesh, style.MASSLESS, layer)
 
 
 def _closure(found: Overlay, constraint: Constraint, moves: Moves, sizes: DrawnSizes) -> None:
@@ -145,7 +145,7 @@ def _closure(found: Overlay, constraint: Constraint, moves: Moves, sizes: DrawnS
     if constraint.kind == "distance":
         start, end = places[0][:, :3, 3], places[1][:, :3, 3]
         unit = solids.dashed_rod(np.zeros(3), np.array([0.0, 0.0, 1.0]), 1.0)
-        poses = stretched(start, end - start, 0.5 * sizes.rod)
+        poses = stretch(start, end - start, 0.5 * sizes.rod)
         found.add(constraint.name, poses, unit, style.MASSLESS, "massless links")
     else:
         found.add(constraint.name, places[-1], solids.sphere(1.35 * sizes.rod), style.CLOSURE, "closures")
@@ -176,7 +176,7 @@ def _arrows(
     for (layer, name), (points, way) in vectors.items():
         if _largest(way) > least:
             ways = np.nan_to_num(way) * (LONGEST_ARROW * sizes.whole / largest)
-            found.add(name, stretched(points, ways, 0.45 * sizes.rod), unit, color, layer)
+            found.add(name, stretch(points, ways, 0.45 * sizes.rod), unit, color, layer)
 
 
 def _largest(vectors: Array) -> float:
@@ -196,9 +196,11 @@ def ground(moves: Moves, sizes: DrawnSizes) -> Overlay:
             found.add(joint.name, np.eye(4)[None], _rail(moves, k, sizes), style.GROUND, "ground")
             continue
         where[0, :3, :3] = solids.rotation_along(against_gravity(moves.model))
-        below = solids.placed(np.array([0, 0, -1.2 * size]), np.eye(3))
-        foot = solids.box((3 * size, 3 * size, 0.5 * size)).moved(below)
-        found.add(joint.name, where, solids.joined([foot, solids.sphere(1.35 * sizes.rod)]), style.GROUND, "ground")
+        below = solids.pose_matrix(np.array([0, 0, -1.2 * size]), np.eye(3))
+        foot = solids.box((3 * size, 3 * size, 0.5 * size)).move(below)
+        found.add(
+            joint.name, where, solids.join_meshes([foot, solids.sphere(1.35 * sizes.rod)]), style.GROUND, "ground"
+        )
     return found
 
 
@@ -221,7 +223,7 @@ def _rail(moves: Moves, k: int, sizes: DrawnSizes) -> Mesh:
     return solids.rod(start, end, 0.4 * sizes.rod)
 
 
-def stretched(start: Array, way: Array, width: float) -> Array:
+def stretch(start: Array, way: Array, width: float) -> Array:
     """Poses (T, 4, 4) that carry the unit z axis to ``way`` (T, 3) from ``start`` (T, 3), scaled by ``width`` aside.
 
     What is short is made thinner too, so that a small arrow is still an arrow.
@@ -238,7 +240,7 @@ def stretched(start: Array, way: Array, width: float) -> Array:
     return poses
 
 
-def _shifted(points: Array) -> Array:
+def _shift(points: Array) -> Array:
     """Poses (T, 4, 4) at points (T, 3); of no size where a point is NaN."""
     there = np.asarray(np.isfinite(points).all(axis=1))
     poses = np.tile(np.eye(4), (len(points), 1, 1))

@@ -64,13 +64,13 @@ def _triangles(items: Sequence[Item], scene: Scene, moment: int, fade: float) ->
     front = float(np.linalg.norm(np.ptp(scene.bounds, axis=0)))
     for item in items:
         poses = scene.tracks[item.track].poses
-        solid = item.mesh.moved(poses[moment if len(poses) > 1 else 0] @ item.pose)
-        seen = scene.camera.shown(solid.vertices)[solid.faces]
+        solid = item.mesh.move(poses[moment if len(poses) > 1 else 0] @ item.pose)
+        seen = scene.camera.axis_coordinates(solid.vertices)[solid.faces]
         shade = _shades(seen)
         facing = np.isfinite(shade)
         corners.append(seen[facing])
         depths.append(seen[facing, :, 2].mean(axis=1) + (front if item.layer in IN_FRONT else 0.0))
-        base = np.array(style.faded(item.color, fade))
+        base = np.array(style.fade_colour(item.color, fade))
         colors.append(base * (shade[facing, None] * (1 - fade) + fade))
     triangles, tints = np.concatenate(corners), np.concatenate(colors)
     order = np.argsort(np.concatenate(depths))

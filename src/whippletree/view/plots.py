@@ -198,7 +198,7 @@ def _page(run: xarray.Dataset, model: Model | None, panels: Sequence[Panel], pic
     share = strobe.proportions(run, model) if picture and model is not None else 0.0
     figure = PictureFigure(figsize=(PLOT_WIDTH, PANEL * len(panels)), layout="constrained")
     grid = figure.add_gridspec(len(panels) + picture, 2)
-    beside = _stacked(figure, grid, panels, run, model)
+    beside = _draw_stacked(figure, grid, panels, run, model)
     width = DIAGRAM + beside
     above = min(max(share * width, PANEL), MOST_ABOVE) if picture else 0.0
     figure.set_size_inches(width, PANEL * len(panels) + above + 0.6 * picture)
@@ -217,7 +217,9 @@ def _overview(run: xarray.Dataset, model: Model | None) -> Figure:
     return _page(run, model, [panel for name in names for panel in _panels(run, model, name)], model is not None)
 
 
-def _stacked(figure: Figure, grid: Any, panels: Sequence[Panel], run: xarray.Dataset, model: Model | None) -> float:
+def _draw_stacked(
+    figure: Figure, grid: Any, panels: Sequence[Panel], run: xarray.Dataset, model: Model | None
+) -> float:
     """Draw diagrams over one axis of time in the last rows of a grid's first column; the inches that legends need."""
     first: Any = None
     beside = 0.0

@@ -89,7 +89,7 @@ def require_single(run: xarray.Dataset) -> None:
         )
 
 
-def chosen(run: xarray.Dataset, model: Model, frames: int) -> xarray.Dataset:
+def choose_moments(run: xarray.Dataset, model: Model, frames: int) -> xarray.Dataset:
     """At most ``frames`` moments of a run, evenly spread over its time, the first and the last among them.
 
     Raises:

@@ -82,7 +82,7 @@ def page_text(
     curves = page_curves.curves(run, model, shown.times) if run is not None else []
     page = files("whippletree.view").joinpath("replay.html").read_text(encoding="utf-8")
     # "<" could end the script early: a model's name may hold anything
-    data = json.dumps(packed(shown, curves), ensure_ascii=True, allow_nan=False).replace("<", "\\u003c")
+    data = json.dumps(pack(shown, curves), ensure_ascii=True, allow_nan=False).replace("<", "\\u003c")
     return page.replace(PLACE, data, 1)
 
 
@@ -118,19 +118,19 @@ class Replay:
         return f"<Replay of {self.name!r}: {len(self.page) / 1e6:.2g} MB; save(path) writes it>"
 
     def _repr_html_(self) -> str:
-        from whippletree.view.notebook import framed
+        from whippletree.view.notebook import frame_page
 
-        return framed(self.page)
+        return frame_page(self.page)
 
     def save(self, path: str | Path) -> Path:
         """Write the page, which opens without a network."""
         return write_whole(path, self.page.encode())
 
 
-def packed(shown: Scene, curves: list[page_curves.Curves]) -> dict[str, Any]:
+def pack(shown: Scene, curves: list[page_curves.Curves]) -> dict[str, Any]:
     """A scene and its curves as what JSON can hold."""
     camera = shown.camera
-    meshes, numbers = _shared([item.mesh for item in shown.items])
+    meshes, numbers = _share_meshes([item.mesh for item in shown.items])
     return {
         "name": shown.name,
         "times": shown.times.tolist(),
@@ -168,7 +168,7 @@ def packed(shown: Scene, curves: list[page_curves.Curves]) -> dict[str, Any]:
     }
 
 
-def _shared(meshes: list[Mesh]) -> tuple[list[Mesh], list[int]]:
+def _share_meshes(meshes: list[Mesh]) -> tuple[list[Mesh], list[int]]:
     """Different meshes, and which of them each one is."""
     known: dict[bytes, int] = {}
     different: list[Mesh] = []

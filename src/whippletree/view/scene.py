@@ -18,7 +18,7 @@ from whippletree.model import WORLD, Geometry, Model, require_model
 from whippletree.view import overlays, shape_meshes, sticks, style
 from whippletree.view.camera import Camera, against_gravity, camera_for
 from whippletree.view.items import LAYERS, SOLID, DrawnSizes, Item, Track
-from whippletree.view.pose_series import Moves, chosen, single
+from whippletree.view.pose_series import Moves, choose_moments, single
 
 if TYPE_CHECKING:
     import xarray
@@ -63,7 +63,7 @@ class Scene:
 
     def extent(self) -> Array:
         """Lowest and highest corner of what bodies reach, as a picture shows it, (2, 2)."""
-        seen = self.camera.shown(self.reach)[:, :2]
+        seen = self.camera.axis_coordinates(self.reach)[:, :2]
         return np.array([seen.min(axis=0), seen.max(axis=0)])
 
 
@@ -87,7 +87,7 @@ def scene(
         exaggeration: what the deformation of flexible bodies is multiplied by; loops through them then look open.
     """
     require_model(model, "a picture")
-    kept = None if run is None else chosen(run, model, frames)
+    kept = None if run is None else choose_moments(run, model, frames)
     if kept is None:
         moves = single(model, q, exaggeration)
     else:
@@ -201,7 +201,7 @@ class _Drawing:
         if k >= 0:
             layer, track, usual = ("bodies", k, style.MESH if geometry.kind == "mesh" else style.body_color(k))
         given = shape_meshes.color_of(geometry.parameters.get("color"), usual)
-        return [Item(geometry.body, piece.mesh.moved(pose), piece.color or given, layer, track) for piece in found]
+        return [Item(geometry.body, piece.mesh.move(pose), piece.color or given, layer, track) for piece in found]
 
 
 def _hull(points: Array) -> Array:

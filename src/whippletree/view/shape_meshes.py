@@ -70,17 +70,17 @@ def _pieces(geometry: Geometry, sizes: DrawnSizes, triangles: int) -> list[MeshP
             return [MeshPiece(solids.capsule(float(numbers["radius"]), float(numbers["length"])), None)]
         case "ellipsoid":
             scale = np.diag([*(float(x) for x in numbers["radii"]), 1.0])
-            return [MeshPiece(solids.sphere(1.0).moved(scale), None)]
+            return [MeshPiece(solids.sphere(1.0).move(scale), None)]
         case "half_space":
             # solid below z = 0 of its own axes
             slab = solids.box((2 * sizes.whole, 2 * sizes.whole, sizes.rod))
-            return [MeshPiece(slab.moved(solids.placed(np.array([0, 0, -sizes.rod / 2]), np.eye(3))), GROUND)]
+            return [MeshPiece(slab.move(solids.pose_matrix(np.array([0, 0, -sizes.rod / 2]), np.eye(3))), GROUND)]
         case "cavity":
             # three circles, so that what is inside stays in sight
             hoop = solids.ring(float(numbers["radius"]), sizes.rod / 2, segments=64)
             turns = [np.eye(3), np.eye(3)[[1, 2, 0]], np.eye(3)[[2, 0, 1]]]
-            hoops = [hoop.moved(solids.placed(np.zeros(3), turn)) for turn in turns]
-            return [MeshPiece(solids.joined(hoops), GROUND)]
+            hoops = [hoop.move(solids.pose_matrix(np.zeros(3), turn)) for turn in turns]
+            return [MeshPiece(solids.join_meshes(hoops), GROUND)]
         case "terrain":
             return [MeshPiece(_terrain(numbers["height"], sizes), GROUND)]
         case "height_field" if "heights" in numbers:
@@ -98,9 +98,9 @@ def _from_file(geometry: Geometry, triangles: int) -> list[MeshPiece] | None:
     if found is None:
         return None
     scale = np.diag([*(float(x) for x in geometry.parameters.get("scale", (1, 1, 1))), 1.0])
-    few = simplified([piece.mesh for piece in found], triangles)
+    few = simplify([piece.mesh for piece in found], triangles)
     return [
-        MeshPiece(creased(mesh).moved(scale), piece.color)
+        MeshPiece(crease(mesh).move(scale), piece.color)
         for mesh, piece in zip(few, found, strict=True)
         if len(mesh.faces)
     ]
@@ -161,7 +161,7 @@ def read_mesh(path: Path) -> tuple[MeshPiece, ...] | None:
     return tuple(MeshPiece(Mesh(surface.vertices, surface.faces), surface.color) for surface in surfaces)
 
 
-def simplified(meshes: Sequence[Mesh], limit: int) -> list[Mesh]:
+def simplify(meshes: Sequence[Mesh], limit: int) -> list[Mesh]:
     """Parts of one surface with at most ``limit`` triangles together: vertices that share a cell of a grid become one,
     at their mean.
 
@@ -213,7 +213,7 @@ def _without_duplicates(mesh: Mesh) -> Mesh:
     return Mesh(mesh.vertices[used], renumbered.reshape(-1, 3))
 
 
-def creased(mesh: Mesh, angle: float = 0.7) -> Mesh:
+def crease(mesh: Mesh, angle: float = 0.7) -> Mesh:
     """Vertices doubled along edges where faces meet at more than ``angle`` (rad), so that smooth shading stops there.
 
     Corners of triangles are tied together across every smooth edge; each connected group becomes one vertex.

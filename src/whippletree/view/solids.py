@@ -21,13 +21,13 @@ class Mesh(NamedTuple):
     faces: Array
     """Indices of vertices, (m, 3)."""
 
-    def moved(self, pose: Array) -> Mesh:
+    def move(self, pose: Array) -> Mesh:
         """Carried by a (4, 4) matrix, which may also scale, or mirror."""
         outside = self.faces if np.linalg.det(pose[:3, :3]) >= 0 else self.faces[:, ::-1]
         return Mesh(self.vertices @ pose[:3, :3].T + pose[:3, 3], outside)
 
 
-def joined(parts: Sequence[Mesh]) -> Mesh:
+def join_meshes(parts: Sequence[Mesh]) -> Mesh:
     """Several meshes as one."""
     starts = np.cumsum([0, *[len(part.vertices) for part in parts]])
     faces = [part.faces + start for part, start in zip(parts, starts, strict=False)]
@@ -53,14 +53,14 @@ def box(size: Sequence[float]) -> Mesh:
 
 def sphere(radius: float) -> Mesh:
     """Centred."""
-    return revolved([(radius * np.sin(t), -radius * np.cos(t)) for t in np.linspace(0, np.pi, SEGMENTS // 2 + 1)])
+    return revolve([(radius * np.sin(t), -radius * np.cos(t)) for t in np.linspace(0, np.pi, SEGMENTS // 2 + 1)])
 
 
 def cylinder(radius: float, length: float, segments: int = SEGMENTS) -> Mesh:
     """Along z, centred."""
     h = length / 2
     parts = [(0, -h), (radius, -h)], [(radius, -h), (radius, h)], [(radius, h), (0, h)]
-    return joined([revolved(part, segments) for part in parts])
+    return join_meshes([revolve(part, segments) for part in parts])
 
 
 def capsule(radius: float, length: float) -> Mesh:
@@ -68,13 +68,13 @@ def capsule(radius: float, length: float) -> Mesh:
     turns = np.linspace(0, np.pi / 2, SEGMENTS // 4 + 1)
     low = [(radius * np.sin(t), -length / 2 - radius * np.cos(t)) for t in turns]
     high = [(radius * np.cos(t), length / 2 + radius * np.sin(t)) for t in turns]
-    return revolved([*low, *high])
+    return revolve([*low, *high])
 
 
 def ring(radius: float, thickness: float, segments: int = SEGMENTS) -> Mesh:
     """A torus about z."""
     turns = np.linspace(0, 2 * np.pi, 13)
-    return revolved([(radius + thickness * np.cos(t), thickness * np.sin(t)) for t in turns], segments)
+    return revolve([(radius + thickness * np.cos(t), thickness * np.sin(t)) for t in turns], segments)
 
 
 def arrow(radius: float, head: float, heads: int = 1) -> Mesh:
@@ -82,7 +82,7 @@ def arrow(radius: float, head: float, heads: int = 1) -> Mesh:
     profile = [(0.0, 0.0), (radius, 0.0), (radius, 1 - head)]
     for k in range(heads, 0, -1):
         profile += [(3 * radius, 1 - k * head), (0.0, 1 - (k - 1) * head)]
-    return joined([revolved(profile[i : i + 2]) for i in range(len(profile) - 1)])
+    return join_meshes([revolve(profile[i : i + 2]) for i in range(len(profile) - 1)])
 
 
 def spring(turns: int = 8, wire: float = 0.22) -> Mesh:
@@ -99,7 +99,7 @@ def spring(turns: int = 8, wire: float = 0.22) -> Mesh:
         j = 2 * np.arange(len(steps) - 1)
         faces = np.concatenate([np.stack([j, j + 2, j + 3], axis=1), np.stack([j, j + 3, j + 1], axis=1)])
         parts.append(Mesh(np.stack(edges, axis=1).reshape(-1, 3), faces))
-    return joined(parts)
+    return join_meshes(parts)
 
 
 def plate(corners: Array, thickness: float) -> Mesh:
@@ -108,7 +108,7 @@ def plate(corners: Array, thickness: float) -> Mesh:
     normal = np.cross(corners[1] - corners[0], corners[2] - corners[0])
     normal = normal / np.linalg.norm(normal) * thickness / 2
     fan = np.array([[0, i, i + 1] for i in range(1, n - 1)])
-    return joined([Mesh(corners + normal, fan), Mesh(corners - normal, fan[:, ::-1])])
+    return join_meshes([Mesh(corners + normal, fan), Mesh(corners - normal, fan[:, ::-1])])
 
 
 def hull(points: Array) -> Mesh:
@@ -128,8 +128,8 @@ def rod(start: Array, end: Array, radius: float) -> Mesh:
     """A round bar with round ends from one point to another; a ball where they are the same."""
     length = float(np.linalg.norm(end - start))
     if length == 0:
-        return sphere(radius).moved(placed((start + end) / 2, np.eye(3)))
-    return capsule(radius, length).moved(placed((start + end) / 2, rotation_along((end - start) / length)))
+        return sphere(radius).move(pose_matrix((start + end) / 2, np.eye(3)))
+    return capsule(radius, length).move(pose_matrix((start + end) / 2, rotation_along((end - start) / length)))
 
 
 def dashed_rod(start: Array, end: Array, radius: float, dashes: int = 9) -> Mesh:
@@ -140,10 +140,10 @@ def dashed_rod(start: Array, end: Array, radius: float, dashes: int = 9) -> Mesh
     along = rotation_along((end - start) / length)
     middles = (np.arange(dashes) + 0.5) / dashes
     dash = cylinder(radius, 0.62 * length / dashes)
-    return joined([dash.moved(placed(start + (end - start) * m, along)) for m in middles])
+    return join_meshes([dash.move(pose_matrix(start + (end - start) * m, along)) for m in middles])
 
 
-def revolved(profile: Sequence[tuple[float, float]], segments: int = SEGMENTS) -> Mesh:
+def revolve(profile: Sequence[tuple[float, float]], segments: int = SEGMENTS) -> Mesh:
     """The surface of a profile of (radius, height) about z; outside is on the right of the way along the profile."""
     points = np.array(profile, dtype=float)
     turns = 2 * np.pi * np.arange(segments + 1) / segments
@@ -159,7 +159,7 @@ def revolved(profile: Sequence[tuple[float, float]], segments: int = SEGMENTS) -
     return Mesh(np.concatenate(rings), np.array(faces))
 
 
-def placed(position: Array, rotation: Array) -> Array:
+def pose_matrix(position: Array, rotation: Array) -> Array:
     """A (4, 4) pose of floats."""
     pose = np.eye(4)
     pose[:3, :3], pose[:3, 3] = rotation, position

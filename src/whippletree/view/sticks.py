@@ -114,8 +114,8 @@ def stick_figure(model: Model, points: Array, k: int, sizes: DrawnSizes, *, spar
     if len(points) > 1:
         parts = [(_outline(points, sizes, massless=body.massless), color)]
         if not body.massless and not np.any(body.inertia != 0):
-            at_center = solids.placed(body.center.astype(float), np.eye(3))
-            parts.append((solids.sphere(2.4 * sizes.rod).moved(at_center), color))  # a point mass
+            at_center = solids.pose_matrix(body.center.astype(float), np.eye(3))
+            parts.append((solids.sphere(2.4 * sizes.rod).move(at_center), color))  # a point mass
     else:
         parts = _blob(body, sizes, color, sliding=model.joints[k].kind in SLIDING)
     return [Item(body.name, mesh, tint, "bodies", k) for mesh, tint in parts]
@@ -126,9 +126,9 @@ def _outline(points: Array, sizes: DrawnSizes, *, massless: bool) -> Mesh:
     draw, radius = (solids.dashed_rod, 0.5 * sizes.rod) if massless else (solids.rod, sizes.rod)
     corners = convex_outline(points) if len(points) > 2 else None
     if corners is None:
-        return solids.joined([draw(points[0], point, radius) for point in points[1:]])
+        return solids.join_meshes([draw(points[0], point, radius) for point in points[1:]])
     edges = [draw(a, b, radius) for a, b in zip(corners, np.roll(corners, -1, axis=0), strict=True)]
-    return solids.joined([*edges, solids.plate(corners, 0.4 * radius)])
+    return solids.join_meshes([*edges, solids.plate(corners, 0.4 * radius)])
 
 
 def convex_outline(points: Array) -> Array | None:
@@ -145,12 +145,12 @@ def convex_outline(points: Array) -> Array | None:
 
 def _blob(body: Body, sizes: DrawnSizes, color: style.Color, *, sliding: bool) -> list[tuple[Mesh, style.Color]]:
     """A body with nothing attached, by its inertia: a ball, a block or a disc, with colours."""
-    pose = solids.placed(body.center.astype(float), np.eye(3))
+    pose = solids.pose_matrix(body.center.astype(float), np.eye(3))
     moments, axes = np.linalg.eigh(body.inertia.astype(float))
     if moments[2] <= 0:
         side = 5 * sizes.rod
         solid = solids.box((side * 1.5, side, side)) if sliding else solids.sphere(2.4 * sizes.rod)
-        return [(solid.moved(pose), color)]
+        return [(solid.move(pose), color)]
     pose[:3, :3] = axes if np.linalg.det(axes) > 0 else -axes
     # a disc has one large moment and two equal ones of half its size
     if moments[2] > 1.5 * moments[1] and moments[1] < 1.01 * moments[0]:
@@ -158,10 +158,10 @@ def _blob(body: Body, sizes: DrawnSizes, color: style.Color, *, sliding: bool) -
         thick = max(2 * half_extent(body, axes[:, 2]), 0.06 * radius)
         # a bar across it, so that one sees it turn
         bar = solids.box((0.86 * radius, 0.12 * radius, 1.6 * thick))
-        aside = solids.placed(np.array([0.45 * radius, 0, 0]), np.eye(3))
+        aside = solids.pose_matrix(np.array([0.45 * radius, 0, 0]), np.eye(3))
         return [
-            (solids.cylinder(radius, thick, 64).moved(pose), color),
-            (bar.moved(pose @ aside), style.faded(color, 0.7)),
+            (solids.cylinder(radius, thick, 64).move(pose), color),
+            (bar.move(pose @ aside), style.fade_colour(color, 0.7)),
         ]
     edges = [max(2 * half_extent(body, axes[:, i]), sizes.rod) for i in range(3)]
-    return [(solids.box(edges).moved(pose), color)]
+    return [(solids.box(edges).move(pose), color)]

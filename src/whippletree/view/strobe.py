@@ -63,7 +63,7 @@ def path_of(shown: Scene, model: Model, name: str) -> Any:
     found = model.frame(name)
     k = model.body_index(found.body)
     track = shown.tracks[k if k >= 0 else len(model.bodies)].poses
-    return shown.camera.shown(np.asarray(track @ found.pose.astype(float))[:, :3, 3])[:, :2]
+    return shown.camera.axis_coordinates(np.asarray(track @ found.pose.astype(float))[:, :3, 3])[:, :2]
 
 
 def _finish(axes: Any, shown: Scene, title: str) -> None:

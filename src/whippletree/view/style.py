@@ -60,7 +60,7 @@ def body_color(k: int) -> Color:
     return PALETTE[k % len(PALETTE)]
 
 
-def faded(color: Color, share: float) -> Color:
+def fade_colour(color: Color, share: float) -> Color:
     """A colour moved towards white; share 0 leaves it, 1 is white."""
     r, g, b = (float(c + (1 - c) * share) for c in color)
     return (r, g, b)

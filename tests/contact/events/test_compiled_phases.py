@@ -111,13 +111,13 @@ def test_guards_are_watched_inside_the_kernel(monkeypatch):
     compiled_from_the_start(monkeypatch)
     model = wt.mechanisms.hopper()
     dyn, runs, looks = wt.compile(model), {}, {}
-    sampled = Guards._sampled
+    sampled = Guards._sample
 
     def counted(self, spans):
         looks[inside] += 1
         return sampled(self, spans)
 
-    monkeypatch.setattr(Guards, "_sampled", counted)
+    monkeypatch.setattr(Guards, "_sample", counted)
     for inside in (True, False):
         looks[inside] = 0
         monkeypatch.setattr(guards, "MOST_WATCHED", 32 if inside else 0)

@@ -159,9 +159,9 @@ def test_contacts_that_open_do_not_approach():
     rules = Transitions(scene, None, gap_tolerance=1e-9, speed_tolerance=1e-9)
     q, v = np.zeros(1), np.array([-3e-10])
     closed = Mode((SLIDE,), np.zeros((1, 2)))
-    assert rules._parted(0.0, q, v, open_mode(1), [0]) == pytest.approx([0.0], abs=1e-25)
-    assert rules._parted(0.0, q, v, closed, [0]) == v
-    assert rules._parted(0.0, q, -v, open_mode(1), [0]) == -v
+    assert rules._part_contacts(0.0, q, v, open_mode(1), [0]) == pytest.approx([0.0], abs=1e-25)
+    assert rules._part_contacts(0.0, q, v, closed, [0]) == v
+    assert rules._part_contacts(0.0, q, -v, open_mode(1), [0]) == -v
 
 
 @pytest.mark.parametrize(("apart", "hyperstatic"), [(100 * HYPERSTATIC, False), (HYPERSTATIC / 100, True)])

@@ -50,11 +50,11 @@ def test_accelerations_by_angle_of_slip(feet):
     phase = Phase(scene, Mode((SLIDE,) * k, directions(angles), forces), 0.0, state)
     assert phase.hyperstatic == (k == 4)
     t, y, step = np.zeros(1), state[None], 1e-6
-    found = phase.turned(t, y, directions(angles)[None])
+    found = phase.turn_slips(t, y, directions(angles)[None])
     for i in range(k):
         change = step * np.eye(k)[i]
-        ahead = phase.turned(t, y, directions(angles + change)[None]).rates
-        back = phase.turned(t, y, directions(angles - change)[None]).rates
+        ahead = phase.turn_slips(t, y, directions(angles + change)[None]).rates
+        back = phase.turn_slips(t, y, directions(angles - change)[None]).rates
         slope = (ahead - back)[0, -6:] / (2 * step)
         assert np.abs(found.by_angle[0, :, i] - slope).max() < 1e-7 * (1 + np.abs(slope).max())
 

@@ -67,7 +67,7 @@ def test_in_space(law, contacts, count):
 
 
 def check(impact, law):
-    outcome = impact.resolved(law)
+    outcome = impact.resolve(law)
     energy = impact.v @ impact.M @ impact.v / 2
     speed = np.abs(impact.J @ impact.v).max()
     assert outcome.energy_lost >= -1e-11 * energy

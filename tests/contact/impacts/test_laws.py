@@ -12,7 +12,7 @@ from whippletree.contact.impact.laws import (
     Newton,
     Plastic,
     Sequential,
-    _associated,
+    _associated_impulses,
     default_law,
     law_named,
 )
@@ -42,7 +42,7 @@ def random_impacts(count, seed, planar=True, contacts=(1, 2, 3)):
 
 
 def check(impact, law):
-    outcome = impact.resolved(law)
+    outcome = impact.resolve(law)
     energy = impact.v @ impact.M @ impact.v / 2
     speed = np.abs(impact.J @ impact.v).max()
     assert outcome.energy_lost >= -1e-11 * energy
@@ -79,7 +79,7 @@ def test_plastic_loses_the_energy_of_what_it_stops():
     B = random.standard_normal((6, 6))
     M, A = B @ B.T + np.eye(6), random.standard_normal((3, 6))
     v = -np.linalg.solve(M, A.T) @ np.array([3.0, 0.2, -0.1]) + 0 * random.standard_normal(6)
-    outcome = Impact(M, np.zeros((0, 6)), A, v, np.array([5.0]), np.zeros(1)).resolved(Plastic())
+    outcome = Impact(M, np.zeros((0, 6)), A, v, np.array([5.0]), np.zeros(1)).resolve(Plastic())
     S = A @ np.linalg.solve(M, A.T)
     assert outcome.energy_lost == pytest.approx((A @ v) @ np.linalg.solve(S, A @ v) / 2, rel=1e-12)
     K = np.linalg.inv(np.block([[M, A.T], [A, np.zeros((3, 3))]]))
@@ -90,7 +90,7 @@ def test_plastic_loses_the_energy_of_what_it_stops():
 def cradle(law):
     J = np.zeros((6, 3))
     J[0], J[3] = [-1, 1, 0], [0, -1, 1]
-    return Impact(np.eye(3), np.zeros((0, 3)), J, np.array([1.0, 0, 0]), np.zeros(2), np.ones(2)).resolved(law).v
+    return Impact(np.eye(3), np.zeros((0, 3)), J, np.array([1.0, 0, 0]), np.zeros(2), np.ones(2)).resolve(law).v
 
 
 def test_three_ball_cradle_by_each_law():
@@ -128,7 +128,7 @@ def naive_gain(impact):
 def test_energetic_law_without_friction_is_newtons():
     for impact in random_impacts(30, 6):
         single = Impact(impact.M, impact.A, impact.J[:3], impact.v, np.zeros(1), np.array([0.7]))
-        assert np.allclose(single.resolved(Energetic()).v, single.resolved(Newton()).v, atol=1e-10)
+        assert np.allclose(single.resolve(Energetic()).v, single.resolve(Newton()).v, atol=1e-10)
 
 
 def test_energetic_law_by_small_steps():
@@ -158,7 +158,7 @@ def test_a_bilateral_row_takes_part():
     v = random.standard_normal(5)
     v = v - np.linalg.pinv(A) @ (A @ v)
     v = v if (J @ v)[0] < 0 else -v
-    outcome = Impact(M, A, J, v, np.array([10.0]), np.zeros(1)).resolved(Plastic())
+    outcome = Impact(M, A, J, v, np.array([10.0]), np.zeros(1)).resolve(Plastic())
     assert np.allclose(A @ outcome.v, 0, atol=1e-12)
     residual = M @ (outcome.v - v) - J.T @ outcome.impulses.reshape(-1) - A.T @ outcome.constraint_impulses
     assert np.allclose(residual, 0, atol=1e-12)
@@ -169,7 +169,7 @@ def test_a_massless_foot_stops_at_no_cost():
     M = np.diag([1.0, 1.0, 0.0, 0.0])  # x, y of the mass; x, y of the foot relative to it
     J = np.array([[0, 1.0, 0, 1.0], [1.0, 0, 1.0, 0], [0, 0, 0, 0]])
     v = np.array([0.5, -2.0, 0, 0])
-    outcome = Impact(M, np.zeros((0, 4)), J, v, np.array([1.0]), np.zeros(1)).resolved(Plastic())
+    outcome = Impact(M, np.zeros((0, 4)), J, v, np.array([1.0]), np.zeros(1)).resolve(Plastic())
     assert np.allclose(outcome.v, [0.5, -2.0, -0.5, 2.0])
     assert outcome.energy_lost == 0
     assert np.allclose(outcome.impulses, 0)
@@ -270,7 +270,7 @@ def test_impulses_of_associated_friction_are_the_best_in_the_cones():
         k = int(rng.integers(1, 4))
         F = rng.standard_normal((3 * k + 1, 3 * k))
         G, u, friction = F.T @ F, rng.standard_normal(3 * k), rng.uniform(0.2, 2, k)
-        p = _associated(G, u, friction)
+        p = _associated_impulses(G, u, friction)
         after = (u + G @ p).reshape(k, 3)
         assert p @ after.ravel() == pytest.approx(0, abs=1e-10)
         for own, mu, rate in zip(p.reshape(k, 3), friction, after, strict=True):

@@ -17,7 +17,7 @@ from whippletree.contact.problem.contact_problem import (
     Measure,
     block_scaling,
     local,
-    measured,
+    measure_residual,
     respond,
     solve_by_sweeps,
     step_block,
@@ -112,7 +112,7 @@ def test_many_steps_of_a_block_end_where_its_response_is(seed, mu):
     at, impulse = block_scaling(G), np.zeros(3)
     for _ in range(3000):
         impulse = step_block(at, impulse, problem.g[0] + G @ impulse, mu).astype(float)
-    assert measured(problem, impulse[None]).velocity < 1e-9 * np.abs(problem.g).max()
+    assert measure_residual(problem, impulse[None]).velocity < 1e-9 * np.abs(problem.g).max()
     exact, _ = solve_by_sweeps(problem, 60)
     assert np.allclose(impulse, exact.astype(float)[0], rtol=1e-7, atol=1e-9 * np.abs(impulse).max())
 
@@ -195,7 +195,7 @@ def test_hyperstatic_and_ill_conditioned_stacks_converge(masses, push):
     assert solution.measure.velocity <= 1e-9
     assert solution.measure.cone <= 1e-12
     # what was reported is what the reference finds: rounding of G λ, with λ up to 3 N s and G up to 12 / kg, is 1e-14
-    assert float(measured(problem, solution.impulse).velocity) <= 1e-9
+    assert float(measure_residual(problem, solution.impulse).velocity) <= 1e-9
     if not push:  # the ground carries the weight, but for the momentum that velocities within the residual have
         momentum = TALL * 1e-9 * sum(masses)
         assert solution.impulse[:4, 0].sum() == pytest.approx(sum(masses) * 9.81 * 1e-3, abs=momentum)
@@ -270,7 +270,7 @@ def test_sweeps_alone_creep_on_a_stack_and_say_so():
 
 def _nothing(problem: ContactProblem, impulse: np.ndarray, kappa: np.ndarray, count: int):
     """Sweeps that do not sweep."""
-    return np.zeros_like(impulse), kappa, Measure(*map(float, measured(problem, np.zeros_like(impulse))))
+    return np.zeros_like(impulse), kappa, Measure(*map(float, measure_residual(problem, np.zeros_like(impulse))))
 
 
 @pytest.mark.parametrize("push", [0.0, 0.1])  # at rest, and sliding

@@ -8,7 +8,7 @@ import pytest
 
 from contact_problems import mixed_problem
 from whippletree.contact.problem.cone_newton import newton
-from whippletree.contact.problem.contact_problem import ContactProblem, measured
+from whippletree.contact.problem.contact_problem import ContactProblem, measure_residual
 from whippletree.contact.problem.delassus import islands
 from whippletree.contact.problem.solver import ContactSolution, solve
 from whippletree.simulation.time_stepping.impulse_step import sweeps
@@ -52,7 +52,7 @@ def exact_solution(problem: ContactProblem, impulse: np.ndarray) -> tuple[np.nda
             J[own, own] += np.eye(3, dtype=int) - P[i] + mpmath.mpf(10) ** -25 * P[i]
         step = mpmath.lu_solve(mpmath.matrix(J.tolist()), mpmath.matrix([-f for f in F.ravel()]))
         x = x + np.array(list(step)).reshape(k, 3)
-    return x, measured(ContactProblem(G, g, mu, cap), x).velocity
+    return x, measure_residual(ContactProblem(G, g, mu, cap), x).velocity
 
 
 # --- random problems --------------------------------------------------------------------------------------------------
@@ -82,10 +82,10 @@ def test_what_rounding_leaves_is_what_an_exact_solution_leaves_once_rounded(seed
         assert residual < mpmath.mpf(10) ** -25
         true = ContactProblem(*in_many_digits(*problem[:4]))
         (rounded,) = in_many_digits(exact.astype(float))
-        assert measured(true, rounded).velocity <= found.rounding
+        assert measure_residual(true, rounded).velocity <= found.rounding
         # ours, judged without rounding
         (ours,) = in_many_digits(found.impulse)
-        assert measured(true, ours).velocity <= 2 * found.rounding
+        assert measure_residual(true, ours).velocity <= 2 * found.rounding
 
 
 # --- Newton's method --------------------------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ def test_islands_are_solved_by_themselves():
     whole = ContactProblem(G, *joined).part(order)
     found = solved(whole)
     assert found.converged
-    assert float(measured(whole, found.impulse).velocity) <= 1e-9
+    assert float(measure_residual(whole, found.impulse).velocity) <= 1e-9
     apart = islands(whole.G.reshape(3 * whole.blocks, -1))
     assert np.array_equal(np.sort(np.concatenate(apart)), np.arange(k))
     assert len(apart) >= 3

@@ -11,7 +11,7 @@ from whippletree.contact.kinematics.broad_phase import Neighbourhood
 from whippletree.contact.kinematics.contact_set import contact_set
 from whippletree.contact.kinematics.large_scenes import Snapshot, snapshot
 from whippletree.contact.problem import delassus
-from whippletree.contact.problem.contact_problem import ContactProblem, measured
+from whippletree.contact.problem.contact_problem import ContactProblem, measure_residual
 from whippletree.contact.problem.delassus import islands
 from whippletree.contact.problem.independent_parts import parts_of, responses
 from whippletree.contact.problem.solver import FIRST_LOOK, residuals, solve
@@ -77,7 +77,9 @@ def test_a_product_is_its_matrix(seed):
     x, scale = rng.normal(size=360), rng.uniform(0.5, 2, (120, 3))
     assert sparse @ x == pytest.approx(full @ x, abs=1e-12)
     assert delassus.own_blocks(sparse) == pytest.approx(delassus.own_blocks(full), abs=1e-13)
-    assert delassus.scaled(sparse, scale).array() == pytest.approx(delassus.scaled(full, scale), abs=1e-12)
+    assert delassus.scale_delassus(sparse, scale).array() == pytest.approx(
+        delassus.scale_delassus(full, scale), abs=1e-12
+    )
     some = rng.permutation(120)[:110]
     piece = delassus.part(sparse, some)
     assert delassus.is_sparse(piece)
@@ -122,7 +124,7 @@ def test_large_problems_are_solved_to_the_same_tolerance(seed, spread):
     assert found.converged
     # judged by the code that works on any scalar, and by the compiled sweeps of the dense matrix
     full = dense(problem)
-    assert float(measured(full, found.impulse).velocity) <= 1.1e-9
+    assert float(measure_residual(full, found.impulse).velocity) <= 1.1e-9
     assert sweeps(full, found.impulse, np.zeros(220), 0)[2].velocity == pytest.approx(found.measure.velocity, abs=1e-11)
     assert residuals(full, found.impulse).velocity.max() == pytest.approx(found.measure.velocity, abs=1e-11)
 

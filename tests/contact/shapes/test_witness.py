@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 import whippletree as wt
 from contact_scenes import SHAPES, TENT
 from whippletree.contact.geometry.bounds import at_least_apart
-from whippletree.contact.geometry.separation import BoundedShape, farthest, reach_along, searched, separation
+from whippletree.contact.geometry.separation import BoundedShape, farthest, reach_along, search_direction, separation
 from whippletree.contact.geometry.shapes import Ball, Box, Capsule, Cylinder, Ellipsoid, Hull
 from whippletree.contact.kinematics.large_scenes import snapshot
 from whippletree.simulation.contacts_in_python import UNUSED_GAP, PlainContacts
@@ -121,7 +121,7 @@ def test_a_broad_phase_never_hides_a_contact():
     rng = np.random.default_rng(3)
     for first, second in combinations_with_replacement(solids, 2):
         X, Y = ((np.linalg.qr(rng.normal(size=(3, 3)))[0], 0.5 * rng.normal(size=3)) for _ in range(2))
-        assert at_least_apart(first, second, X, Y) <= searched(first, second, X, Y).gap + 1e-12
+        assert at_least_apart(first, second, X, Y) <= search_direction(first, second, X, Y).gap + 1e-12
         along = rng.normal(size=3)
         assert farthest(first, along) @ along == pytest.approx(reach_along(first, along[None])[0], abs=1e-12)
 

@@ -11,7 +11,7 @@ import pytest
 import whippletree as wt
 from whippletree.contact.implicit_springs import implicit_model
 from whippletree.contact.problem.contact_problem import solve_by_sweeps
-from whippletree.contact.time_step import ContactBlocks, posed, stepped
+from whippletree.contact.time_step import ContactBlocks, finish_step, pose_step
 from whippletree.errors import SingularSystemError
 from whippletree.tree.mechanism import Mechanism
 
@@ -138,9 +138,9 @@ def test_every_path_takes_the_same_steps():
     single = run(model, count * h, h, q0=q, v0=v, tolerance=1e-13)
     batch = run(model, count * h, h, q0=np.stack([q, q]), v0=np.stack([v, 2 * v]))
     for k in range(count):
-        at = posed(m, blocks, q.astype(object), v.astype(object), np.zeros(2, dtype=object), h)
+        at = pose_step(m, blocks, q.astype(object), v.astype(object), np.zeros(2, dtype=object), h)
         impulse, _ = solve_by_sweeps(at.problem, 20)
-        end = stepped(m, at, q.astype(object), impulse, h)
+        end = finish_step(m, at, q.astype(object), impulse, h)
         q, v = end.q.astype(float), end.v.astype(float)
         for found in (kernel.q[k], single.q.values[k + 1], batch.q.values[k + 1, 0]):
             assert np.abs(found - q).max() < 1e-12

@@ -9,7 +9,7 @@ import pytest
 
 import whippletree as wt
 from whippletree.contact.problem.contact_problem import solve_by_sweeps
-from whippletree.contact.time_step import ContactBlocks, elimination_parents, posed, stepped
+from whippletree.contact.time_step import ContactBlocks, elimination_parents, finish_step, pose_step
 from whippletree.simulation.motion import Motion
 from whippletree.simulation.time_stepping.impulse_kernel import kernel_steps
 from whippletree.simulation.time_stepping.impulse_step import ImpulseStep
@@ -138,10 +138,10 @@ def test_kernel_python_and_reference_agree(case, seed):
     np.testing.assert_allclose([x[0] for x in mine], works, rtol=0, atol=1e4 * TOLERANCE)
     # the same step by the generic code, on plain numbers, with as many sweeps as it takes
     m, blocks, (q, v) = Mechanism.of(model), ContactBlocks(model, servos=True), np.split(y, [model.nq])
-    at = posed(m, blocks, q.astype(object), v.astype(object), tau.astype(object), H, ctrl=ctrl.astype(object))
+    at = pose_step(m, blocks, q.astype(object), v.astype(object), tau.astype(object), H, ctrl=ctrl.astype(object))
     impulse, measure = solve_by_sweeps(at.problem, 400, step.impulses.astype(object))
     assert float(measure.velocity) < 10 * TOLERANCE
-    end = stepped(m, at, q.astype(object), impulse, H, blocks)
+    end = finish_step(m, at, q.astype(object), impulse, H, blocks)
     np.testing.assert_allclose(end.v.astype(float), step.state[model.nq :], rtol=0, atol=1e3 * TOLERANCE)
 
 
@@ -184,7 +184,7 @@ def test_what_servos_tie_together_is_eliminated_together(case):
     m, blocks, y = Mechanism.of(model), ContactBlocks(model, servos=True), scattered(model, 1)
     q, v = (part.astype(object) for part in np.split(y, [model.nq]))
     assert (elimination_parents(m.tree, blocks.actuators) != m.tree.velocity_parents) == (case == "tendon")
-    at = posed(m, blocks, q, v, np.zeros(model.nv), H, ctrl=ctrl.astype(object))
+    at = pose_step(m, blocks, q, v, np.zeros(model.nv), H, ctrl=ctrl.astype(object))
     M = wt.compile(model).mass_matrix(y[: model.nq])
     D = np.diag([j.damping for j in model.joints]) + np.diag(blocks.actuators.damping(H).astype(float))
     rows = blocks.actuators.rows(m, q, blocks.actuators.coupling).astype(float)

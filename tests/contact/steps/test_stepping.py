@@ -14,7 +14,7 @@ import whippletree as wt
 from whippletree.compiler.frontend.fingerprint import fingerprint
 from whippletree.contact.kinematics.large_scenes import snapshot
 from whippletree.contact.problem.contact_problem import solve_by_sweeps
-from whippletree.contact.time_step import ContactBlocks, posed, shifts, stepped
+from whippletree.contact.time_step import ContactBlocks, finish_step, pose_step, shifts
 from whippletree.errors import NameLookupError, SingularSystemError, UnsupportedError
 from whippletree.simulation.method import Task, find_method
 from whippletree.simulation.motion import Motion
@@ -231,9 +231,9 @@ def test_the_kernel_does_what_the_reference_does():
     rolled = wt.compile(model).contact_rollout(q, v, np.tile(tau, (3, 1)), h, sweeps=12)
     impulse = np.zeros((blocks.count, 3))
     for step in range(3):
-        at = posed(m, blocks, q.astype(object), v.astype(object), tau.astype(object), h)
+        at = pose_step(m, blocks, q.astype(object), v.astype(object), tau.astype(object), h)
         impulse, measure = solve_by_sweeps(at.problem, 60, impulse)
-        end = stepped(m, at, q.astype(object), impulse, h)
+        end = finish_step(m, at, q.astype(object), impulse, h)
         q, v = end.q.astype(float), end.v.astype(float)
         assert float(measure.velocity) < 1e-14
         assert np.abs(rolled.q[step] - q).max() < 1e-12

@@ -9,7 +9,7 @@ import pytest
 
 import whippletree as wt
 from whippletree.arithmetic.trace import Trace, linear_parts
-from whippletree.compiler.frontend.controller import own_gains, untouched
+from whippletree.compiler.frontend.controller import own_gains, preserve_memory
 from whippletree.simulation.time_stepping import stepping_method
 
 GOAL = np.array([0.4, -0.6, 0.02])
@@ -161,7 +161,7 @@ def test_what_a_closure_remembers_is_put_back():
         total = total + x
         return total
 
-    with untouched(count):
+    with preserve_memory(count):
         count(3.0)
         assert total == 3.0
     assert total == 0.0

@@ -8,7 +8,7 @@ import pytest
 
 import whippletree as wt
 from whippletree.contact.problem.contact_problem import solve_by_sweeps
-from whippletree.contact.time_step import ContactBlocks, posed, stepped
+from whippletree.contact.time_step import ContactBlocks, finish_step, pose_step
 from whippletree.simulation.motion import Motion
 from whippletree.simulation.time_stepping.impulse_kernel import kernel_steps
 from whippletree.simulation.time_stepping.impulse_step import ImpulseStep
@@ -128,9 +128,9 @@ def test_kernel_python_and_reference_agree(case, tmp_path):
         assert made.number == 1, seed
         np.testing.assert_allclose(made.states[0], step.state, rtol=0, atol=1e3 * TOLERANCE)
         m, blocks = Mechanism.of(model), ContactBlocks(model)
-        at = posed(m, blocks, y[: model.nq], y[model.nq :], tau, H)
+        at = pose_step(m, blocks, y[: model.nq], y[model.nq :], tau, H)
         impulse, _ = solve_by_sweeps(at.problem, 400)
-        end = stepped(m, at, y[: model.nq], impulse, H)
+        end = finish_step(m, at, y[: model.nq], impulse, H)
         np.testing.assert_allclose(made.states[0, model.nq :], end.v.astype(float), rtol=0, atol=1e-6)
         taut += int((step.impulses[blocks.first_tendon : blocks.closing, 0] > 0).sum())
     assert taut >= 2

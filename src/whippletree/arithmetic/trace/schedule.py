@@ -16,14 +16,14 @@ from whippletree.arithmetic.trace.traced import LEAVES, Node
 _TRIALS = 24
 
 
-def ordered(code: Straight, registers: int) -> Straight:
+def order_for_registers(code: Straight, registers: int) -> Straight:
     """This code in the order that needs the fewest numbers beyond that many registers."""
     size = len(code.nodes)
     trials = [_with_late_leaves(code.nodes, range(size))]
     if crowding(code.nodes, trials[0], registers):
         starts = range(0, size + 1, max(1, size // _TRIALS))
-        trials += [_with_late_leaves(code.nodes, _demanded(code, start)) for start in starts]
-    return _renumbered(code, min(trials, key=lambda order: crowding(code.nodes, order, registers)))
+        trials += [_with_late_leaves(code.nodes, _order_by_demand(code, start)) for start in starts]
+    return _renumber(code, min(trials, key=lambda order: crowding(code.nodes, order, registers)))
 
 
 def crowding(nodes: Sequence[Node], order: Sequence[int], registers: int) -> int:
@@ -42,7 +42,7 @@ def _operands(node: Node) -> Sequence[int]:
     return () if node[0] in LEAVES else node[1:]
 
 
-def _demanded(code: Straight, start: int) -> list[int]:
+def _order_by_demand(code: Straight, start: int) -> list[int]:
     """From ``start`` on everything in its order, what comes before when it is first needed."""
     nodes = code.nodes
     done = bytearray(len(nodes))
@@ -85,7 +85,7 @@ def _with_late_leaves(nodes: Sequence[Node], order: Sequence[int]) -> list[int]:
     return list(sequence())
 
 
-def _renumbered(code: Straight, order: Sequence[int]) -> Straight:
+def _renumber(code: Straight, order: Sequence[int]) -> Straight:
     number = {i: place for place, i in enumerate(order)}
     nodes = [
         node if node[0] in LEAVES else (node[0], *[number[i] for i in node[1:]])

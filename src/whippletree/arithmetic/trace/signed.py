@@ -54,7 +54,7 @@ class SignedCode:
     outputs: list[Term | float]
 
 
-def signed(code: Straight) -> SignedCode:
+def set_signs_apart(code: Straight) -> SignedCode:
     """Set the signs of straight-line code apart."""
     values: list[Signed] = []
     known: dict[Any, Term] = {}
@@ -110,7 +110,7 @@ def _sum(value: Any, operation: str, parts: list[tuple[int, ...]], signs: tuple[
 
 
 class Emitter:
-    """Straight-line code written from signed operations: the inverse of :func:`signed`, operation by operation."""
+    """Straight-line code written from signed operations, one by one: the inverse of :func:`set_signs_apart`."""
 
     def __init__(self) -> None:
         self.nodes: list[Any] = []

@@ -64,7 +64,7 @@ class _SymmetrySearch:
         self.labels = _labels(code.values, part, parts)
         self.images: list[int | None] = [None] * len(self.values)
         self.taken: set[int] = set()
-        self.wanted = _wanted(code, outputs)
+        self.wanted = _output_images(code, outputs)
         self.alike: dict[Any, list[int]] = defaultdict(list)
         self._users: dict[tuple[Any, int], list[int]] = {}
         self.keys: list[Any] = []
@@ -114,7 +114,7 @@ class _SymmetrySearch:
     def among_alike(self, i: int) -> int | None:
         """Operands are their own images: values that differ in constants and signs only go by whom they belong to."""
         own = self.alike[self.keys[i]]
-        label = _turned(self.labels[i], self.parts)
+        label = _image_label(self.labels[i], self.parts)
         if len(own) == 1 or label == self.labels[i]:
             return i
         before = [m for m in own if self.labels[m] == self.labels[i]]
@@ -134,7 +134,7 @@ class _SymmetrySearch:
 
     def by_other_operands(self, i: int, value: Signed, images: list[int | None]) -> int | None:
         """The first free value of the other part that agrees in all operands but one, of which nothing is known."""
-        label = _turned(self.labels[i], self.parts)
+        label = _image_label(self.labels[i], self.parts)
         known = [(_place(value, j), x) for j, x in enumerate(images) if x is not None]
         numbers = [x for _, x in known if x != _ANY_CONSTANT]
         if len(known) < len(images) - 1 or not numbers:
@@ -171,7 +171,7 @@ class _SymmetrySearch:
         return [abs(self.values[j].content) for j in self.values[i].operands if self._constant(j)]
 
 
-def _wanted(code: SignedCode, outputs: Sequence[int]) -> dict[int, int]:
+def _output_images(code: SignedCode, outputs: Sequence[int]) -> dict[int, int]:
     """Values of outputs and of their images."""
     pairs = ((code.outputs[i], code.outputs[j]) for i, j in enumerate(outputs))
     return {a.value: b.value for a, b in pairs if isinstance(a, Term) and isinstance(b, Term)}
@@ -191,7 +191,7 @@ def _place(value: Signed, number: int) -> int:
     return 0 if value.operation in COMMUTATIVE and number < 2 else number
 
 
-def _turned(label: int, parts: int) -> int:
+def _image_label(label: int, parts: int) -> int:
     """The label of images."""
     if label in (NO_PART, MIXED):
         return label

@@ -130,18 +130,18 @@ def copy_functions(lanes: MachineLanes) -> dict[str, str]:
     vectors in memory; ``leave`` takes the vectors of one tile themselves, then (place, offsets, stride).
     """
     gather = f"gather{lanes.width}"
-    found = {gather: _strided(gather, "%outside", "%inside", lanes)}
+    found = {gather: _strided_code(gather, "%outside", "%inside", lanes)}
     if lanes.width == 1:
-        found["scatter1"] = _strided("scatter1", "%inside", "%outside", lanes)
+        found["scatter1"] = _strided_code("scatter1", "%inside", "%outside", lanes)
     columns = lanes.width
     while columns > 1:
-        found[f"{gather}x{columns}"] = _gathered(f"{gather}x{columns}", lanes, columns)
-        found[f"leave{lanes.width}x{columns}"] = _left(f"leave{lanes.width}x{columns}", lanes, columns)
+        found[f"{gather}x{columns}"] = _gather_code(f"{gather}x{columns}", lanes, columns)
+        found[f"leave{lanes.width}x{columns}"] = _write_tile_code(f"leave{lanes.width}x{columns}", lanes, columns)
         columns //= 2
     return found
 
 
-def _gathered(name: str, lanes: MachineLanes, columns: int) -> str:
+def _gather_code(name: str, lanes: MachineLanes, columns: int) -> str:
     """A function that reads a plain run tile by tile; the run has at least as many numbers as a tile has columns."""
     w = Writer(lanes)
     rows = lane_pointers(w, "%place", "%offsets")
@@ -160,7 +160,7 @@ def _gathered(name: str, lanes: MachineLanes, columns: int) -> str:
     return _function(f"{name}(ptr %vectors, ptr %place, ptr %offsets, i64 %stride, i64 %count)", w)
 
 
-def _left(name: str, lanes: MachineLanes, columns: int) -> str:
+def _write_tile_code(name: str, lanes: MachineLanes, columns: int) -> str:
     """A function that writes a tile; of an array that is not plain, or with a NaN in it, number by number."""
     w = Writer(lanes)
     vectors = [f"%x{number}" for number in range(columns)]
@@ -190,7 +190,7 @@ def _function(head: str, w: Writer) -> str:
     return "\n".join([f"define internal void @{head} noinline nounwind {{", "entry:", *w.entry, *w.lines, "}", ""])
 
 
-def _strided(name: str, source: Operand, target: Operand, lanes: MachineLanes) -> str:
+def _strided_code(name: str, source: Operand, target: Operand, lanes: MachineLanes) -> str:
     """A function that goes number by number."""
     w = Writer(MachineLanes(1, lanes.real))
     value = w.value(f"load {lanes.real}, ptr {source}")

@@ -338,9 +338,9 @@ class CompiledFunctionOfSeveral(CompiledFunction):
 
     def __call__(self, *inputs: Any, out: Any = None, **named: Any) -> Any:
         if out is not None or named or len(inputs) != self._arity:
-            return self._named(super().__call__(*inputs, out=out, **named))
+            return self._name_results(super().__call__(*inputs, out=out, **named))
         # plain calls once more, without a call in between: that would cost a quarter of a microsecond
         try:
-            return self._named(self._run(*inputs))
+            return self._name_results(self._run(*inputs))
         except (TypeError, ValueError) as error:
-            return self._named(self._recover(inputs, out, error))
+            return self._name_results(self._recover(inputs, out, error))

@@ -53,7 +53,7 @@ def numpy_loop(program: Program, lanes: MachineLanes, symbol: str) -> str:
 
 def work_bytes(program: Program, lanes: MachineLanes) -> int:
     """Bytes of work space that one call needs."""
-    return sum(_rounded(size * lanes.width * lanes.bytes) for size in _work(program, lanes).values())
+    return sum(_round_up_size(size * lanes.width * lanes.bytes) for size in _work(program, lanes).values())
 
 
 def _work(program: Program, lanes: MachineLanes) -> dict[str, int]:
@@ -78,7 +78,7 @@ def _sized_by_call(program: Program) -> list[Buffer]:
     return [b for b in program.buffers if b.is_sized_by_call]
 
 
-def _rounded(size: int) -> int:
+def _round_up_size(size: int) -> int:
     return -(-size // _ALIGNMENT) * _ALIGNMENT
 
 
@@ -179,7 +179,7 @@ class _Loop:
         offset = 0
         for name, size in _work(self.program, self.lanes).items():
             frame.pointers[name] = w.value(f"getelementptr i8, ptr {start}, i64 {offset}")
-            offset += _rounded(size * self.lanes.width * self.lanes.bytes)
+            offset += _round_up_size(size * self.lanes.width * self.lanes.bytes)
         place = w.value(f"getelementptr i8, ptr {start}, i64 {offset}")
         for name, bytes_ in sized.items():
             frame.pointers[name] = place

@@ -63,7 +63,7 @@ def _size(buffer: Buffer) -> int:
     return size
 
 
-def _declared(buffer: Buffer, real: Real) -> str:
+def _declaration(buffer: Buffer, real: Real) -> str:
     kind = "int64_t" if buffer.integer else real
     constant = "const " if buffer.role == "input" else ""
     return f"{constant}{kind} {c_name(buffer.name)}[{_size(buffer)}]"
@@ -97,7 +97,7 @@ def _wrapper(prefix: str, name: str, program: Program, real: Real) -> str:
         strides += reversed(own)
     steps = ", ".join(["0"] * len(arrays) + [str(s) for s in strides])
     pointers = ", ".join(f"(char *){c_name(b.name)}" for b in arrays)
-    arguments = ", ".join(_declared(b, real) for b in arrays)
+    arguments = ", ".join(_declaration(b, real) for b in arrays)
     tables = program.of_role("table", "index")
     names = [f"{prefix}_{name}_table{k}" for k in range(len(tables))]
     contents = "".join(_table(table, b, real) for table, b in zip(names, tables, strict=True))
@@ -129,7 +129,7 @@ def _example(prefix: str, programs: Mapping[str, Program], real: Real) -> str:
     name, program = next(iter(programs.items()))
     arrays = _arrays(program)
     inputs = [b for b in arrays if b.role == "input"]
-    declarations = "\n".join(f"    {_declared(b, real).removeprefix('const ')} = {{0}};" for b in arrays)
+    declarations = "\n".join(f"    {_declaration(b, real).removeprefix('const ')} = {{0}};" for b in arrays)
     total = sum(map(_size, inputs))
     reads, prints, place = [], [], 1
     for b in inputs:

@@ -5,7 +5,7 @@ a small native function. It looks at its arguments: plain float64 (or float32) a
 fit, it makes the results, runs the same loop as the ufunc would, and returns; the bits are the same. Anything else (a
 batch, a list, another dtype, a subclass, a status that is not zero) is handed to the general way, untouched.
 
-Native code reads the public fields of NumPy's arrays and Python's floats. :func:`supported` compares them with what
+Native code reads the public fields of NumPy's arrays and Python's floats. :func:`is_supported` compares them with what
 Python says of an array before they are ever relied upon.
 """
 
@@ -84,7 +84,7 @@ def suits(inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> bool:
         and all(
             len(b.shape) <= MOST_DIMENSIONS and all(isinstance(d, int) for d in b.shape) and not b.empty for b in arrays
         )
-        and supported()
+        and is_supported()
     )
 
 
@@ -431,7 +431,7 @@ class ArrayFields(ctypes.Structure):
 
 
 @cache
-def supported() -> bool:
+def is_supported() -> bool:
     """Whether this Python and this NumPy lay out their objects as native code expects."""
     if (
         sys.implementation.name != "cpython"

@@ -141,16 +141,16 @@ def _read_interface(label: str, array: Any) -> DeviceView:
     dtype, shape = np.dtype(found["typestr"]), tuple(found["shape"])
     strides = found.get("strides")
     strides = tuple(strides) if strides is not None else plain_strides(shape, dtype.itemsize)
-    return _checked(label, DeviceView(found["data"][0], shape, strides, dtype, -1, array))
+    return _check_device(label, DeviceView(found["data"][0], shape, strides, dtype, -1, array))
 
 
 def _read_dlpack(label: str, array: Any, stream: int) -> DeviceView:
     found = Described(label, array, stream or _DEFAULT_STREAM)
     strides = found.strides if found.strides is not None else plain_strides(found.shape, found.dtype.itemsize)
-    return _checked(label, DeviceView(found.pointer, found.shape, strides, found.dtype, found.device, found))
+    return _check_device(label, DeviceView(found.pointer, found.shape, strides, found.dtype, found.device, found))
 
 
-def _checked(label: str, view: DeviceView) -> DeviceView:
+def _check_device(label: str, view: DeviceView) -> DeviceView:
     """The view with the device that its memory belongs to."""
     if 0 in view.shape:
         return DeviceView(view.pointer, view.shape, view.strides, view.dtype, max(view.device, 0), view.owner)

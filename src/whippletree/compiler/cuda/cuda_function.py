@@ -102,7 +102,7 @@ class CudaFunction(NamedFunction):
         call.finish()
         if self._status:
             self.status = results.pop()
-        return out if out is not None else results[0] if len(results) == 1 else self._named(tuple(results))
+        return out if out is not None else results[0] if len(results) == 1 else self._name_results(tuple(results))
 
     def _batch(self, inputs: Sequence[Any]) -> tuple[Shape, dict[str, int]]:
         """The batch shape of a call and the sizes of its named dimensions."""
@@ -132,7 +132,7 @@ class CudaFunction(NamedFunction):
         if self._status:
             kept = self._act_on_status(results, inputs)
         if out is None:
-            return self._named(kept)
+            return self._name_results(kept)
         for target, value in zip(as_tuple(out), as_tuple(kept), strict=True):
             if target is not None:
                 np.copyto(target, value, casting="same_kind")
@@ -149,7 +149,7 @@ class CudaFunction(NamedFunction):
         """One kernel for all states; several if the batch dimensions of some array do not fit together in memory."""
         every = [*zip(self._inputs, views, strict=True), *zip(self._outputs, targets, strict=True)]
         cores = [view.strides[len(view.shape) - len(b.shape) :] for b, view in every]
-        counts, steps = merged(tuple(_batch_strides(b, view, batch) for b, view in every), batch)
+        counts, steps = merge_dimensions(tuple(_batch_strides(b, view, batch) for b, view in every), batch)
         inner = max(range(len(counts)), key=lambda i: counts[i])
         outer = [range(n) if i != inner else range(1) for i, n in enumerate(counts)]
         for index in itertools.product(*outer):
@@ -260,7 +260,7 @@ def _batch_strides(buffer: Buffer, view: DeviceView, batch: Shape) -> Shape:
 
 
 @lru_cache(maxsize=256)
-def merged(steps: tuple[Shape, ...], batch: Shape) -> tuple[list[int], list[list[int]]]:
+def merge_dimensions(steps: tuple[Shape, ...], batch: Shape) -> tuple[list[int], list[list[int]]]:
     """The batch as few dimensions as all arrays allow: their sizes, and the steps of every array along them."""
     counts: list[int] = [1]
     found: list[list[int]] = [[0] for _ in steps]
@@ -321,7 +321,7 @@ class CudaKernel(Kernel):
         self.cache.store(key, text.encode())
         return text.encode()
 
-    def loaded(self, device: driver.Device, rows: bool = False) -> _Loaded:
+    def load(self, device: driver.Device, rows: bool = False) -> _Loaded:
         """The module on a device."""
         with self._lock:
             if (device.number, rows) not in self._on:
@@ -332,7 +332,7 @@ class CudaKernel(Kernel):
         self, device: driver.Device, states: int, arrays: Sequence[Sequence[int]], sizes: Mapping[str, int], stream: int
     ) -> None:
         """Start the kernel. Each array is its address, the step from state to state and its strides, in bytes."""
-        self.loaded(device, _by_rows(arrays)).launch(states, arrays, sizes, stream)
+        self.load(device, _by_rows(arrays)).launch(states, arrays, sizes, stream)
 
 
 def _by_rows(arrays: Sequence[Sequence[int]]) -> bool:

@@ -35,9 +35,9 @@ from functools import cache
 from typing import Any
 
 from whippletree.compiler.cuda.ptx_memory import ASIDE, WARP, Aside, GpuArray, GpuMemory, pitch
-from whippletree.compiler.cuda.split import parted, parts_of
+from whippletree.compiler.cuda.split import part_program, parts_of
 from whippletree.compiler.cuda.staging import ArrayPlace, Stager, results
-from whippletree.compiler.cuda.tuning import Form, Shaped, fitted, shaped
+from whippletree.compiler.cuda.tuning import Form, Shaped, fit_program, shape_program
 from whippletree.compiler.llvm import jit
 from whippletree.compiler.llvm.emit import emit_body
 from whippletree.compiler.llvm.ir import INTRINSICS, MachineLanes, Operand, Real, Writer, table_text
@@ -93,8 +93,8 @@ def kernel_ir(program: Program, real: Real, form: Form | None = None, rows: bool
             f"for the CPU"
         )
     lanes = MachineLanes(1, real)
-    program = parted(program)
-    how = fitted(program, real, rows) if form is None else shaped(program, form)
+    program = part_program(program)
+    how = fit_program(program, real, rows) if form is None else shape_program(program, form)
     kernel = _Kernel(program, how, lanes, copies)
     text = kernel.text()
     shared = kernel.slots * pitch(how.form.threads) * lanes.bytes
@@ -150,12 +150,12 @@ class _Kernel:
         parts = parts_of(self.how.main)
         with self.each_state(w, thread) as state:
             if parts:
-                passed = f"{_listed(self.parameters)}, i64 {state}, i64 {thread}, i32 {within}"
+                passed = f"{_parameter_list(self.parameters)}, i64 {state}, i64 {thread}, i32 {within}"
                 for number, _ in enumerate(parts):
                     w.emit(f"call void @{_PART}{number}({passed})")
             else:
                 self.one_state(self.how.main, w, aside, state, thread, within)
-        head = f"define ptx_kernel void @{KERNEL_SYMBOL}({_listed(self.parameters)}) #0"
+        head = f"define ptx_kernel void @{KERNEL_SYMBOL}({_parameter_list(self.parameters)}) #0"
         functions = [self.part(number, block) for number, block in enumerate(parts)]
         return "\n".join([_definition(head, w), _attributes(self.how.form), *functions])
 
@@ -164,7 +164,7 @@ class _Kernel:
         w = self.new_writer()
         main = replace(self.how.main, body=(block,))
         self.one_state(main, w, self.new_aside(w, "%within"), "%state", "%thread", "%within")
-        arguments = f"{_listed(self.parameters)}, i64 %state, i64 %thread, i32 %within"
+        arguments = f"{_parameter_list(self.parameters)}, i64 %state, i64 %thread, i32 %within"
         w.emit("ret void")
         return _definition(f"define internal void @{_PART}{number}({arguments}) noinline", w)
 
@@ -268,7 +268,7 @@ def parameters(program: Program, real: Real) -> list[KernelParameter]:
     return found
 
 
-def _listed(given: Sequence[KernelParameter]) -> str:
+def _parameter_list(given: Sequence[KernelParameter]) -> str:
     """Parameters as a definition or a call lists them."""
     return ", ".join(f"{p.kind} %{p.name}" for p in given)
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import accumulate, pairwise
 
 from whippletree.arithmetic.trace import Node, Straight
-from whippletree.arithmetic.trace.schedule import ordered
+from whippletree.arithmetic.trace.schedule import order_for_registers
 from whippletree.arithmetic.trace.traced import CONDITIONS, LEAVES
 from whippletree.compiler.program import Address, Block, Buffer, Index, Program
 
@@ -27,11 +27,11 @@ LEEWAY = 0.1
 """By how much of its length a part may become shorter or longer, so that less is alive at its end."""
 
 
-def parted(program: Program, longest: int = LONGEST_PIECE, most: int = PART_SIZE) -> Program:
+def part_program(program: Program, longest: int = LONGEST_PIECE, most: int = PART_SIZE) -> Program:
     """The program with its one block in parts of about equal length, if it is longer than the longest."""
     match program.body:
         case (Block() as block,) if block.code.operations > longest:
-            return _Parting(program, block, -(-block.code.operations // most)).parted()
+            return _Parting(program, block, -(-block.code.operations // most)).part()
     return program
 
 
@@ -45,13 +45,13 @@ class _Parting:
     def __init__(self, program: Program, block: Block, count: int) -> None:
         self.program = program
         self.block = block
-        self.code = ordered(block.code, 0)
+        self.code = order_for_registers(block.code, 0)
         self.nodes = self.code.nodes
         self.cuts = _cuts(self.nodes, count)
         self.left: list[dict[int, int]] = [{} for _ in range(count)]
         """Of each part, what it leaves to later ones: node -> place."""
 
-    def parted(self) -> Program:
+    def part(self) -> Program:
         parts = [_Part(self, first, last) for first, last in pairwise(self.cuts)]
         for part in parts:
             part.collect()
@@ -90,25 +90,25 @@ class _Part:
     def take(self, node: int) -> int:
         """The number that a node of the whole code has here."""
         if node not in self.number:
-            found = self._taken(node)
+            found = self._take(node)
             self.nodes.append(found)
             self.number[node] = len(self.nodes) - 1
         return self.number[node]
 
-    def _taken(self, node: int) -> Node:
+    def _take(self, node: int) -> Node:
         kind, *operands = found = self.whole.nodes[node]
         if kind == "const":
             return found
         if kind == "input":
-            return self._loaded(self.whole.block.loads[operands[0]])
+            return self._load(self.whole.block.loads[operands[0]])
         # truth values are no numbers that memory could hold: whoever needs one compares again
         if node in self.range or kind in CONDITIONS:
             return (kind, *[self.take(i) for i in operands])
         before = self.whole.part_of(node)
         left = self.whole.left[before]
-        return self._loaded(_place(before, left.setdefault(node, len(left))))
+        return self._load(_place(before, left.setdefault(node, len(left))))
 
-    def _loaded(self, address: Address) -> Node:
+    def _load(self, address: Address) -> Node:
         self.loads.append(address)
         return ("input", len(self.loads) - 1)
 

@@ -57,11 +57,11 @@ def results(code: Straight, staging: Staging) -> list[int]:
 # ---- the program, with its inputs waiting ----------------------------------------------------------------------------
 
 
-def staged(program: Program, room: int) -> tuple[Program, Staging]:
+def stage_program(program: Program, room: int) -> tuple[Program, Staging]:
     """The program as its main part sees it, and what is done before and after. Unchanged if it has loops itself."""
     match program.body:
         case (Block() as block,):
-            return _Division(program, block).divided(room)
+            return _Division(program, block).divide(room)
     return program, Staging()
 
 
@@ -89,7 +89,7 @@ class _Division:
         ]
         return all(isinstance(w, int) and self.nodes[w][0] != "const" for w in outputs)
 
-    def divided(self, room: int) -> tuple[Program, Staging]:
+    def divide(self, room: int) -> tuple[Program, Staging]:
         starts = list(accumulate((b.size for b in self.inputs), initial=0))
         first = {b.name: start for b, start in zip(self.inputs, starts, strict=False)}
         rest = [n for n, a in enumerate(self.block.loads) if a.buffer not in first]
@@ -104,7 +104,7 @@ class _Division:
             for i, node in enumerate(self.nodes)
         ]
         staging = Staging(tuple((first[b.name], b) for b in self.inputs), tuple(angles), tuple(self.results), waiting)
-        return self._rewritten(nodes, rest, staging), staging
+        return self._rewrite(nodes, rest, staging), staging
 
     def _slot(self, first: dict[str, int], number: int) -> int:
         address = self.block.loads[number]
@@ -145,7 +145,7 @@ class _Division:
             return None
         return self._slot(first, operands[0])
 
-    def _rewritten(self, nodes: list[Node], rest: Sequence[int], staging: Staging) -> Program:
+    def _rewrite(self, nodes: list[Node], rest: Sequence[int], staging: Staging) -> Program:
         block, held = self.block, {b.name for b in staging.results}
         pairs = list(zip(block.stores, block.code.outputs, strict=True))
         ours = [w for b in staging.results for a, w in pairs if a.buffer == b.name]
@@ -274,13 +274,13 @@ class Stager:
     def _column(self, array: _Array, copy: Copy) -> _Walk:
         """Every thread walks over the numbers of its own state."""
         place = array.place
-        start = self._moved(place.pointer, self.writer.value(f"mul i64 {self.state}, {place.step}"))
+        start = self._move_pointer(place.pointer, self.writer.value(f"mul i64 {self.state}, {place.step}"))
 
         def step(at: Handed, count: int) -> Handed:
             slots = [self.aside.beyond(at[1], i) for i in range(count + 1)]
             numbers = [at[0]]
             for _ in range(count):
-                numbers.append(self._moved(numbers[-1], place.stride))
+                numbers.append(self._move_pointer(numbers[-1], place.stride))
             copy(slots[:count], numbers[:count])
             return [numbers[-1], slots[-1]]
 
@@ -305,7 +305,7 @@ class Stager:
                 wraps = w.value(f"icmp uge i32 {further}, {size}")
                 position = w.value(f"select i1 {wraps}, i32 {w.value(f'sub i32 {further}, {size}')}, i32 {further}")
                 slot = self._element(slot, w.value(f"select i1 {wraps}, i32 {across}, i32 {within}"))
-            numbers = [self._moved(number, str(i * WARP * self.bytes)) for i in range(count + 1)]
+            numbers = [self._move_pointer(number, str(i * WARP * self.bytes)) for i in range(count + 1)]
             copy(slots, numbers[:count])
             return [numbers[-1], slot, position]
 
@@ -350,7 +350,7 @@ class Stager:
                     self.writer.emit(f"store {self.real} {value}, ptr addrspace(3) {target}")
             return [aside.beyond(at[0], count)]
 
-        self._rolled(_Walk(run.count, [("ptr addrspace(3)", aside.slot(run.angle))], step), ANGLES)
+        self._roll_loop(_Walk(run.count, [("ptr addrspace(3)", aside.slot(run.angle))], step), ANGLES)
 
     # ---- loops ---------------------------------------------------------------------------------------------------
 
@@ -364,12 +364,12 @@ class Stager:
             return [x for walk, part in zip(walks, parts, strict=True) for x in walk.step(part, count)]
 
         start = [x for walk in walks for x in walk.start]
-        reached = self._rolled(_Walk(common, start, step), GROUP)
+        reached = self._roll_loop(_Walk(common, start, step), GROUP)
         for walk, (a, b) in zip(walks, pairwise(cuts), strict=True):
             kinds = [kind for kind, _ in walk.start]
-            self._rolled(_Walk(walk.count - common, list(zip(kinds, reached[a:b], strict=True)), walk.step), GROUP)
+            self._roll_loop(_Walk(walk.count - common, list(zip(kinds, reached[a:b], strict=True)), walk.step), GROUP)
 
-    def _rolled(self, walk: _Walk, group: int) -> Handed:
+    def _roll_loop(self, walk: _Walk, group: int) -> Handed:
         """A loop that takes some numbers at a time, then those that are left; where the walk arrives."""
         passes, rest = divmod(walk.count, group)
         at = [value for _, value in walk.start]
@@ -416,5 +416,5 @@ class Stager:
     def _element(self, pointer: Operand, number: Operand) -> Operand:
         return self.writer.value(f"getelementptr {self.real}, ptr addrspace(3) {pointer}, i32 {number}")
 
-    def _moved(self, pointer: Operand, bytes_: Operand) -> Operand:
+    def _move_pointer(self, pointer: Operand, bytes_: Operand) -> Operand:
         return self.writer.value(f"getelementptr i8, ptr addrspace(1) {pointer}, i64 {bytes_}")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from whippletree.arithmetic.trace import Straight
-from whippletree.arithmetic.trace.schedule import ordered
-from whippletree.compiler.cuda.staging import Staging, results, staged
+from whippletree.arithmetic.trace.schedule import order_for_registers
+from whippletree.compiler.cuda.staging import Staging, results, stage_program
 from whippletree.compiler.llvm.ir import Real
 from whippletree.compiler.llvm.spill_plan import plan
 from whippletree.compiler.program import Program, Statement, every_block, map_blocks
@@ -53,28 +53,28 @@ class Shaped:
     staging: Staging = field(default_factory=Staging)
 
 
-def fitted(program: Program, real: Real, rows: bool) -> Shaped:
+def fit_program(program: Program, real: Real, rows: bool) -> Shaped:
     """The program arranged for the first form in which its values find room."""
     operations = max((block.code.operations for block in every_block(program.body)), default=0)
     if operations <= SMALL_KERNEL:
         return Shaped(program)
     forms = CANDIDATES[real]
-    found = shaped(program, forms[0], rows or operations > LONG_KERNEL)
+    found = shape_program(program, forms[0], rows or operations > LONG_KERNEL)
     form = next((f for f in forms if _slots(found, f.keep) <= f.room), None)
     if form is None and operations > LONGER:
-        found = shaped(program, ROOMIEST[real])
+        found = shape_program(program, ROOMIEST[real])
         form = found.form
     return replace(found, form=form or forms[-1])
 
 
-def shaped(program: Program, form: Form, through_shared_memory: bool = True) -> Shaped:
+def shape_program(program: Program, form: Form, through_shared_memory: bool = True) -> Shaped:
     """The program arranged for a form."""
     if not form.keep:
         return Shaped(program, form)
-    arranged = replace(program, body=_arranged(program.body, form.keep))
+    arranged = replace(program, body=_arrange(program.body, form.keep))
     if not through_shared_memory:
         return Shaped(arranged, form)
-    main, staging = staged(arranged, form.room)
+    main, staging = stage_program(arranged, form.room)
     return Shaped(main, form, staging)
 
 
@@ -91,6 +91,6 @@ def _slots(found: Shaped, keep: int) -> int:
     return max(needed(block.code) for block in every_block(found.main.body))
 
 
-def _arranged(body: tuple[Statement, ...], registers: int) -> tuple[Statement, ...]:
+def _arrange(body: tuple[Statement, ...], registers: int) -> tuple[Statement, ...]:
     """The statements with every block in an order that needs few registers."""
-    return map_blocks(body, lambda block: replace(block, code=ordered(block.code, registers)))
+    return map_blocks(body, lambda block: replace(block, code=order_for_registers(block.code, registers)))

@@ -95,10 +95,10 @@ def catalogue_program(request: Request) -> Program:
     Raises:
         UnsupportedError: if it would be too long.
     """
-    found = _by_fronts(request) or _placed(request)
+    found = _by_fronts(request) or _placed_program(request)
     if found is not None:
         return found
-    return _unrolled(request) if request.parts <= request.unrolled_up_to else _looped(request)
+    return _unrolled_program(request) if request.parts <= request.unrolled_up_to else _looped_program(request)
 
 
 def _by_fronts(request: Request) -> Program | None:
@@ -111,7 +111,7 @@ def _by_fronts(request: Request) -> Program | None:
     return elimination_program(request.function, skeleton(request.model))
 
 
-def _placed(request: Request) -> Program | None:
+def _placed_program(request: Request) -> Program | None:
     # on a GPU loops cost more than code, as long as that is short
     above = PLACE_ABOVE if request.on_cpu else request.unrolled_up_to
     if request.parts <= above or request.can_loop or request.parameters or request.exported:
@@ -121,7 +121,7 @@ def _placed(request: Request) -> Program | None:
     return placed_program(request.model, request.function, route=request.route, largest=request.unrolled_up_to)
 
 
-def _unrolled(request: Request) -> Program:
+def _unrolled_program(request: Request) -> Program:
     from whippletree.compiler.frontend.unrolled import Folds, unrolled_program
 
     # loops are for CPUs: on a GPU what goes through memory costs more than code
@@ -131,7 +131,7 @@ def _unrolled(request: Request) -> Program:
     )
 
 
-def _looped(request: Request) -> Program:
+def _looped_program(request: Request) -> Program:
     if not request.can_loop:
         raise _too_long(request)
     from whippletree.compiler.frontend.loops import cluster_loop_program, loop_program

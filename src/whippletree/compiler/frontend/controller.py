@@ -89,7 +89,7 @@ def affine_forces(
     ``samples``: states at which they are compared with the controller in Python.
     """
     try:
-        with untouched(controller):
+        with preserve_memory(controller):
             parts = _parts_of(model, controller)
             slopes = [[part.slope(i) for i in range(1 + model.nq + model.nv)] for part in parts]
             if any(slope is None for row in slopes for slope in row):
@@ -121,7 +121,7 @@ def own_gains(model: Model, controller: Callable[[Any, Any, Any], Any]) -> OwnGa
     """
     gains = OwnGains(np.zeros(model.nv), np.zeros(model.nv))
     try:
-        with untouched(controller):
+        with preserve_memory(controller):
             parts = _parts_of(model, controller)
     except Exception:  # whatever it is, plain numbers may still be fine
         return None
@@ -151,7 +151,7 @@ def traced_function(
     Raises:
         NotTraceable: with the reason.
     """
-    with untouched(asked):
+    with preserve_memory(asked):
         return _traced_function(model, asked, size, samples)
 
 
@@ -219,7 +219,7 @@ and the one of our own modules whose objects hold functions of users."""
 
 
 @contextmanager
-def untouched(function: Callable[..., Any]) -> Iterator[None]:
+def preserve_memory(function: Callable[..., Any]) -> Iterator[None]:
     """Leave the memory of a function, a closure, a method or an object as it was before.
 
     Attributes and variables of closures are put back, and the contents of arrays, lists, dictionaries and sets among

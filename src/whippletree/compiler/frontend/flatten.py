@@ -70,9 +70,9 @@ def _put_together(structure: Structure, leaves: Iterator[Any]) -> Any:
     raise AssertionError(structure)
 
 
-def conformed(value: Any, like: Any) -> list[Any]:
+def conform(value: Any, like: Any) -> list[Any]:
     """The scalars of a value, stretched to the shape of another: a plain 0 may stand for a whole inertia."""
     if isinstance(like, tuple):
         parts = value if isinstance(value, tuple) else (value,) * len(like)
-        return [x for part, other in zip(parts, like, strict=True) for x in conformed(part, other)]
+        return [x for part, other in zip(parts, like, strict=True) for x in conform(part, other)]
     return list(np.broadcast_to(np.asarray(value, dtype=object), np.shape(like)).ravel())

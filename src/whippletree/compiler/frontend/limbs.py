@@ -113,8 +113,8 @@ def turning(
 ) -> LimbTurning:
     """The rotation of a function's inputs and outputs: shapes in words and in numbers, each in order."""
     images = {
-        "nq": _moved(tree.q_slices, rotation, tree.model.nq),
-        "nv": _moved(tree.v_slices, rotation, tree.model.nv),
+        "nq": _permutation_of(tree.q_slices, rotation, tree.model.nq),
+        "nv": _permutation_of(tree.v_slices, rotation, tree.model.nv),
     }
     limb = {
         "nq": _owners(tree.q_slices, rotation, tree.model.nq),
@@ -124,7 +124,7 @@ def turning(
     return LimbTurning(rotation.limbs, _all_moved(inputs, images), tuple(owners.tolist()), _all_moved(outputs, images))
 
 
-def _moved(slices: Sequence[slice], rotation: Rotation, size: int) -> Any:
+def _permutation_of(slices: Sequence[slice], rotation: Rotation, size: int) -> Any:
     moved = np.arange(size)
     for node, other in enumerate(rotation.image):
         moved[slices[node]] = np.arange(size)[slices[other]]

@@ -91,7 +91,7 @@ class _PlacedScene:
         self.space.add(Buffer(STATUS, "output", (), integer=True))
         self.space.work(**{FAILED: (1,)})
         no_answer = tuple(self._fill(name, math.nan) for name in self.outputs)
-        body += [_put(0.0, FAILED_AT), *loops, If(FAILED_AT, no_answer), _copied(FAILED_AT, Address(STATUS, ()))]
+        body += [_put(0.0, FAILED_AT), *loops, If(FAILED_AT, no_answer), _copy_block(FAILED_AT, Address(STATUS, ()))]
         return self.space.program(self.function.name, body)
 
     def _fill(self, name: str, value: float) -> Statement:
@@ -135,7 +135,7 @@ class _PlacedScene:
         known = functions.sizes(first.model)
         values = [trace.inputs(*functions.resolve(shape, known))[()] for shape in function.inputs.values()]
         loads = [a for name, shape in function.inputs.items() for a in _addresses(name, shape, first, registers)]
-        found = self._evaluated(function, first, different.traced(trace), values)
+        found = self._evaluate(function, first, different.trace_numbers(trace), values)
         flat = [x for y in found.outputs for x in np.ravel(np.asarray(y, dtype=object))]
         shapes = zip(self.outputs, function.outputs.values(), strict=True)
         stores = [a for name, shape in shapes for a in _addresses(name, shape, first, registers)]
@@ -149,20 +149,20 @@ class _PlacedScene:
             loads += [Address(f"numbers_{number}", (Index(counter), Index(None, table.shape[1]))), FAILED_AT]
             table = np.column_stack([table, [one.nodes[0] for one in own]])
             base, before = trace.input(), trace.input()
-            flat.append(traced_status(found.margins, before, partial(self._told, first, base)))
+            flat.append(traced_status(found.margins, before, partial(self._scene_status, first, base)))
             stores.append(FAILED_AT)
         if table.shape[1]:
             self.space.table(f"numbers_{number}", table)
         return Block(finish(trace, flat), tuple(loads), tuple(stores))
 
-    def _evaluated(self, function: Function, one: SeparateMechanism, numbers: Sequence[Any], values: Any) -> Evaluated:
+    def _evaluate(self, function: Function, one: SeparateMechanism, numbers: Sequence[Any], values: Any) -> Evaluated:
         """The function of a mechanism with these numbers in place of its own."""
         tree = skeleton(one.with_numbers(numbers))
         tree.__dict__["doubtful"] = skeleton(one.model).doubtful  # the same for all of one kind
         with np.errstate(all="ignore"):  # constants of a singular model divide by zero; the status tells
-            return function.evaluated(Mechanism(tree, route=self.route), *values)
+            return function.evaluate(Mechanism(tree, route=self.route), *values)
 
-    def _told(self, one: SeparateMechanism, base: Any, number: int) -> Any:
+    def _scene_status(self, one: SeparateMechanism, base: Any, number: int) -> Any:
         """The status that the scene tells for a number of a mechanism: its nodes come first, then ways to fail."""
         own = one.nodes
         return base + (own[number] - own[0] + 1) if number < len(own) else self.node_count + number - len(own) + 1
@@ -181,7 +181,7 @@ class _Differences:
             self.column.append(None if same else columns.setdefault(values.tobytes(), len(columns)))
         self.table = np.array([np.frombuffer(column, dtype=float) for column in columns]).reshape(-1, len(own)).T
 
-    def traced(self, trace: Trace) -> list[Any]:
+    def trace_numbers(self, trace: Trace) -> list[Any]:
         """All numbers of the first mechanism, with inputs of the trace for those that are looked up."""
         inputs = [trace.input() for _ in range(self.table.shape[1])]
         plain = self.first.numbers.tolist()
@@ -213,6 +213,6 @@ def _put(value: float, *addresses: Address) -> Block:
     return Block(Straight([], [value] * len(addresses)), (), addresses)
 
 
-def _copied(source: Address, target: Address) -> Block:
+def _copy_block(source: Address, target: Address) -> Block:
     trace = Trace()
     return Block(finish(trace, [trace.input()]), (source,), (target,))

@@ -13,7 +13,7 @@ from whippletree.arithmetic import scalars
 from whippletree.arithmetic.trace import Straight, Trace, Traced, finish
 from whippletree.compiler.frontend.limbs import Rotation, rotations, turning, with_equal_patterns
 from whippletree.compiler.program import Buffer, Program, straight_program
-from whippletree.compiler.program.folding import Folding, folded
+from whippletree.compiler.program.folding import Folding, fold_code
 from whippletree.functions import Function
 from whippletree.model import Model
 from whippletree.model.parameters import find_parameter, with_parameters
@@ -96,7 +96,7 @@ def _folding(model: Model, how: _How, rotation: Rotation) -> Folding | None:
     if len(traced.outputs) > len(outputs):
         outputs.append(((), ()))  # the status
     turned = turning(skeleton(model), rotation, inputs, outputs)
-    return folded(traced.code, traced.inputs, traced.outputs, turned)
+    return fold_code(traced.code, traced.inputs, traced.outputs, turned)
 
 
 def _straight(model: Model, how: _How, rotation: Rotation | None) -> _Traced:
@@ -109,7 +109,7 @@ def _straight(model: Model, how: _How, rotation: Rotation | None) -> _Traced:
     tree = traced_tree(model, opened)
     mechanism = Mechanism(tree if rotation is None else with_equal_patterns(tree, rotation, trace), route=how.route)
     with np.errstate(all="ignore"):  # constants of a singular model divide by zero; the status below tells
-        found = function.evaluated(mechanism, *how.names, *values.values())
+        found = function.evaluate(mechanism, *how.names, *values.values())
     flat = [x for y in found.outputs for x in np.ravel(np.asarray(y, dtype=object))]
     buffers = [Buffer(name, "output", shape) for name, shape in output_shapes(model, function).items()]
     if how.checked and found.margins:

@@ -70,7 +70,7 @@ class CodeCache:
         if self.folder is None:
             return None
         try:
-            with self._opened() as folder:
+            with self._open_folder() as folder:
                 data = _read(folder, _name(key), self.limit)
         except FileNotFoundError:
             return None
@@ -85,7 +85,7 @@ class CodeCache:
             return
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with self._opened() as folder:
+            with self._open_folder() as folder:
                 _write(folder, _name(key), _seal(key, content))
             if self._is_time_to_look(len(content)):
                 self._evict()
@@ -93,7 +93,7 @@ class CodeCache:
             self._warn(error)
 
     @contextlib.contextmanager
-    def _opened(self) -> Iterator[_Folder]:
+    def _open_folder(self) -> Iterator[_Folder]:
         """The folder, if nobody else can write to it; what was looked at is what is used, whatever is renamed since.
 
         Raises:
@@ -256,8 +256,8 @@ def default_cache() -> CodeCache:
     place = os.environ.get("WHIPPLETREE_CACHE")
     limit = _limit_from_environment()
     if place is not None and place.strip().lower() in ("", "off", "0", "none"):
-        return _shared(None, limit)
-    return _shared(place or str(_user_folder()), limit)
+        return _shared_cache(None, limit)
+    return _shared_cache(place or str(_user_folder()), limit)
 
 
 def _limit_from_environment() -> int:
@@ -277,7 +277,7 @@ def _limit_from_environment() -> int:
 _caches: dict[tuple[str | None, int], CodeCache] = {}
 
 
-def _shared(place: str | None, limit: int) -> CodeCache:
+def _shared_cache(place: str | None, limit: int) -> CodeCache:
     """One object per folder, so that its warning comes once."""
     return _caches.setdefault((place, limit), CodeCache(place, limit))
 

@@ -95,11 +95,11 @@ class Memory(ABC):
     def prepare_stores(self, stores: Sequence[Address], registers: Registers) -> Takers:
         """Where a number can be put as soon as it is known, so that it need not be kept until the end of the block.
 
-        The takers see to what :meth:`seen` says.
+        The takers see to what :meth:`stored_form` says.
         """
         if self.placement is None:
             return {}
-        return {a: lambda x, a=a: self.store([(a, self.seen(a, x))], registers) for a in stores}  # type: ignore[misc]
+        return {a: lambda x, a=a: self.store([(a, self.stored_form(a, x))], registers) for a in stores}  # type: ignore[misc]
 
     def holds_still(self, address: Address) -> bool:
         """Whether a number can be read again at little cost, with the bits that it had in a register."""
@@ -117,7 +117,7 @@ class Memory(ABC):
         """Write a vector of neighbours, the first of which goes to an address."""
         raise NotImplementedError
 
-    def seen(self, address: Address, value: Operand) -> Operand:
+    def stored_form(self, address: Address, value: Operand) -> Operand:
         """Stored form of a value: a caller sees one bit pattern for NaN; inside, nothing depends on it."""
         return self.writer.canonical(value) if self.role[address.buffer] == "output" else value
 
@@ -320,7 +320,7 @@ class _Body:
         return w.value(f"select i1 {w.value(f'icmp sgt i64 {number}, {last}')}, i64 {last}, i64 {number}")
 
     def store(self, pairs: Sequence[tuple[Address, Operand]], registers: Registers) -> None:
-        self.memory.store([(a, self.memory.seen(a, x)) for a, x in pairs], registers)
+        self.memory.store([(a, self.memory.stored_form(a, x)) for a, x in pairs], registers)
 
     def loop(self, loop: Loop, registers: Registers) -> None:
         if loop.side_by_side and isinstance(loop.count, int) and self.memory.together > 1:
@@ -409,7 +409,7 @@ class _Body:
             return condition
         return self.writer.value(f"and {self.writer.lanes.condition} {condition}, {lanes}")
 
-    def parted(self, condition: Operand, others: Others) -> Parted:
+    def part_lanes(self, condition: Operand, others: Others) -> Parted:
         """The lanes of a body that a condition decides about."""
         memory = self.memory
         mask = self.among(condition, memory.mask)
@@ -440,7 +440,7 @@ class _Body:
         w.start(end)
 
     def condition(self, condition: If, registers: Registers) -> None:
-        lanes = self.parted(self.positive(condition.flag, registers), condition.others)
+        lanes = self.part_lanes(self.positive(condition.flag, registers), condition.others)
         with self.unless_none(lanes.mask, lanes):
             self.statements(condition.body, registers)
 
@@ -448,7 +448,7 @@ class _Body:
         left: list[Parted] = []
 
         def goes_on() -> Operand:
-            left.append(self.parted(self.positive(until.done, registers, holds=False), until.others))
+            left.append(self.part_lanes(self.positive(until.done, registers, holds=False), until.others))
             return self.writer.any(left[0].mask)
 
         with self.rounds(str(until.most), goes_on) as step, self.only(left[0]):
@@ -510,7 +510,7 @@ class _Body:
             else:
                 bits = w.value(f"load {lanes.bits}, {self.second(entry)}")
                 those = w.value(f"trunc {lanes.bits} {bits} to i{lanes.width}")
-                entered = self.parted(w.value(f"bitcast i{lanes.width} {those} to {lanes.condition}"), "wait")
+                entered = self.part_lanes(w.value(f"bitcast i{lanes.width} {those} to {lanes.condition}"), "wait")
                 assert entered.storing is not None  # those that wait do not store
                 with self.unless_none(entered.storing, entered):
                     self.statements(each.body, known)

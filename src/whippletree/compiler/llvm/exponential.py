@@ -150,7 +150,7 @@ def hyperbolic_tangent(w: Writer, x: Operand) -> Operand:
     c = _CONSTANTS[w.lanes.real]
     size = w.intrinsic("fabs", x)
     size = w.select(w.compare("ogt", size, w.constant(c.flat)), w.constant(c.flat), size)
-    r, k = _reduced(w, w.binary("fadd", size, size), w.constant(0.0))
+    r, k = _reduce_argument(w, w.binary("fadd", size, size), w.constant(0.0))
     power = _power_of_two(w, k)
     below_one = w.binary("fadd", r.high, _second_order(w, r))
     t = w.fma(power, below_one, w.binary("fsub", power, w.constant(1.0)))
@@ -186,7 +186,7 @@ def _exponential(w: Writer, x: Operand, rest: Operand) -> Operand:
     too_low, too_high = w.compare("olt", x, low), w.compare("ogt", x, high)
     x = w.select(too_high, high, w.select(too_low, low, x))
     rest = w.select(_either(w, too_low, too_high), w.constant(0.0), rest)
-    r, k = _reduced(w, x, rest)
+    r, k = _reduce_argument(w, x, rest)
     first = _ordered_sum(w, one, r.high)
     value = w.binary("fadd", first.high, w.binary("fadd", first.low, _second_order(w, r)))
     half = w.integer("ashr", k, 1)
@@ -194,7 +194,7 @@ def _exponential(w: Writer, x: Operand, rest: Operand) -> Operand:
     return w.binary("fmul", value, _power_of_two(w, w.value(f"sub {w.lanes.integer} {k}, {half}")))
 
 
-def _reduced(w: Writer, x: Operand, rest: Operand) -> tuple[_Pair, Operand]:
+def _reduce_argument(w: Writer, x: Operand, rest: Operand) -> tuple[_Pair, Operand]:
     """r in two parts with |r| ≤ ln 2 / 2, and the integer k: x + rest = k ln 2 + r."""
     c = _CONSTANTS[w.lanes.real]
     sum_ = w.fma(x, w.constant(c.over_ln2), w.constant(c.magic))

@@ -109,10 +109,10 @@ def object_code(text: str, machine: Machine, *, level: int = 2) -> bytes:
     """
     with compiling():
         llvm()
-        return answer_interrupts(lambda: _emitted(text, machine, level))
+        return answer_interrupts(lambda: _emit_object(text, machine, level))
 
 
-def _emitted(text: str, machine: Machine, level: int) -> bytes:
+def _emit_object(text: str, machine: Machine, level: int) -> bytes:
     binding = llvm()
     # a context of its own: the global one would keep every type and constant for ever
     module = binding.parse_assembly(text, binding.create_context())

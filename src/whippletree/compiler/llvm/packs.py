@@ -1,8 +1,8 @@
 """Operations of straight-line code that one vector does: a row times a row, a row plus a row.
 
 Where one state is computed alone, the lanes of a vector are free. Sums of products over rows of work space
-(:func:`whippletree.compiler.rollout.dense_solve.stranded`) and rows that change alike are the same operation on
-neighbours, so several of them can be done at once. Nothing about the numbers changes: every lane does what its node
+(:func:`whippletree.compiler.rollout.dense_solve.multiply_in_strands`) and rows that change alike are the same operation
+on neighbours, so several of them can be done at once. Nothing about the numbers changes: every lane does what its node
 says, to the same bits.
 
 A *pack* is a group of nodes, one for each lane. Neighbours in memory that are read are packs; from there on, nodes with
@@ -162,7 +162,7 @@ def _rows_written(code: Straight, written: Sequence[Place | None], packed: Mappi
 
 def _worthwhile(code: Straight, packs: list[Pack], stored: Stored) -> Packs | None:
     """Those packs of which a group that belongs together saves more operations than it costs."""
-    group = _joined(packs)
+    group = _join_packs(packs)
     computed = {node: number for number, pack in enumerate(packs) if pack.operands for node in pack.members}
     single = _single(code, packs, computed, stored)
     saved: dict[int, int] = defaultdict(int)
@@ -179,7 +179,7 @@ def _worthwhile(code: Straight, packs: list[Pack], stored: Stored) -> Packs | No
     return Packs(left, of_node, _single(code, left, of_node, stored), stored)
 
 
-def _joined(packs: list[Pack]) -> list[int]:
+def _join_packs(packs: list[Pack]) -> list[int]:
     """A number for each pack that those have in common which are computed from each other."""
     root = list(range(len(packs)))
 

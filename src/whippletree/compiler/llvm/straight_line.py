@@ -86,7 +86,7 @@ def emit_straight(
     if placement is None:
         emission.in_pieces(ready, awaited, pause)
     else:
-        emission.placed(placement, ready, awaited)
+        emission.emit_placed(placement, ready, awaited)
     return [emission.value[w] if isinstance(w, int) else writer.constant(w) for w in code.outputs]
 
 
@@ -161,7 +161,7 @@ class _Emission:
             pause()
             first = stop
 
-    def placed(
+    def emit_placed(
         self, placement: SpillPlacement, ready: Callable[[int, Operand], None], awaited: Collection[int]
     ) -> None:
         """Emit everything else, the way the placement wants it."""

@@ -160,7 +160,7 @@ class _Checker:
                         known[statement.register] = value = self.lookup(statement, known, masks)
                         masks.setdefault(value.counter, np.ones(len(value.numbers), bool))
                     else:
-                        known[statement.register], masks = self.bounded(statement, known, masks, positive)
+                        known[statement.register], masks = self.bound_lookup(statement, known, masks, positive)
                 case Loop():
                     self.loop(statement, known, masks, positive)
                 case Switch():
@@ -170,7 +170,7 @@ class _Checker:
                     self.statements(statement.body, known, masks, positive)
                 case Until():
                     self.readable(statement.done, known, masks, positive)
-                    self.counted(statement.counter, statement.most, statement.body, known, masks, positive)
+                    self.check_counted(statement.counter, statement.most, statement.body, known, masks, positive)
                 case Collect():
                     known[_list(statement.list)] = self.collect(statement, known, masks, positive)
                 case Each():
@@ -196,9 +196,9 @@ class _Checker:
             self.statements(loop.body, {**known, loop.counter: counter}, masks, positive | {loop.count})
         elif isinstance(loop.count, Index):
             most = max(self.largest(loop.count, known, masks), 0)
-            self.counted(loop.counter, most, loop.body, known, masks, positive)
+            self.check_counted(loop.counter, most, loop.body, known, masks, positive)
         else:
-            self.counted(loop.counter, loop.count, loop.body, known, masks, positive)
+            self.check_counted(loop.counter, loop.count, loop.body, known, masks, positive)
 
     def rounds_side_by_side(self, loop: Loop) -> None:
         """Refuse rounds that could see each other, or that cannot be computed together.
@@ -228,7 +228,7 @@ class _Checker:
             if len(places[name]) > 1:
                 raise ProgramError(f"{self.name}: rounds side by side may meet in {name!r}")
 
-    def counted(
+    def check_counted(
         self,
         counter: Register,
         count: int,
@@ -266,7 +266,7 @@ class _Checker:
             return None
         return np.asarray(value.numbers[masks[value.counter]] + index.offset)
 
-    def bounded(
+    def bound_lookup(
         self, lookup: Lookup, known: _Known, masks: _Masks, positive: frozenset[str]
     ) -> tuple[_Values | _NamedCounter, dict[int, Any]]:
         """Range of a number of a caller, and the masks from here on."""

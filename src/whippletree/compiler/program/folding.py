@@ -26,7 +26,7 @@ import numpy as np
 
 from whippletree.arithmetic.trace import Straight
 from whippletree.arithmetic.trace.passes import live
-from whippletree.arithmetic.trace.signed import Emitter, Term, signed
+from whippletree.arithmetic.trace.signed import Emitter, Term, set_signs_apart
 from whippletree.arithmetic.trace.symmetry import find_images
 from whippletree.arithmetic.trace.traced import CONDITIONS
 from whippletree.compiler.program.folding_plan import FoldedColumn, FoldingPlan, GatheredLimbs, Operand, Row, Single
@@ -92,11 +92,13 @@ class Folding:
         return straight_program(name, unrolled_code(self.plan), self.inputs, self.outputs)
 
 
-def folded(code: Straight, inputs: Sequence[Buffer], outputs: Sequence[Buffer], turning: LimbTurning) -> Folding | None:
+def fold_code(
+    code: Straight, inputs: Sequence[Buffer], outputs: Sequence[Buffer], turning: LimbTurning
+) -> Folding | None:
     """Fold code that reads inputs and writes outputs whole, in row-major order; None if it does not pay."""
     if not WORTH_FOLDING <= code.operations <= MOST_FOLDED:
         return None
-    apart = signed(code)
+    apart = set_signs_apart(code)
     images, labels = find_images(apart, turning.inputs, turning.part, turning.parts, turning.outputs)
     plan = FoldingPlan(apart, images, labels, turning.parts)
     if plan.operations_left > MOST_LEFT * code.operations or plan.stages > MOST_STAGES:
@@ -249,7 +251,7 @@ class _Code:
     def sign(self, form: int) -> int:
         return self.signs.parities.sign(form)
 
-    def finished(self) -> Block:
+    def finish(self) -> Block:
         # what is not needed here is not written: find out by going back from what is stored
         code = live(Straight(self.emitter.nodes, [value for _, value in self.stores]))
         return Block(code, tuple(self.loads), tuple(address for address, _ in self.stores))
@@ -278,7 +280,7 @@ class _Alone(_Code):
                     self.stores.append((writing.gathered_address(number, Index(None, part)), turned))
         if self.stage == plan.stages:
             self.write_outputs()
-        return self.finished()
+        return self.finish()
 
     def write_outputs(self) -> None:
         places = (address for buffer in self.writing.outputs for address in every_address(buffer))
@@ -328,8 +330,8 @@ class _Together(_Code):
             self.known[number] = self.emitter.operation(self.plan.values[row.members[0]], given)
             if number in self.writing.kept:
                 self.stores.append((self.writing.row_address(number, Index(PART)), self.known[number]))
-        lookups = [Lookup(_shifted(s), Address(SHIFTS, (Index(PART), Index(None, s)))) for s in sorted(self.shifts)]
-        return Loop(PART, self.plan.parts, (*lookups, self.finished()))
+        lookups = [Lookup(_shift_name(s), Address(SHIFTS, (Index(PART), Index(None, s)))) for s in sorted(self.shifts)]
+        return Loop(PART, self.plan.parts, (*lookups, self.finish()))
 
     def operand(self, operand: Operand, turn: int | None) -> tuple[int, int]:
         """An operand as a node and a sign, those of part 0."""
@@ -352,7 +354,7 @@ class _Together(_Code):
                     self.shifts.add(shift)
                 elif plan.rows[number].stage == self.stage:
                     return self.known[number]
-                return self.load(writing.row_address(number, Index(_shifted(shift) if shift else PART)))
+                return self.load(writing.row_address(number, Index(_shift_name(shift) if shift else PART)))
             case Single(value):
                 if value in plan.place:
                     row, part = plan.place[value]
@@ -366,7 +368,7 @@ class _Together(_Code):
         return self.load(Address(NUMBERS, (Index(PART), Index(None, self.writing.column(column)))))
 
 
-def _shifted(shift: int) -> str:
+def _shift_name(shift: int) -> str:
     return f"{PART}_{shift}"
 
 

@@ -82,7 +82,7 @@ class FoldingPlan:
         self.columns: list[tuple[int, ...]] = []
         """Constants of the parts, as values."""
         self._find_rows(images, labels)
-        self.order = self._ordered()
+        self.order = self._order_units()
         self.stage = [0] * len(self.values)
         """Of values alone."""
         for unit in self.order:
@@ -109,7 +109,7 @@ class FoldingPlan:
             members = self._orbit(i, images)
             if members is not None and seen.isdisjoint(members):
                 seen.update(members)
-                self._add_row(self._turned(members, labels))
+                self._add_row(self._turn_members(members, labels))
 
     def _orbit(self, i: int, images: Sequence[int | None]) -> tuple[int, ...] | None:
         found = [i]
@@ -120,7 +120,7 @@ class FoldingPlan:
             found.append(image)
         return tuple(found[:-1]) if found[-1] == i and len(set(found)) == self.parts else None
 
-    def _turned(self, members: tuple[int, ...], labels: Sequence[int]) -> tuple[int, ...]:
+    def _turn_members(self, members: tuple[int, ...], labels: Sequence[int]) -> tuple[int, ...]:
         """The members, that of part 0 first, as their labels say, or else as their operands do."""
         own = labels[members[0]]
         part = 0
@@ -144,21 +144,21 @@ class FoldingPlan:
 
     # ---- order ---------------------------------------------------------------------------------------------------
 
-    def _ordered(self) -> list[int]:
+    def _order_units(self) -> list[int]:
         """Values alone, and rows (counted from the number of values on), each after what it is made of.
 
         As near to the order of the code as possible. Rows that would have to wait for each other (their members were
         paired wrongly) are given up.
         """
-        order, waiting = self._sorted()
+        order, waiting = self._sort_units()
         while waiting:
             for unit in _in_circles(waiting):
                 if unit >= len(self.values):
                     self._drop_row(unit - len(self.values))
-            order, waiting = self._sorted()
+            order, waiting = self._sort_units()
         return order
 
-    def _sorted(self) -> tuple[list[int], dict[int, set[int]]]:
+    def _sort_units(self) -> tuple[list[int], dict[int, set[int]]]:
         """Units in order, and those that wait for each other or for such, with what they are made of."""
         size = len(self.values)
         units = [i for i in range(size) if i not in self.place]
@@ -314,7 +314,7 @@ class Signs:
                 for part in range(1, self.plan.parts):
                     form = self._term(row, count, term, part) ^ self._term(row, count, term, 0)
                     if passed_on:
-                        own[part] = self.parities.reduced(form)
+                        own[part] = self.parities.reduce_form(form)
                     elif not self.parities.equate(form, own[part]):
                         self._turn(row, term[0], part)
         self.of_rows[number] = own
@@ -371,7 +371,7 @@ class Parities:
         self._unknowns += 1
         return 1 << self._unknowns
 
-    def reduced(self, form: int) -> int:
+    def reduce_form(self, form: int) -> int:
         """This sum without the unknowns that are known from others."""
         left, kept = form, 0
         while left > 1:
@@ -386,7 +386,7 @@ class Parities:
 
     def equate(self, first: int, second: int) -> bool:
         """Demand that two sums are equal; False, and nothing demanded, if that contradicts what is known."""
-        form = self.reduced(first ^ second)
+        form = self.reduce_form(first ^ second)
         if form == MINUS:
             return False
         if form:
@@ -395,4 +395,4 @@ class Parities:
 
     def sign(self, form: int) -> int:
         """+1 or −1: the value of a sum, with every unknown that is left taken as 0."""
-        return -1 if self.reduced(form) & 1 else 1
+        return -1 if self.reduce_form(form) & 1 else 1

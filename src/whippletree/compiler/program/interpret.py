@@ -195,7 +195,7 @@ def machine_arithmetic(real: Any) -> dict[str, Callable[..., Any]]:
         exact = all(math.isfinite(x) for x in (a, b, c))
         total = Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c)) if exact else Fraction(0)
         # the sign of a zero, infinities and NaN are those of the unfused operations
-        return rounded(total, real) if total else a * b + c
+        return round_fraction(total, real) if total else a * b + c
 
     return {
         "neg": lambda a: -a,
@@ -223,7 +223,7 @@ def machine_arithmetic(real: Any) -> dict[str, Callable[..., Any]]:
     }
 
 
-def rounded(x: Fraction, real: Any) -> Any:
+def round_fraction(x: Fraction, real: Any) -> Any:
     """The number of a NumPy type nearest to a Fraction, ties to even."""
     try:
         start = real(float(x))

@@ -52,7 +52,7 @@ def straight_program(name: str, code: Straight, inputs: Sequence[Buffer], output
     """
     loads = tuple(address for buffer in inputs for address in every_address(buffer))
     places = [address for buffer in outputs for address in every_address(buffer)]
-    shared = list(_shared(code, outputs))
+    shared = list(_shared_numbers(code, outputs))
     if not shared:
         return Program(name, (*inputs, *outputs), (Block(code, loads, tuple(places)),))
     left = np.ones(len(places), dtype=bool)
@@ -64,13 +64,13 @@ def straight_program(name: str, code: Straight, inputs: Sequence[Buffer], output
     body: list[Statement] = [Block(Straight(code.nodes, values), loads, (*[places[k] for k in kept], *held))]
     buffers = [*inputs, *outputs, Buffer(HELD, "work", (len(shared),))]
     for k, (_, one) in enumerate(shared):
-        lists, fill = _filled(one, held[k], k)
+        lists, fill = _fill_loop(one, held[k], k)
         buffers += lists
         body.append(fill)
     return Program(name, tuple(buffers), tuple(body))
 
 
-def _shared(code: Straight, outputs: Sequence[Buffer]) -> Iterator[tuple[tuple[int, ...], _Shared]]:
+def _shared_numbers(code: Straight, outputs: Sequence[Buffer]) -> Iterator[tuple[tuple[int, ...], _Shared]]:
     """Numbers of the code's outputs that are held in many places of one buffer, with their numbers among all outputs.
 
     Equal numbers of a trace are one node; the sign of a zero, and the bits of a NaN, make constants different.
@@ -88,7 +88,7 @@ def _shared(code: Straight, outputs: Sequence[Buffer]) -> Iterator[tuple[tuple[i
         start += buffer.size
 
 
-def _filled(shared: _Shared, held: Address, number: int) -> tuple[list[Buffer], Loop]:
+def _fill_loop(shared: _Shared, held: Address, number: int) -> tuple[list[Buffer], Loop]:
     """The lists of places, one index for each dimension, and the loop that stores the held number there."""
     shape = tuple(int(d) for d in shared.buffer.shape)
     columns = np.unravel_index(np.array(shared.places), shape)

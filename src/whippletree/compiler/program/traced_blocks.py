@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.arithmetic.iteration import flattened
+from whippletree.arithmetic.iteration import flatten_parts
 from whippletree.arithmetic.trace import Trace, Traced, finish
 from whippletree.compiler.program.program import Address, Block, Buffer, Index, Register, Statement, Until
 
@@ -70,7 +70,7 @@ class Kept(NamedTuple):
     """Arrays of plain numbers and of :class:`Slot`."""
     size: int
 
-    def restored(self, memory: Array) -> list[Array]:
+    def restore(self, memory: Array) -> list[Array]:
         """The arrays, from the numbers in memory (size,)."""
         found = []
         for template in self.templates:
@@ -168,7 +168,7 @@ def looped_block(
     the names of buffers and counters.
     """
     trace = _LoopingTrace()
-    results = flattened(function(*[trace.inputs(*part.shape)[()] for part in reads]))
+    results = flatten_parts(function(*[trace.inputs(*part.shape)[()] for part in reads]))
     sources = [address for part in reads for address in part.addresses]
     stores = [address for part in writes for address in part.addresses]
     return _statements(trace, results, sources, stores, name)

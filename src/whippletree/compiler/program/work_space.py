@@ -77,7 +77,7 @@ class WorkSpace:
         return Program(name, tuple(used), tuple(body))
 
 
-def inlined(
+def inline_program(
     program: Program, prefix: str, place: Mapping[str, str] | None = None
 ) -> tuple[list[Statement], list[Buffer]]:
     """The statements of a program as part of another one, and the buffers that they need there.

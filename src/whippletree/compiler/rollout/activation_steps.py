@@ -16,7 +16,7 @@ from whippletree.compiler.program import Buffer, Loop, Program
 from whippletree.compiler.program.traced_blocks import traced_block
 from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.compiler.rollout.rollout_blocks import ROW
-from whippletree.errors import ShapeError, UnsupportedError, listed
+from whippletree.errors import ShapeError, UnsupportedError, list_items
 from whippletree.model import Model
 from whippletree.tree.actuation import drives, next_activations
 
@@ -117,4 +117,4 @@ def refuse_idle_activations(model: Model, what: str, act: Any) -> None:
 
 
 def _names(model: Model) -> str:
-    return listed([repr(model.actuators[k].name) for k in model.activations])
+    return list_items([repr(model.actuators[k].name) for k in model.activations])

@@ -491,7 +491,7 @@ class CollocationKernel:
                 (
                     self._control(),
                     Collect("this", KEPT, STEPS, address("turn", KEPT)),
-                    Each(KEPT, "this", tuple(self._kept(state))),
+                    Each(KEPT, "this", tuple(self._tell_step(state))),
                     *([] if self.watch is None else self.watch.sampling(self.places)),
                     self._next(state),
                     *([] if self.watch is None else [self.watch.wait()]),
@@ -526,7 +526,7 @@ class CollocationKernel:
         self.space.work(control=(3,))
         return traced_block(control, self.space.each(["now", "bounds", "tally", "error"]), [self.space.at("control")])
 
-    def _kept(self, state: Piece) -> list[Statement]:
+    def _tell_step(self, state: Piece) -> list[Statement]:
         """Tell of the step."""
         at, each = self.space.at, self.space.each
 

@@ -75,7 +75,7 @@ class ModelRates(RateBlocks):
     def mechanism(self) -> Mechanism:
         return Mechanism(Mechanism.of(self.model).tree, route=self.route)
 
-    def normalised(self, q: Array) -> Array:
+    def normalise(self, q: Array) -> Array:
         """Quaternions at unit length."""
         found = np.array(q, dtype=object)
         for part, kind in zip(self.model.q_slices, self.model.joint_types, strict=True):
@@ -118,7 +118,7 @@ class ModelRates(RateBlocks):
             m = self.mechanism()
             q, v = np.split(X, [self.model.nq])
             found = self.rates(m, t, q, v, zeros(self.model.nv), None)
-            return [*found, self.normalised(q), v, _doubts(m, doubt)]
+            return [*found, self.normalise(q), v, _doubts(m, doubt)]
 
         reads = [at("X", POINT), at("T", POINT), at("doubt")]
         return traced_block(rates, reads, [at("F", POINT), at("Y", POINT), at("doubt")])
@@ -133,7 +133,7 @@ class ModelRates(RateBlocks):
 
         def place(X: Array) -> list[Array]:
             q, v = np.split(X, [self.model.nq])
-            return [self.normalised(q) if self.model.constraints else q, v]
+            return [self.normalise(q) if self.model.constraints else q, v]
 
         def project(q: Array, v: Array, t: Any, doubt: Array, *on: Array) -> list[Any]:
             m = self.mechanism()
@@ -143,7 +143,7 @@ class ModelRates(RateBlocks):
             m, active = self.mechanism(), (*on, None)[0]
             if not controlled:
                 v, tau = self.velocity(m, t, q, v, active), zeros(self.model.nv)
-            return [*self.rates(m, t, q, v, tau, active), self.normalised(q), v, _doubts(m, doubt)]
+            return [*self.rates(m, t, q, v, tau, active), self.normalise(q), v, _doubts(m, doubt)]
 
         before: list[Statement] = [traced_block(place, [at("X", POINT)], [at("q"), at("v")])]
         if self.rigid_positions:

@@ -31,7 +31,7 @@ from whippletree.arithmetic.arrays import Array, vector
 from whippletree.arithmetic.scalars import less, negated, select, sqrt
 from whippletree.compiler.program import If, Statement, Until
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
-from whippletree.compiler.rollout.dense_solve import stranded
+from whippletree.compiler.rollout.dense_solve import multiply_in_strands
 from whippletree.compiler.rollout.step_space import BLOCK, symmetric_block
 from whippletree.contact.problem.cones import both, brought_inside, largest, length, not_less
 from whippletree.contact.problem.contact_problem import block_mass
@@ -204,16 +204,16 @@ class InteriorPoint:
         def part(impulse: Array, scale: Array, unknown: Array, B: Array, g: Array, mu: Any, *rest: Any) -> list[Any]:
             y, size, most = rest
             x = vector(*[unknown[i] * impulse[i] / _nonzero(scale[i] * size[0]) for i in range(3)])
-            w = scale * (stranded(B, y) + g) / _nonzero(size[0])
+            w = scale * (multiply_in_strands(B, y) + g) / _nonzero(size[0])
             w = vector(w[0] + select(less(0, mu), length(w[1], w[2]), 0), w[1], w[2])
             z = x - w
-            r = x - parted(z, 0)
+            r = x - part_on_cone(z, 0)
             return [z, [largest([most[0], *[abs(a) for a in unknown * r]])]]
 
         def place(z: Array, x: Array, w: Array, unknown: Array, most: Array) -> list[Any]:
             gap = largest([most[0] * most[0], LEAST_GAP])
             cone = less(0, unknown[0])
-            near, back = parted(z, gap), parted(-z, gap)
+            near, back = part_on_cone(z, gap), part_on_cone(-z, gap)
             return [
                 [select(cone, a, b) for a, b in zip(near, x, strict=True)],
                 [select(cone, a, b) for a, b in zip(back, w, strict=True)],
@@ -239,7 +239,7 @@ class InteriorPoint:
                 [at("lead"), at("scaled", BLOCK)],
                 self.rows.add_to("pushed", "scaled"),
             ),
-            *self.rows.moved("pushed"),
+            *self.rows.compute_motion("pushed"),
             *self.rows.identity(),
             *self.rows.clear("right"),
             *self._prepare(),
@@ -282,7 +282,7 @@ class InteriorPoint:
             held = both(less(0, near[0]), less(share[0], HELD_SLIPS))
             slides = both(both(rubs, less(0, side)), negated(held))
             e1, e2 = (select(slides, x / select(slides, side, 1), 0) for x in w[1:])
-            r = scale * (stranded(B, pushed) + g / _nonzero(size[0])) - w
+            r = scale * (multiply_in_strands(B, pushed) + g / _nonzero(size[0])) - w
             r = vector(r[0] + select(rubs, side, 0), r[1] + compliance * x[1], r[2])
             left = np.array([[1, e1, e2], [0, 1, 0], [0, 0, 1]], dtype=object)
             astray = left @ r
@@ -307,7 +307,7 @@ class InteriorPoint:
         at, put = self.space.at, self.space.put
 
         def first(part: Array, E: Array, dy: Array, scale: Array) -> list[Any]:
-            dx = part - stranded(E, dy)
+            dx = part - multiply_in_strands(E, dy)
             return [dx, scale * dx]
 
         writes = self.space.each(("step x", "scaled"), BLOCK)
@@ -329,7 +329,7 @@ class InteriorPoint:
         """The equations solved again, for what is left of them; ``certain`` once that changes no direction much."""
         at = self.space.at
         return (
-            *self.rows.moved("answer"),
+            *self.rows.compute_motion("answer"),
             *self.rows.clear("right"),
             self._remainder(),
             *self.rows.solve(),
@@ -345,7 +345,7 @@ class InteriorPoint:
 
         def remains(dx: Array, aimed: Array, astray: Array, tilt: Array, V: Array, *rest: Any) -> list[Any]:
             scale, B, answer = rest
-            pushed = scale * stranded(B, answer)
+            pushed = scale * multiply_in_strands(B, answer)
             pushed = vector(pushed[0] + tilt[0] * pushed[1] + tilt[1] * pushed[2], pushed[1], pushed[2])
             # not with W² dx, whose small part is lost
             part = V @ (aimed - astray - pushed) - dx
@@ -361,7 +361,7 @@ class InteriorPoint:
 
         def improve(dx: Array, part: Array, E: Array, dy: Array, scale: Array, *rest: Any) -> list[Any]:
             W, x, w, mobile, worst = rest
-            change = part - stranded(E, dy)
+            change = part - multiply_in_strands(E, dy)
             dw = mobile * (W @ (W @ change))
             rates = [exit_rate(inside, sign * d) for inside, d in ((x, change), (w, dw)) for sign in (1, -1)]
             return [dx + change, scale * (dx + change), [largest([worst[0], *rates])]]
@@ -446,14 +446,14 @@ class InteriorPoint:
             share,
             *self.rows.clear("y"),
             self._each(move, reads, each(("inside x", "inside w", "impulse"), BLOCK), self.rows.add_to("y", "impulse")),
-            *self.rows.moved("y"),
+            *self.rows.compute_motion("y"),
             *self.solver.measure(),
             end,
             count,
         ]
 
 
-def parted(z: Array, gap: Any) -> Array:
+def part_on_cone(z: Array, gap: Any) -> Array:
     """The x (3,) of the cone with x − w = z and x ∘ w = gap 1 for some w of the cone: without a gap z's projection."""
     side = length(z[1], z[2])
     some = less(0, side)

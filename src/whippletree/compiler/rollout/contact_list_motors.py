@@ -35,7 +35,7 @@ class MotorNumbers:
     def _names(self) -> list[str]:
         return [name for name in ("ctrl", "clock", "held", "saturated") if name in self.space.buffers]
 
-    def _released(self, given: dict[str, Any]) -> Array | None:
+    def _release_flags(self, given: dict[str, Any]) -> Array | None:
         """Which bounded servos are released, 1 or 0; None where none may be."""
         if "saturated" not in given:
             return None
@@ -53,14 +53,14 @@ class MotorNumbers:
         """Damping that servos and controllers add to that of their joints (nv,); None without either."""
         found = dict(zip(self._names, given, strict=True))
         parts = [self.actuators.damping(h)] if self.actuators.acting else []
-        parts += [self.space.held(found["held"])] if "held" in found else []
-        released = self._released(found)
+        parts += [self.space.held_dampers(found["held"])] if "held" in found else []
+        released = self._release_flags(found)
         parts += [] if released is None else [self.actuators.released_damping(h, released)]
         return sum(parts[1:], start=parts[0]) if parts else None
 
-    def released(self, q: Array, ctrl: Any, given: Sequence[Any]) -> Any:
+    def released_forces(self, q: Array, ctrl: Any, given: Sequence[Any]) -> Any:
         """Joint forces (nv,) of servos with a range that are tried without it, beside the middle of that range."""
-        released = self._released(dict(zip(self._names, given, strict=True)))
+        released = self._release_flags(dict(zip(self._names, given, strict=True)))
         return 0 if released is None else self.actuators.released_forces(q, ctrl, released)
 
     def numbers(self, m: Mechanism, q: Array, tau: Array, ctrl: Any, h: Any) -> list[Any]:

@@ -24,7 +24,7 @@ from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.contact_list_closures import Closures
 from whippletree.compiler.rollout.contact_list_recursion import VELOCITY, RecursiveRows
 from whippletree.compiler.rollout.contact_list_trees import NODE, TreeInStep
-from whippletree.compiler.rollout.dense_solve import add_row, stranded
+from whippletree.compiler.rollout.dense_solve import add_row, multiply_in_strands
 from whippletree.compiler.rollout.step_space import BLOCK, STEP, RowPlace, StepSpace
 from whippletree.contact.problem.cones import largest
 
@@ -82,12 +82,12 @@ class DenseNormals:
         at, each, put = self.space.at, self.space.each, self.space.put
 
         def prepare(row: Array) -> list[Any]:
-            own = stranded(row, row)
+            own = multiply_in_strands(row, row)
             some = less(0, own)
             return [[select(some, 1 / select(some, own, 1), 0)], [0]]
 
         def improve(row: Array, z: Array, ease: Any, gap: Any, target: Any, push: Any, slack: Array) -> list[Any]:
-            after = largest([push - (gap - target + stranded(row, z)) * ease, 0])
+            after = largest([push - (gap - target + multiply_in_strands(row, z)) * ease, 0])
             d = after - push
             some = less(0, ease)
             moved = abs(d) / select(some, ease, 1)

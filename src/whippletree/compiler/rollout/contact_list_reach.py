@@ -29,7 +29,7 @@ from whippletree.compiler.program import Address, Buffer, Collect, If, Index, Lo
 from whippletree.compiler.program.traced_blocks import Piece, piece, traced_block
 from whippletree.compiler.rollout.motion_space import axes_at_home
 from whippletree.compiler.rollout.step_space import BLOCK, STEP, StepSpace
-from whippletree.contact.geometry.bounds import bound
+from whippletree.contact.geometry.bounds import bounding_radius
 from whippletree.contact.geometry.shape_numbers import pose_of
 from whippletree.contact.geometry.shapes import HalfSpace
 from whippletree.contact.kinematics.pairs import Pair
@@ -58,7 +58,7 @@ def can_be_far(pair: Pair, places: Sequence[Place]) -> bool:
     """Whether balls tell how far apart a pair is: both shapes end somewhere, or the second is a floor that rests."""
     first, second = pair.shapes
     floor = isinstance(second, HalfSpace) and places[1].node < 0
-    return bool(np.isfinite(bound(first)) and (floor or np.isfinite(bound(second))))
+    return bool(np.isfinite(bounding_radius(first)) and (floor or np.isfinite(bounding_radius(second))))
 
 
 class Reach:
@@ -79,7 +79,7 @@ class Reach:
         arm, leeway = np.zeros(nodes + 1), np.full(nodes + 1, np.inf)
         for pair, places in pairs:
             for shape, place in zip(pair.shapes, places, strict=True):
-                if np.isfinite(size := bound(shape)) and place.node >= 0:
+                if np.isfinite(size := bounding_radius(shape)) and place.node >= 0:
                     arm[place.node] = max(arm[place.node], np.linalg.norm(place.pose.p.astype(float)) + size)
                     leeway[place.node] = min(leeway[place.node], SHAPE_LEEWAY * size)
         # a point at the origin of its body has no arm, and moves all the same
@@ -88,7 +88,7 @@ class Reach:
             name: place
             for pair, places in pairs
             for name, shape, place in zip((pair.contact.first, pair.contact.second), pair.shapes, places, strict=True)
-            if np.isfinite(bound(shape))
+            if np.isfinite(bounding_radius(shape))
         }
         self.balls = {name: number for number, name in enumerate(held)}
         """Numbers of the balls about shapes, by name."""
@@ -249,5 +249,5 @@ class Reach:
 
 def _radii(pair: Pair) -> float:
     """Of the balls that hold the shapes of a pair, together with its margin, m; a floor has none."""
-    sizes = [0.0 if isinstance(shape, HalfSpace) else bound(shape) for shape in pair.shapes]
+    sizes = [0.0 if isinstance(shape, HalfSpace) else bounding_radius(shape) for shape in pair.shapes]
     return float(sum(sizes)) + float(pair.contact.margin)

@@ -300,7 +300,7 @@ class RecursiveRows:
         reads = [place, *self.space.each(("B", factors), BLOCK)]
         return traced_block(lambda f, B, factors: [f + factors @ B], reads, [place])
 
-    def moved(self, motion: str) -> list[Statement]:
+    def compute_motion(self, motion: str) -> list[Statement]:
         """See :class:`~whippletree.compiler.rollout.contact_list_rows.BlockRows`."""
         return self.bare.solve(f"{motion} force", f"{motion} motion")
 
@@ -352,7 +352,7 @@ class RecursiveRows:
             *self.tree.over_nodes(hand_on, reads, lambda _: [at("passed", NODE)], start="passed", then=blocks),
             *self.clear("y"),
             Each(BLOCK, ACTIVE, (*self.enter(), self.add_to("y", "impulse"))),
-            *self.moved("y"),
+            *self.compute_motion("y"),
         ]
 
     # ---- the system ----------------------------------------------------------------------------------------------

@@ -77,7 +77,7 @@ class StepResults:
             held, rest = (rest[0], rest[1:]) if space.driven.held else (None, rest)
             rows, (h, *bounded) = (rest[0], rest[1:]) if coupling else ((), rest)
             tau = drive - space.actuators.damping(h) * v if space.actuators.acting else drive
-            tau = tau if held is None else tau - space.held(held) * v
+            tau = tau if held is None else tau - space.held_dampers(held) * v
             for row, servo in zip(rows, coupling, strict=True):
                 tau = tau - row * (servo.gain(h) * (row @ v))
             for row, p in zip(*bounded, strict=True) if servos else ():

@@ -51,7 +51,7 @@ class BlockRows(Protocol):
     def add_to(self, motion: str, factors: str) -> Statement:
         """In a loop over blocks, what its three impulses ``factors`` do is added to a motion."""
 
-    def moved(self, motion: str) -> list[Statement]:
+    def compute_motion(self, motion: str) -> list[Statement]:
         """The motion that all added impulses cause: nothing may be read of it before."""
 
     def copy(self, motion: str, into: str) -> list[Statement]:
@@ -105,7 +105,7 @@ class DenseRows:
         """See :class:`BlockRows`."""
         return add_rows(self.space, motion, factors, self.width)
 
-    def moved(self, motion: str) -> list[Statement]:
+    def compute_motion(self, motion: str) -> list[Statement]:
         """See :class:`BlockRows`."""
         return []
 

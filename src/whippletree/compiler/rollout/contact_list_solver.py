@@ -32,7 +32,7 @@ from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.compiler.rollout.contact_list_interior import InteriorPoint
 from whippletree.compiler.rollout.contact_list_rows import BlockRows
-from whippletree.compiler.rollout.dense_solve import stranded
+from whippletree.compiler.rollout.dense_solve import multiply_in_strands
 from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, STEP, symmetric_block
 from whippletree.contact.problem.cones import both, brought_inside, largest, length
 from whippletree.contact.problem.contact_problem import Local, block_mass, block_measure, respond
@@ -153,7 +153,11 @@ class ListSolver:
         begin: list[Statement] = [traced_block(lambda tolerance: [[tolerance]], [at("tolerance")], [at("fineness")])]
         begin += self.interior.begin() if self.interior is not None else []
         if self.rows.eager:
-            begin += [*self.measure(), self._note_undone(), If(address("undone"), tuple(self._kept(self._newton())))]
+            begin += [
+                *self.measure(),
+                self._note_undone(),
+                If(address("undone"), tuple(self._try_method(self._newton()))),
+            ]
         else:
             begin += [self._slips(), put(-1, at("done"))]
         sweeps = (
@@ -169,13 +173,13 @@ class ListSolver:
         """The methods for what sweeps have not solved, each judged alone: the interior-point method may come close
         where Newton's method, after it, leads away again.
         """
-        found = self._kept(self._newton())
+        found = self._try_method(self._newton())
         if self.interior is not None:
             methods = [self.interior.statements()]
             if self.rows.eager:
                 methods.append(self._newton())
             for method in methods:
-                found += [self._note_undone(), If(self.space.address("undone"), tuple(self._kept(method)))]
+                found += [self._note_undone(), If(self.space.address("undone"), tuple(self._try_method(method)))]
         return found
 
     def _note_undone(self) -> Statement:
@@ -185,7 +189,7 @@ class ListSolver:
         """Terms of a block's velocity, in the order of :func:`velocity_of`."""
         return [self.rows.at(y), *self.space.each(("B", "g", impulse, *self.servos), BLOCK)]
 
-    def _parted(self, given: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
+    def _part_state(self, given: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
         """The numbers of :meth:`_state`, and the rest."""
         count = 4 + len(self.servos)
         return given[:count], given[count:]
@@ -221,10 +225,10 @@ class ListSolver:
         at, each = self.space.at, self.space.each
 
         def improve(*given: Any) -> list[Any]:
-            (_, _, _, p, *_), (own, local, kappa, before, *rest) = self._parted(given)
+            (_, _, _, p, *_), (own, local, kappa, before, *rest) = self._part_state(given)
             mu, radius, (change, slopes) = self.law(rest)
             G, (same, slower) = symmetric_block(own), slopes
-            free = velocity_of(*self._parted(given)[0]) - G @ p
+            free = velocity_of(*self._part_state(given)[0]) - G @ p
             after, better = respond(Local(*local), free, mu, radius, kappa)
             d = after - p
             moved = G @ d
@@ -290,7 +294,7 @@ class ListSolver:
         again = self.each_active(block, self.rows.add_to("y", "impulse"))
         return [
             traced_block(plan, each(("slope", "wait", "settled")), each(("leap", "wait"))),
-            If(self.space.address("leap"), (*self.rows.clear("y"), again, *self.rows.moved("y"))),
+            If(self.space.address("leap"), (*self.rows.clear("y"), again, *self.rows.compute_motion("y"))),
         ]
 
     # ---- judgement -----------------------------------------------------------------------------------------------
@@ -300,7 +304,7 @@ class ListSolver:
         at, each = self.space.at, self.space.each
 
         def look(*given: Any) -> list[Any]:
-            state, (own, *rest) = self._parted(given)
+            state, (own, *rest) = self._part_state(given)
             mu, radius, (shift, approach, *counts, residual, works) = self.law(rest)
             found = block_measure(symmetric_block(own), state[3], velocity_of(*state), mu, radius)
             work = self.work_of_block(*state, shift, approach, *counts)
@@ -315,7 +319,7 @@ class ListSolver:
             return [residual, [select(less(tolerance, residual[1]), -1, 1)]]
 
         totals = each(("residual", "works"))
-        state, more = self._parted(self.terms_of_work())
+        state, more = self._part_state(self.terms_of_work())
         reads = [*state, at("own", BLOCK), *self.bounds(), *more]
         return [
             self.space.put(0, *totals),
@@ -330,7 +334,7 @@ class ListSolver:
 
     def work_of_block(self, *given: Any) -> Array:
         """Work of a block along its normal and tangents, (3,), as far as it counts as that of contacts."""
-        state, (shift, approach, *counts) = self._parted(given)
+        state, (shift, approach, *counts) = self._part_state(given)
         u, p = velocity_of(*state), state[3]
         bare = np.array([u[0] - shift, u[1], u[2]], dtype=object)
         work = (bare + approach) * p / 2
@@ -338,7 +342,7 @@ class ListSolver:
 
     # ---- Newton's method -----------------------------------------------------------------------------------------
 
-    def _kept(self, method: Sequence[Statement]) -> list[Statement]:
+    def _try_method(self, method: Sequence[Statement]) -> list[Statement]:
         """A method from where the impulses are; back to there if it leads nowhere."""
         at, each = self.space.at, self.space.each
         begin = traced_block(lambda residual: [[residual[1]]], [at("residual")], [at("before")])
@@ -352,7 +356,7 @@ class ListSolver:
         undo = (
             *self.rows.clear("y"),
             self.each_active(back, self.rows.add_to("y", "impulse")),
-            *self.rows.moved("y"),
+            *self.rows.compute_motion("y"),
             *self.measure(),
         )
         return [
@@ -407,8 +411,8 @@ class ListSolver:
             *self.rows.clear("raw y"),
             *self.rows.clear("y"),
             self.each_active(self._advance(), self.rows.add_to("raw y", "raw"), self.rows.add_to("y", "impulse")),
-            *self.rows.moved("raw y"),
-            *self.rows.moved("y"),
+            *self.rows.compute_motion("raw y"),
+            *self.rows.compute_motion("y"),
             count,
             *self.measure(),
             self._look_at_progress(),
@@ -419,7 +423,7 @@ class ListSolver:
         at = self.space.at
 
         def prepare(*given: Any) -> list[Any]:
-            state, (own, *rest) = self._parted(given)
+            state, (own, *rest) = self._part_state(given)
             mu, radius, (damping,) = self.law(rest)
             _, _, _, p, *soft = state
             mass, _ = block_mass(symmetric_block(own))
@@ -437,7 +441,7 @@ class ListSolver:
 
         def advance(part: Array, E: Array, dy: Array, p: Array, *rest: Any) -> list[Any]:
             mu, radius, _ = self.law(rest)
-            raw = p + part - stranded(E, dy)
+            raw = p + part - multiply_in_strands(E, dy)
             return [raw, brought_inside(raw, mu, radius)]
 
         reads = [*each(("part", "E"), BLOCK), self.rows.at("dy"), at("raw", BLOCK), *self.bounds()]
@@ -491,7 +495,7 @@ def alart_curnier(impulse: Array, reach: Array, mu: Any, cap: Any) -> tuple[Arra
 
 def velocity_of(y: Array, B: Array, g: Array, impulse: Array, soft: Any = 0) -> Array:
     """A block's velocity g + Bᵀ y (3,), and what its first tangent yields to its own impulse."""
-    u = g + stranded(B, y)
+    u = g + multiply_in_strands(B, y)
     return u if isinstance(soft, int) else np.array([u[0], u[1] + soft * impulse[1], u[2]], dtype=object)
 
 

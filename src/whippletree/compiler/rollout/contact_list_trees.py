@@ -34,7 +34,7 @@ from whippletree.compiler.frontend.loops.looped_functions import Argument, Loope
 from whippletree.compiler.frontend.loops.recorder import Result
 from whippletree.compiler.program import Address, Block, Index, Lookup, Loop, Statement, Switch
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
-from whippletree.compiler.program.work_space import inlined
+from whippletree.compiler.program.work_space import inline_program
 from whippletree.compiler.rollout.contact_list_motors import MotorNumbers
 from whippletree.compiler.rollout.motion_space import SPATIAL, motion_space
 from whippletree.compiler.rollout.step_space import STEP, RowPlace, StepSpace
@@ -178,7 +178,7 @@ class WrittenTree:
             tau, ctrl = self.motors.forces(m, q, v, tau, h, rest)
             damping = self.motors.damping(h, rest)
             links = implicit_links(m, m.moving(q, v), h, damping)
-            given = tau + self.motors.released(q, ctrl, rest)
+            given = tau + self.motors.released_forces(q, ctrl, rest)
             push = h * (given + forces_of_joints(m, q, v, h, damping) - bias_in_space(m, links, v))
             factor, push = implicit_factor(m, links, q, v, push, h, self.space.actuators, self._ties(m, links, q))
             return [
@@ -303,7 +303,7 @@ class LoopedTree:
         poses = world_poses(m.sweep, links)
         self._store(m.sweep, "pose", NODE, [[[*X.R.ravel(), *X.p]] for X in poses])
         self._store(m.sweep, "screw", "v", [_screws(X, link.H) for X, link in zip(poses, links, strict=True)])
-        return self._inlined("poses", m.sweep)
+        return self._inline_sweep("poses", m.sweep)
 
     def dynamics(self) -> list[Statement]:
         """See :class:`TreeInStep`."""
@@ -314,7 +314,7 @@ class LoopedTree:
             tau, ctrl = self.motors.forces(m, q, v, tau, h, rest)
             damping = self.motors.damping(h, rest)
             stiff = h * implicit_dampings(self.space.model, h, damping).diagonal
-            given = h * (tau + self.motors.released(q, ctrl, rest) + forces_of_joints(m, q, v, h, damping))
+            given = h * (tau + self.motors.released_forces(q, ctrl, rest) + forces_of_joints(m, q, v, h, damping))
             return [stiff, given, *self.motors.numbers(m, q, tau, ctrl, h)]
 
         reads = [*each(("now q", "now v")), *each(("tau", "dt"), STEP), *self.motors.reads()]
@@ -358,7 +358,7 @@ class LoopedTree:
                 lambda X, link: self.motions.inertia(_matrix_in_world(X.R, dense(link.M))), poses_of(m, links), links
             )
             self._store_matrices(m.sweep, "weight", weights)
-        return self._inlined("recursion", m.sweep)
+        return self._inline_sweep("recursion", m.sweep)
 
     def _in_world(self, R: Array, columns: Array) -> list[Array]:
         """Columns (6, n) of motions or wrenches, in the axes of the world, one after the other."""
@@ -433,7 +433,7 @@ class LoopedTree:
         """See :class:`TreeInStep`."""
         m = self._mechanism()
         found = functions.find("potential_energy", self.tree.model).implementation(m, Argument("now q"))
-        return self._inlined("energy", m.sweep, [(Address("energy", (Index(None, 0),)), found)])
+        return self._inline_sweep("energy", m.sweep, [(Address("energy", (Index(None, 0),)), found)])
 
     # ---- loops over nodes ----------------------------------------------------------------------------------------
 
@@ -462,8 +462,8 @@ class LoopedTree:
         ]
         sweep.results.append(Result(stores, sweep.latest([[x for _, x in pairs] for pairs in stores])))
 
-    def _inlined(self, prefix: str, sweep: Looped, whole: Sequence[tuple[Address, Any]] = ()) -> list[Statement]:
-        statements, buffers = inlined(assemble(prefix, sweep, (), whole), prefix)
+    def _inline_sweep(self, prefix: str, sweep: Looped, whole: Sequence[tuple[Address, Any]] = ()) -> list[Statement]:
+        statements, buffers = inline_program(assemble(prefix, sweep, (), whole), prefix)
         known = [b for b in buffers if b.name not in self.space.buffers]
         self.space.add(*known)
         return statements

@@ -72,7 +72,7 @@ from whippletree.compiler.rollout.contact_list_trees import (
     screw_rows,
     tree_in_step,
 )
-from whippletree.compiler.rollout.dense_solve import stranded
+from whippletree.compiler.rollout.dense_solve import multiply_in_strands
 from whippletree.compiler.rollout.step_bounces import ListBounces
 from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, STEP, Driven, RowPlace, StepSpace, symmetric_block
 from whippletree.contact.geometry.shape_numbers import POSE
@@ -390,7 +390,7 @@ class _ListBuilder(StepSpace):
             Collect(ACTIVE, BLOCK, self.blocks.count, self.address("flag", BLOCK)),
             *self.solver.rows.clear("y"),
             Each(BLOCK, ACTIVE, tuple(self._rows() if self.long_rows is None else self._short_rows(self.long_rows))),
-            *self.solver.rows.moved("y"),
+            *self.solver.rows.compute_motion("y"),
             *self.bounces.around(self.solver.statements()),
             *self._impulse_velocity(),
         )
@@ -435,12 +435,12 @@ class _ListBuilder(StepSpace):
         def prepare(J: Array, B: Array, free: Array, v: Array, y: Array, *rest: Any) -> list[Any]:
             gap, e, h, impulse, *servo = rest
             a, b, c = B
-            own = vector(*[stranded(x, y) for x, y in ((a, a), (a, b), (a, c), (b, b), (b, c), (c, c))])
+            own = vector(*[multiply_in_strands(x, y) for x, y in ((a, a), (a, b), (a, c), (b, b), (b, c), (c, c))])
             if servo:
                 own[3] = own[3] + servo[0]
             # roots and quotients first: they wait for each other, and what follows does not
             prepared = list(local(symmetric_block(own)))
-            approach, g = stranded(J, v), stranded(J, free)
+            approach, g = multiply_in_strands(J, v), multiply_in_strands(J, free)
             shift = shifts(vector(gap), vector(approach[0]), vector(e), h)[0]
             g[0] = g[0] + shift
             if servo:

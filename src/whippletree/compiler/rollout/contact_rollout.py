@@ -24,9 +24,9 @@ from whippletree.compiler.frontend.unrolled import traced_tree
 from whippletree.compiler.program import Buffer, Loop, Program, Statement, Until
 from whippletree.compiler.program.traced_blocks import Kept, Piece, flat_piece, keeping_block, piece, traced_block
 from whippletree.contact.problem.cones import both, largest
-from whippletree.contact.problem.contact_problem import ContactProblem, Local, local, measured, swept
+from whippletree.contact.problem.contact_problem import ContactProblem, Local, local, measure_residual, sweep_blocks
 from whippletree.contact.restitution_share import ROLLOUT_GAIN, gains, islands_of, may_gain, restitution_share
-from whippletree.contact.time_step import ContactBlocks, Posed, Stepped, posed, shifts, stepped, work_of
+from whippletree.contact.time_step import ContactBlocks, Posed, Stepped, finish_step, pose_step, shifts, work_of
 from whippletree.errors import UnsupportedError, warn_caller
 from whippletree.model import Model
 from whippletree.model.parameters import find_parameter
@@ -263,17 +263,17 @@ class _RolloutBuilder:
             self._pieces("state q", "state v", "impulse", "kappa"),
         )
         pose, kept = keeping_block(
-            self._posed,
+            self._pose_step,
             self._pieces("state q", "state v", "tau", *self.commanded, "dt", *self.parameters),
             self._memory,
         )
         reads = self._pieces("kept", "impulse", "kappa", *["plastic"] * self.gains)
-        sweep = traced_block(partial(self._swept, kept), reads, self._pieces("impulse", "kappa"))
+        sweep = traced_block(partial(self._sweep_blocks, kept), reads, self._pieces("impulse", "kappa"))
         solve: tuple[Statement, ...] = (Loop(SWEEP, sweeps, (sweep,)),)
         if self.gains:
             solve = self._without_gain(kept, solve)
         finish = traced_block(
-            partial(self._finished, kept),
+            partial(self._finish_step, kept),
             self._pieces("kept", "state q", "dt", "impulse", *["newton", "plastic"] * self.gains),
             [*self._pieces("state q", "state v", *["impulse"] * self.gains), *self.now],
         )
@@ -293,33 +293,33 @@ class _RolloutBuilder:
     def _mechanism(self, opened: Sequence[Any]) -> Mechanism:
         return Mechanism(traced_tree(self.model, dict(zip(self.parameters, opened, strict=True))))
 
-    def _posed(self, q: Array, v: Array, tau: Array, *rest: Any) -> list[Any]:
+    def _pose_step(self, q: Array, v: Array, tau: Array, *rest: Any) -> list[Any]:
         """The arrays of a posed step, and what each block knows of itself."""
         ctrl, (h, *opened) = (rest[0], rest[1:]) if self.commanded else (None, rest)
-        at = posed(self._mechanism(opened), self.blocks, q, v, tau, h, ctrl=ctrl)
+        at = pose_step(self._mechanism(opened), self.blocks, q, v, tau, h, ctrl=ctrl)
         own = [list(local(at.problem.G[i, :, i])) for i in range(self.blocks.count)]
         nothing = np.zeros(self.blocks.count, dtype=int)
         lift = [at.shift - shifts(at.gaps, at.approach[:, 0], nothing, h)] * self.gains
         return [own, *at.problem[:4], *at[1:-1], *lift, *at.response]
 
-    def _restored(self, kept: Kept, memory: Array) -> tuple[Any, Posed, Any]:
+    def _restore_step(self, kept: Kept, memory: Array) -> tuple[Any, Posed, Any]:
         """Each block by itself, the posed step, and by how much restitution shifts its normal velocities."""
-        own, G, g, friction, cap, free, gaps, shift, closing, approach, *rest = kept.restored(memory)
+        own, G, g, friction, cap, free, gaps, shift, closing, approach, *rest = kept.restore(memory)
         lift, response = (rest[0], rest[1:]) if self.gains else (0, rest)
         problem = ContactProblem(G, g, friction, cap, self.blocks.hosts)
         return own, Posed(problem, free, gaps, shift, closing, approach, tuple(response)), lift
 
-    def _swept(self, kept: Kept, memory: Array, impulse: Array, kappa: Array, *plastic: Array) -> list[Any]:
-        own, at, lift = self._restored(kept, memory)
-        problem = _lowered(at.problem, lift, plastic[0]) if plastic else at.problem
-        return list(swept(problem, [Local(*row) for row in own], impulse, kappa))
+    def _sweep_blocks(self, kept: Kept, memory: Array, impulse: Array, kappa: Array, *plastic: Array) -> list[Any]:
+        own, at, lift = self._restore_step(kept, memory)
+        problem = _lower_restitution(at.problem, lift, plastic[0]) if plastic else at.problem
+        return list(sweep_blocks(problem, [Local(*row) for row in own], impulse, kappa))
 
     def _without_gain(self, kept: Kept, solve: tuple[Statement, ...]) -> tuple[Statement, ...]:
         """The sweeps, and again without restitution where that adds energy
         (:mod:`whippletree.contact.restitution_share`)."""
 
         def judge(memory: Array, impulse: Array, newton: Array, plastic: Array) -> list[Any]:
-            _, at, _ = self._restored(kept, memory)
+            _, at, _ = self._restore_step(kept, memory)
             again, gained = less(0, plastic[0]), -1
             for gain in self._gains(at, impulse):
                 gained = select(gain, 1, gained)
@@ -333,16 +333,16 @@ class _RolloutBuilder:
         begin = traced_block(lambda: [[-1], [-1]], [], self._pieces("plastic", "judged"))
         return begin, Until(LAW, 2, judged, (*solve, block))
 
-    def _finished(self, kept: Kept, memory: Array, q: Array, h: Any, impulse: Array, *bounces: Array) -> list[Any]:
-        _, at, lift = self._restored(kept, memory)
-        measure = list(measured(at.problem, bounces[0] if bounces else impulse))
+    def _finish_step(self, kept: Kept, memory: Array, q: Array, h: Any, impulse: Array, *bounces: Array) -> list[Any]:
+        _, at, lift = self._restore_step(kept, memory)
+        measure = list(measure_residual(at.problem, bounces[0] if bounces else impulse))
         if bounces:
             newton, plastic = bounces
-            also = measured(_lowered(at.problem, lift, plastic), impulse)
+            also = measure_residual(_lower_restitution(at.problem, lift, plastic), impulse)
             measure = [select(less(0, plastic[0]), largest([a, b]), a) for a, b in zip(measure, also, strict=True)]
             impulse = self._share(at, impulse, newton, plastic)
         # only topology matters here: open parameters stay as they are in the model
-        end = stepped(Mechanism(traced_tree(self.model, {})), at, q, impulse, h, self.blocks)
+        end = finish_step(Mechanism(traced_tree(self.model, {})), at, q, impulse, h, self.blocks)
         every = zeros(self.all_blocks.count, 3)
         every[self.solved] = impulse
         told = [end.q, end.v, every, measure, [end.work], [end.friction_work]]
@@ -391,7 +391,7 @@ class _RolloutBuilder:
         return found
 
 
-def _lowered(problem: ContactProblem, lift: Array, plastic: Array) -> ContactProblem:
+def _lower_restitution(problem: ContactProblem, lift: Array, plastic: Array) -> ContactProblem:
     """The problem without restitution where ``plastic`` (1,) is positive."""
     g = problem.g.copy()
     g[:, 0] = [select(less(0, plastic[0]), x - up, x) for x, up in zip(g[:, 0], lift, strict=True)]

@@ -16,7 +16,7 @@ from whippletree.compiler.program import Block, Buffer, Dimension, Loop, Program
 from whippletree.compiler.program.traced_blocks import Piece, piece, traced_block
 from whippletree.contact.problem.cones import largest
 from whippletree.contact.problem.contact_problem import ContactProblem, Local, Measure, block_measure, local, respond
-from whippletree.contact.problem.delassus import DelassusProduct, picked
+from whippletree.contact.problem.delassus import DelassusProduct, pick_rows
 
 BLOCK, OTHER, SWEEP = "block", "other", "sweep"
 LOCAL = len(Local._fields)
@@ -90,7 +90,7 @@ class _SweepsBuilder:
         """A block's impulse for the velocity that the others leave it."""
 
         def answer(total: Array, G: Array, old: Array, mu: Any, cap: Any, kappa: Any, own: Array, *load: Any) -> Any:
-            return list(respond(Local(*own), total - G @ old, mu, _loaded(cap, load), kappa))
+            return list(respond(Local(*own), total - G @ old, mu, _loaded_radius(cap, load), kappa))
 
         free, *load = self.sums
         reads = [free, self.itself, *self._here("impulse", "friction", "cap", "kappa", "local"), *load]
@@ -100,7 +100,7 @@ class _SweepsBuilder:
         """The worst of all blocks, squared but for the last number."""
 
         def judge(total: Array, G: Array, impulse: Array, mu: Any, cap: Any, worst: Array, *load: Any) -> list[Any]:
-            found = block_measure(G, impulse, total, mu, _loaded(cap, load))
+            found = block_measure(G, impulse, total, mu, _loaded_radius(cap, load))
             return [[largest([x, y]) for x, y in zip(found, worst)]]
 
         free, *load = self.sums
@@ -118,7 +118,7 @@ class _SweepsBuilder:
         return [self._at(name, BLOCK, *[None] * (len(self.buffers[name].shape) - 1)) for name in names]
 
 
-def _loaded(cap: Any, load: tuple[Any, ...]) -> Any:
+def _loaded_radius(cap: Any, load: tuple[Any, ...]) -> Any:
     """The radius of a disc: its own, and what presses on it."""
     return cap + load[0][0] if load else cap
 
@@ -178,7 +178,7 @@ def _colours(problem: ContactProblem) -> list[_Colour]:
         blocks = np.flatnonzero(number == c)
         at = (3 * blocks[:, None] + np.arange(3)).ravel()
         parts = [x[blocks] for x in (problem.g, G.own, local, problem.friction)]
-        found.append(_Colour(blocks, picked(G.rows, at), picked(G.response, at).T, problem, *parts))
+        found.append(_Colour(blocks, pick_rows(G.rows, at), pick_rows(G.response, at).T, problem, *parts))
     return found
 
 
@@ -202,7 +202,7 @@ def _colouring(contacts: Array, parts: Array, count: int) -> Array:
 
 @cache
 def _local() -> CompiledFunction:
-    return _compiled("contact_local", lambda G: list(local(G)), {"G": (3, 3)}, {"local": (LOCAL,)})
+    return _compile_sweep("contact_local", lambda G: list(local(G)), {"G": (3, 3)}, {"local": (LOCAL,)})
 
 
 @cache
@@ -212,7 +212,7 @@ def _respond() -> CompiledFunction:
         return [*impulse, better]
 
     inputs = {"local": (LOCAL,), "free": (3,), "friction": (), "cap": (), "kappa": ()}
-    return _compiled("contact_response", answer, inputs, {"impulse": (3,), "kappa_out": ()})
+    return _compile_sweep("contact_response", answer, inputs, {"impulse": (3,), "kappa_out": ()})
 
 
 @cache
@@ -221,10 +221,10 @@ def _measure() -> CompiledFunction:
         return list(block_measure(G, impulse, velocity, mu[()], cap[()]))
 
     inputs = {"G": (3, 3), "impulse": (3,), "velocity": (3,), "friction": (), "cap": ()}
-    return _compiled("contact_measure", judge, inputs, {"measure": (3,)})
+    return _compile_sweep("contact_measure", judge, inputs, {"measure": (3,)})
 
 
-def _compiled(
+def _compile_sweep(
     name: str, function: Callable[..., list[Any]], inputs: dict[str, tuple[int, ...]], outputs: dict[str, Any]
 ) -> CompiledFunction:
     trace = Trace()

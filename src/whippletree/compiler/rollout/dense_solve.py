@@ -20,7 +20,7 @@ STRANDS = 4
 """Sums of products are added up in so many parts: one after the other, each addition would wait for the last."""
 
 
-def stranded(A: Array, x: Array) -> Any:
+def multiply_in_strands(A: Array, x: Array) -> Any:
     """A @ x for a vector (n,) or matrix (m, n) A."""
     return sum(
         (A[..., i::STRANDS] @ x[i::STRANDS] for i in range(1, min(STRANDS, len(x)))), A[..., ::STRANDS] @ x[::STRANDS]
@@ -116,7 +116,7 @@ class DenseSolve:
             return [[own - share * above]]
 
         def substitute(row: Array, pivot: Any, b: Any, dy: Array) -> list[Any]:
-            return [[(b - stranded(row, dy)) / pivot]]
+            return [[(b - multiply_in_strands(row, dy)) / pivot]]
 
         at, one = self.space.at, self._one
         reads = [one("multiplier", ROW_BELOW, PIVOT), one("right", PIVOT), one("right", ROW_BELOW)]

@@ -20,8 +20,8 @@ from whippletree.arithmetic.trace import Trace, finish
 from whippletree.compiler.frontend.loops import loop_program
 from whippletree.compiler.program import Address, Block, Buffer, Index, Lookup, Loop, Program, Statement
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
-from whippletree.compiler.program.work_space import inlined
-from whippletree.compiler.rollout.rollout_blocks import NOT_FINITE, ROW, STAGE, STEP, noted
+from whippletree.compiler.program.work_space import inline_program
+from whippletree.compiler.rollout.rollout_blocks import NOT_FINITE, ROW, STAGE, STEP, note_status
 from whippletree.spatial.joints import Free
 from whippletree.tree.skeleton import Skeleton
 from whippletree.tree.steps import RK4_REACH, RK4_WEIGHTS
@@ -59,7 +59,7 @@ class _LongTreeBuilder:
 
     def program(self, method: str, spaced: bool) -> Program:
         step = self._euler() if method == "semi_implicit_euler" else self._rk4()
-        step += self._judged()
+        step += self._judge_step()
         row: list[Statement] = [Loop(STEP, "K", tuple(step))] if spaced else step
         begin: list[Statement] = [
             self._each(self.nq, ["q0"], lambda q: [q], [Q]),
@@ -139,16 +139,16 @@ class _LongTreeBuilder:
         return [
             *forces,
             *self._call("forward_dynamics", {"q": q, "v": v, "tau": FORCE}, {"a": ACCELERATION, "status": "failing"}),
-            *self._noted(),
+            *self._note_status(),
         ]
 
-    def _noted(self) -> list[Statement]:
+    def _note_status(self) -> list[Statement]:
         """Keep the first status that was not zero."""
         if "failing" not in self.buffers:
             return []
 
         def note(status: Any, steps: Any, failing: Any) -> list[Any]:
-            return list(noted(np.array([status, steps], dtype=object), failing))
+            return list(note_status(np.array([status, steps], dtype=object), failing))
 
         return [self._once(["progress", "failing"], note, ["progress"])]
 
@@ -160,13 +160,13 @@ class _LongTreeBuilder:
             self._each(self.nq, [MOVED], lambda q: [q], [Q]),
         ]
 
-    def _judged(self) -> list[Statement]:
+    def _judge_step(self) -> list[Statement]:
         """Count the step if its state is good; else note why, and make the state NaN."""
         number = len(self.tree.nodes) + NOT_FINITE
 
         def look(x: Any, status: Any, steps: Any) -> list[Any]:
             fault = scalars.select(scalars.less(abs(x), math.inf), 0, number)
-            return list(noted(np.array([status, steps], dtype=object), fault))
+            return list(note_status(np.array([status, steps], dtype=object), fault))
 
         def keep(x: Any, status: Any, steps: Any) -> list[Any]:
             return [scalars.select(scalars.less(status, 1), x, math.nan)]
@@ -233,6 +233,8 @@ class _LongTreeBuilder:
         for buffer in program.of_role("output"):
             if buffer.integer:
                 self.work(place[buffer.name], 1)
-        statements, own = inlined(program, name, {b.name: place[b.name] for b in program.of_role("input", "output")})
+        statements, own = inline_program(
+            program, name, {b.name: place[b.name] for b in program.of_role("input", "output")}
+        )
         self.buffers |= {buffer.name: buffer for buffer in own}
         return statements

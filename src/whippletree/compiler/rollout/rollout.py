@@ -36,7 +36,7 @@ from whippletree.compiler.rollout.rollout_blocks import (
     RolloutBlocks,
     has_passive_forces,
 )
-from whippletree.compiler.rollout.rollout_steps import CLOSED_STEP, STEP_CORRECTIONS, STEPS, settled
+from whippletree.compiler.rollout.rollout_steps import CLOSED_STEP, STEP_CORRECTIONS, STEPS, settle_on_constraints
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.failures import failure
 from whippletree.errors import NameLookupError, ShapeError, UnsupportedError
@@ -164,7 +164,7 @@ def _program(model: Model, plan: Plan, blocks: RolloutBlocks) -> Program:
     begin = blocks.plain(["q0", "v0"], lambda q0, v0: [q0, v0, 0, 0], ["state", "progress"])
     step: list[Statement] = [*STEPS[plan.method](blocks, plan.iterations)]
     if model.constraints:
-        step += settled(blocks, closing=plan.method != "implicit_midpoint")
+        step += settle_on_constraints(blocks, closing=plan.method != "implicit_midpoint")
     row = [Loop(STEP, "K", tuple(step))] if plan.spaced else step
     record = blocks.plain(["state"], lambda state: [state], ["q", "v"])
     end = blocks.plain(["progress"], lambda progress: [progress], ["status", "steps"])
@@ -195,7 +195,7 @@ def _require_plan(method: Any, iterations: Any) -> None:
         raise ValueError(f"rollout: iterations is {iterations!r}, expected a whole number of at least 1")
 
 
-def driven(model: Model, name: str, ctrl: Any, tau: Any) -> tuple[Any, Any]:
+def commands_and_forces(model: Model, name: str, ctrl: Any, tau: Any) -> tuple[Any, Any]:
     """Commands and joint forces of a roll-out; forces of 0 where only commands are given.
 
     Raises:
@@ -277,7 +277,7 @@ class Rollout:
             on, with a RuntimeWarning; ``status`` and ``steps`` tell what and when.
         """
         _require_plan(method, iterations)
-        ctrl, tau = driven(self._tree.model, "rollout", ctrl, tau)
+        ctrl, tau = commands_and_forces(self._tree.model, "rollout", ctrl, tau)
         if ctrl is not None and self._tree.model.activations:
             refuse_held_activations(self._tree.model, method)
             ctrl, _ = self._activate("rollout", ctrl, act, dt)

@@ -106,7 +106,7 @@ class RolloutBlocks:
         values = self._inputs(trace, reads)
         return self._block(trace, reads, function(*values.values()), writes)
 
-    def timed(self, reads: Sequence[str], function: Callable[..., Sequence[Any]], writes: Sequence[str]) -> Block:
+    def timed_block(self, reads: Sequence[str], function: Callable[..., Sequence[Any]], writes: Sequence[str]) -> Block:
         """A block of a step: a function of a :class:`Moment` and what it reads.
 
         What is found to be wrong is noted in ``progress``, unless something was wrong before.
@@ -116,21 +116,25 @@ class RolloutBlocks:
             results = list(function(now, *[values[name] for name in reads]))
         if not now.mechanism.margins and not now.faults:
             return self._block(trace, every, results, writes)
-        progress = noted(values["progress"], now.status())
+        progress = note_status(values["progress"], now.status())
         return self._block(trace, every, [*results, progress], [*writes, "progress"])
 
-    def moved(self, reads: Sequence[str], function: Callable[..., Sequence[Any]]) -> Block:
+    def moving_block(self, reads: Sequence[str], function: Callable[..., Sequence[Any]]) -> Block:
         """The block of a step that writes its state; without constraints it is the last one."""
-        return self.timed(reads, function, ["state"]) if self.model.constraints else self.judged(reads, function)
+        return (
+            self.timed_block(reads, function, ["state"])
+            if self.model.constraints
+            else self.judging_block(reads, function)
+        )
 
-    def judged(self, reads: Sequence[str], function: Callable[..., Sequence[Any]]) -> Block:
+    def judging_block(self, reads: Sequence[str], function: Callable[..., Sequence[Any]]) -> Block:
         """The last block of a step: counts it if its state is good; else notes why, and makes the state NaN."""
         trace, every, values, now = self._moment(reads)
         with np.errstate(all="ignore"):
             state = np.concatenate(list(function(now, *[values[name] for name in reads])))
         finite = [scalars.less(abs(x), math.inf) for x in state]
         now.faults.append((any_of([~here for here in finite if here is not True]), self.nodes + NOT_FINITE))
-        status, steps = noted(values["progress"], now.status())
+        status, steps = note_status(values["progress"], now.status())
         good = scalars.less(status, 1)
         kept = [scalars.select(good, x, math.nan) for x in state]
         progress = [status, scalars.select(good, steps + 1, steps)]
@@ -188,7 +192,7 @@ def any_of(conditions: Sequence[Any]) -> Any:
     return reduce(or_, unsettled) if unsettled else False
 
 
-def noted(progress: Array, status: Any) -> Array:
+def note_status(progress: Array, status: Any) -> Array:
     """(status, steps) with a new status, if there was none before."""
     return np.array([scalars.select(scalars.less(0, progress[0]), progress[0], status), progress[1]], dtype=object)
 

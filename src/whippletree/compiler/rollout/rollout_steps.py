@@ -44,7 +44,7 @@ def euler_step(blocks: RolloutBlocks, iterations: int) -> list[Statement]:
         q, v = blocks.split(state)
         return list(semi_implicit_euler(now.manifold, partial(now.acceleration, now.t), q, v, now.h))
 
-    return [blocks.moved(["state"], step)]
+    return [blocks.moving_block(["state"], step)]
 
 
 def rk4_step(blocks: RolloutBlocks, iterations: int) -> list[Statement]:
@@ -57,7 +57,7 @@ def _rk4_inline(blocks: RolloutBlocks) -> list[Statement]:
     def step(now: Moment, state: Array) -> list[Array]:
         return list(runge_kutta_4(now.manifold, now.acceleration, *blocks.split(state), now.t, now.h))
 
-    return [blocks.moved(["state"], step)]
+    return [blocks.moving_block(["state"], step)]
 
 
 def _rk4_loop(blocks: RolloutBlocks) -> list[Statement]:
@@ -79,8 +79,12 @@ def _rk4_loop(blocks: RolloutBlocks) -> list[Statement]:
 
     return [
         blocks.plain(["state"], lambda state: [state, zeros(size)], ["stages"]),
-        Loop(STAGE, len(RK4_REACH), (blocks.timed(["state", "stages", "reach", "weight", "part"], stage, ["stages"]),)),
-        blocks.moved(["state", "stages"], end),
+        Loop(
+            STAGE,
+            len(RK4_REACH),
+            (blocks.timed_block(["state", "stages", "reach", "weight", "part"], stage, ["stages"]),),
+        ),
+        blocks.moving_block(["state", "stages"], end),
     ]
 
 
@@ -103,7 +107,7 @@ def midpoint_step(blocks: RolloutBlocks, iterations: int) -> list[Statement]:
 
     def improve(now: Moment, state: Array, start: Array, middle: Array) -> list[Any]:
         at, guess = parts(state, start, middle)
-        found = midpoint.improved(now.mechanism, now.forces, at, guess, now.t, now.h, now.active)
+        found = midpoint.improve_middle(now.mechanism, now.forces, at, guess, now.t, now.h, now.active)
         change, q = now.h * (found.v - guess.v), at.q
         return [found.v, found.impulses, change @ change, 1 + q @ q]
 
@@ -114,9 +118,9 @@ def midpoint_step(blocks: RolloutBlocks, iterations: int) -> list[Statement]:
 
     reads = ["state", "start", "middle"]
     return [
-        blocks.timed(["state"], begin, ["start", "middle"]),
-        Loop("iteration", iterations, (blocks.timed(reads, improve, ["middle", "change"]),)),
-        blocks.moved([*reads, "change"], end),
+        blocks.timed_block(["state"], begin, ["start", "middle"]),
+        Loop("iteration", iterations, (blocks.timed_block(reads, improve, ["middle", "change"]),)),
+        blocks.moving_block([*reads, "change"], end),
     ]
 
 
@@ -127,7 +131,7 @@ STEPS: dict[str, Callable[[RolloutBlocks, int], list[Statement]]] = {
 }
 
 
-def settled(blocks: RolloutBlocks, closing: bool) -> list[Statement]:
+def settle_on_constraints(blocks: RolloutBlocks, closing: bool) -> list[Statement]:
     """Back to the constraints after a step: positions by corrections of least energy, then velocities.
 
     Without ``closing`` the step has met the constraints itself, and that is only checked.
@@ -147,8 +151,8 @@ def settled(blocks: RolloutBlocks, closing: bool) -> list[Statement]:
 
     statements: list[Statement] = []
     if closing and system.position_rows:
-        statements.append(Loop("round", STEP_CORRECTIONS, (blocks.timed(["state"], close, ["state"]),)))
-    return [*statements, blocks.judged(["state"], settle)]
+        statements.append(Loop("round", STEP_CORRECTIONS, (blocks.timed_block(["state"], close, ["state"]),)))
+    return [*statements, blocks.judging_block(["state"], settle)]
 
 
 def _open(system: ConstraintSet, residual: Array, now: Moment) -> Any:

@@ -129,12 +129,14 @@ class SingleStep:
             checked_activations(self.model, "step", act)
         if self._by_lists:
             tolerance = self._tolerance if tolerance is None else tolerance
-            return self._listed(q, v, drives, dt, tau, impulses, tolerance, act)
+            return self._step_with_lists(q, v, drives, dt, tau, impulses, tolerance, act)
         if self._freely:
             commands = (drives,) if self.actuators else ()
             end_q, end_v, force = self._free_kernel(q, v, tau, *commands, self._dt if type(dt) is float else dt)
-            return self._untouched(end_q, end_v, force, act)
-        return self._unrolled(q, v, told, drives, dt, opened, tau, impulses)._replace(act=self._kept(act, v))
+            return self._result_without_step(end_q, end_v, force, act)
+        return self._step_unrolled(q, v, told, drives, dt, opened, tau, impulses)._replace(
+            act=self._activations(act, v)
+        )
 
     @cached_property
     def _activation_kernel(self) -> NamedFunction:
@@ -144,7 +146,7 @@ class SingleStep:
     def _free_kernel(self) -> NamedFunction:
         return self.dyn.program(("free step",), lambda: free_step_program(self.model))
 
-    def _listed(
+    def _step_with_lists(
         self, q: Any, v: Any, ctrl: Any, dt: Any, tau: Any, impulses: Any, tolerance: Array, act: Any
     ) -> StepResult:
         start = self._still if impulses is None else impulses
@@ -160,9 +162,9 @@ class SingleStep:
         else:
             q, v, impulses, measure = made
             force = np.broadcast_to(tau, np.shape(v))
-        return StepResult(q, v, force, impulses, measure, act if v.ndim == 1 else self._kept(act, v))
+        return StepResult(q, v, force, impulses, measure, act if v.ndim == 1 else self._activations(act, v))
 
-    def _kept(self, act: Any, v: Any) -> Any:
+    def _activations(self, act: Any, v: Any) -> Any:
         """Activations (..., activations) of all states, also of models that have none."""
         return np.broadcast_to(act, (*np.shape(v)[:-1], len(self._remembered)))
 
@@ -170,7 +172,7 @@ class SingleStep:
     def _kernel(self) -> NamedFunction:
         return self.dyn.program(("contact_step",), lambda: contact_step_program(self.model))
 
-    def _unrolled(
+    def _step_unrolled(
         self,
         q: Any,
         v: Any,
@@ -189,7 +191,7 @@ class SingleStep:
         given = np.asarray(tau)[..., None, :]
         if not self.blocks.count:
             end_q, end_v = self.dyn.rollout(q, v, given, dt, *opened, ctrl=commands, act=told[1])
-            return self._untouched(end_q[..., 0, :], end_v[..., 0, :], forces, self._asleep)
+            return self._result_without_step(end_q[..., 0, :], end_v[..., 0, :], forces, self._asleep)
         self._require_small()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # of states that are not finite, which the caller sees
@@ -215,10 +217,10 @@ class SingleStep:
                 f"contacts that can happen"
             ) from error
 
-    def _untouched(self, q: Any, v: Any, tau: Any, act: Any) -> StepResult:
+    def _result_without_step(self, q: Any, v: Any, tau: Any, act: Any) -> StepResult:
         batch = np.shape(v)[:-1]
         none = np.zeros((*batch, self.blocks.count, 3)), np.zeros((*batch, 3))
-        return StepResult(q, v, tau, *none, self._kept(act, v))
+        return StepResult(q, v, tau, *none, self._activations(act, v))
 
     def _length(self, dt: Any) -> Any:
         """The length of a step; a plain number is kept as the array that the fast way of a call takes."""

@@ -110,7 +110,7 @@ class Bounces(ABC):
             *self._keep("plastic"),
             *self._add_up(),
             self._each_island(copy),
-            Loop(MIXTURE, 2, (*self.mixed(), *self._add_up(), chosen)),
+            Loop(MIXTURE, 2, (*self.mix_impulses(), *self._add_up(), chosen)),
             *self.measure(),
             # what a mixture leaves of either problem is no error
             traced_block(worst, each(("plastic residual", "newton residual")), [at("residual")]),
@@ -144,7 +144,7 @@ class Bounces(ABC):
         """The problem without restitution, from the impulses with it."""
 
     @abstractmethod
-    def mixed(self) -> list[Statement]:
+    def mix_impulses(self) -> list[Statement]:
         """``bounce share`` of Newton's impulses, the rest of plastic ones, and their motion."""
 
     @abstractmethod
@@ -227,10 +227,10 @@ class ListBounces(Bounces):
         block = traced_block(change, reads, self.of_contact("shift", "g", "delta"))
         return [Each(BLOCK, ACTIVE, (block,))]
 
-    def mixed(self) -> list[Statement]:
+    def mix_impulses(self) -> list[Statement]:
         """See :class:`Bounces`."""
         rows = self.solver.rows
-        return [*rows.clear("y"), self.each(self.mix_impulse(), rows.add_to("y", "impulse")), *rows.moved("y")]
+        return [*rows.clear("y"), self.each(self.mix_impulse(), rows.add_to("y", "impulse")), *rows.compute_motion("y")]
 
     def measure(self) -> list[Statement]:
         """See :class:`Bounces`."""
@@ -271,7 +271,7 @@ class SceneBounces(Bounces):
         """See :class:`Bounces`."""
         return [self.space.put(0, self.space.at("restores"))]
 
-    def mixed(self) -> list[Statement]:
+    def mix_impulses(self) -> list[Statement]:
         """See :class:`Bounces`."""
 
         def push(row: Array, p: Array, *of_bodies: Array) -> list[Any]:

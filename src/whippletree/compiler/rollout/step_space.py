@@ -71,7 +71,7 @@ class StepSpace(WorkSpace):
         """Whether the forces of a step are not those that were given."""
         return self.actuators.acting or self.driven.timed or self.driven.held
 
-    def held(self, damping: Array) -> Array:
+    def held_dampers(self, damping: Array) -> Array:
         """Dampers (nv,) that came with a call, on the joints that may have them: those of one freedom."""
         found = np.zeros(self.model.nv, dtype=int).astype(object)
         for joint, part in zip(self.model.joints, self.model.v_slices, strict=True):

@@ -51,7 +51,7 @@ import numpy as np
 
 from whippletree.arithmetic import scalars
 from whippletree.arithmetic.arrays import Array, vector
-from whippletree.arithmetic.user_functions import called
+from whippletree.arithmetic.user_functions import call_function
 from whippletree.constraints.kinds.demand import Demand, Demands, function_of
 from whippletree.errors import ModelError
 from whippletree.model import Constraint
@@ -103,7 +103,7 @@ def prescribed(c: Constraint) -> Demands:
     motion = function_of(c, "motion")
 
     def residual(coordinates: Sequence[Any], t: Any) -> Array:
-        goal = called(motion, t)
+        goal = call_function(motion, t)
         if len(goal) != 1:
             raise ModelError(f"constraint {c.name!r}", [f"motion(t) must be one number, got {len(goal)}"])
         return vector(coordinates[0] - goal[0])
@@ -293,10 +293,10 @@ def point_on_curve(c: Constraint) -> Demands:
     One row per number that ``curve`` returns: one for a surface, two for a curve in space.
     """
     curve = function_of(c, "curve")
-    names = _row_names(c, "curve", lambda: called(curve, np.array([0.31, 0.23, 0.17])))
+    names = _row_names(c, "curve", lambda: call_function(curve, np.array([0.31, 0.23, 0.17])))
 
     def residual(poses: Sequence[Pose], t: Any) -> Array:
-        return _one_per_row(c, names, called(curve, relative(poses).p))
+        return _one_per_row(c, names, call_function(curve, relative(poses).p))
 
     return _frames(names, _USER * len(names), residual, of_point=True)
 
@@ -358,7 +358,7 @@ def prescribed_frame(c: Constraint) -> Demands:
     whole = size == 16
 
     def residual(poses: Sequence[Pose], t: Any) -> Array:
-        goal, rel = called(motion, t), relative(poses)
+        goal, rel = call_function(motion, t), relative(poses)
         if not whole:
             return rel.p - goal
         wanted = Pose.from_matrix(goal.reshape(4, 4))
@@ -377,10 +377,12 @@ def custom(c: Constraint) -> Demands:
     function = function_of(c, "residual")
     timed = bool(c.parameters.get("time", False))
     clock = (0.0,) if timed else ()
-    names = _row_names(c, "row", lambda: called(function, *[np.eye(4) for _ in c.on], *clock))
+    names = _row_names(c, "row", lambda: call_function(function, *[np.eye(4) for _ in c.on], *clock))
 
     def residual(poses: Sequence[Pose], t: Any) -> Array:
-        return _one_per_row(c, names, called(function, *[pose.matrix() for pose in poses], *((t,) if timed else ())))
+        return _one_per_row(
+            c, names, call_function(function, *[pose.matrix() for pose in poses], *((t,) if timed else ()))
+        )
 
     return (Demand("position", "frames", names, _USER * len(names), residual, timed, in_world=True),)
 

@@ -69,7 +69,7 @@ def function_of(c: Constraint, word: str) -> Callable[..., Any]:
 # --- Constraints with rows left out by name (the parameter ``without``), as :func:`wt.without_rows` makes them --------
 
 
-def selected(c: Constraint, demands: Demands) -> Demands:
+def select_rows(c: Constraint, demands: Demands) -> Demands:
     """The demand of a constraint without the rows that its parameter ``without`` names."""
     without = tuple(c.parameters.get("without", ()))
     known = [row for demand in demands for row in demand.rows]
@@ -81,13 +81,13 @@ def selected(c: Constraint, demands: Demands) -> Demands:
             )
     if not without:
         return demands
-    chosen = tuple(d for d in (_restricted(demand, without) for demand in demands) if d.rows)
+    chosen = tuple(d for d in (_restrict(demand, without) for demand in demands) if d.rows)
     if not chosen:
         raise ModelError(f"constraint {c.name!r}", ["without: every row is left out; remove the constraint"])
     return chosen
 
 
-def _restricted(demand: Demand, without: tuple[str, ...]) -> Demand:
+def _restrict(demand: Demand, without: tuple[str, ...]) -> Demand:
     kept = [i for i, row in enumerate(demand.rows) if row not in without]
 
     def residual(*state: Any) -> Array:

@@ -23,7 +23,7 @@ from whippletree.contact.geometry.shapes import (
 )
 
 
-def bound(shape: Shape) -> float:
+def bounding_radius(shape: Shape) -> float:
     """Radius of a ball about the shape's origin that holds it, m."""
     match shape:
         case Ball(radius):
@@ -51,7 +51,7 @@ def at_least_apart(first: BoundedShape, second: BoundedShape, X: Placed, Y: Plac
 def bound_about_middle(shape: BoundedShape) -> float:
     """Radius of a ball about the middle of a shape's extent that holds it, m."""
     if not isinstance(shape, Hull):
-        return bound(shape)
+        return bounding_radius(shape)
     return float(np.linalg.norm(shape.vertices - middle(shape), axis=1).max())
 
 

@@ -65,14 +65,14 @@ def box_on_box(first: Box, second: Box, X: Pose, Y: Pose) -> list[Touch]:
     swapped = less(ours + BESIDE_BOX, theirs)
     reference_of_first = _face(first, X, mine, -d)
     reference_of_second = _face(second, Y, other, d)
-    reference = _chosen(swapped, reference_of_second, reference_of_first)
-    incident = _chosen(
+    reference = _choose_face(swapped, reference_of_second, reference_of_first)
+    incident = _choose_face(
         swapped, _facing(first, X, reference_of_second.normal), _facing(second, Y, reference_of_first.normal)
     )
     normal = vector(*[select(swapped, x, -x) for x in reference.normal])
     axes = axes_of(normal)
     touches = []
-    for point, height, exists in (*_clipped(reference, incident), *_inside(reference, incident)):
+    for point, height, exists in (*_clip_edges(reference, incident), *_inside(reference, incident)):
         here = both(exists, negated(crossed))
         # on the first box: the incident point itself, or its foot on the reference face
         foot = vector(*[select(swapped, p, p - height * n) for p, n in zip(point, reference.normal, strict=True)])
@@ -127,7 +127,7 @@ def _facing(box: Box, X: Pose, normal: Array) -> _Face:
     return _face(box, X, which, -normal)
 
 
-def _chosen(condition: Any, one: _Face, other: _Face) -> _Face:
+def _choose_face(condition: Any, one: _Face, other: _Face) -> _Face:
     parts: list[Any] = []
     for a, b in zip(one, other, strict=True):
         parts.append(
@@ -136,7 +136,7 @@ def _chosen(condition: Any, one: _Face, other: _Face) -> _Face:
     return _Face(*parts)
 
 
-def _clipped(reference: _Face, incident: _Face) -> list[tuple[Array, Any, Any]]:
+def _clip_edges(reference: _Face, incident: _Face) -> list[tuple[Array, Any, Any]]:
     """Point, height and existence of where each incident edge begins inside the reference, and where it leaves it.
 
     An edge that ends inside has its end as the beginning of the next.

@@ -158,7 +158,7 @@ def _ball_in_cavity(centre: Array, radius: Any, cavity: Cavity, Y: Pose) -> Touc
 def ball_on_capsule(first: Ball, second: Capsule, X: Pose, Y: Pose) -> list[Touch]:
     """Against the nearest ball of the capsule's axis."""
     axis = Y.R[:, 2]
-    along = clamped(axis @ (X.p - Y.p), second.half)
+    along = clamp(axis @ (X.p - Y.p), second.half)
     return [_balls(X.p, first.radius, Y.p + along * axis, second.radius)]
 
 
@@ -183,9 +183,9 @@ def capsule_on_capsule(first: Capsule, second: Capsule, X: Pose, Y: Pose) -> lis
     b, c, d = u @ w, u @ apart, w @ apart
     square = 1 - b * b
     crossing = less(EDGE_ON * EDGE_ON, square)
-    s = clamped(select(crossing, (b * d - c) / select(crossing, square, 1), 0), first.half)
-    t = clamped(b * s + d, second.half)
-    s = clamped(b * t - c, first.half)
+    s = clamp(select(crossing, (b * d - c) / select(crossing, square, 1), 0), first.half)
+    t = clamp(b * s + d, second.half)
+    s = clamp(b * t - c, first.half)
     return [_balls(X.p + s * u, first.radius, Y.p + t * w, second.radius)]
 
 
@@ -200,7 +200,7 @@ def _from_surface(ball: Ball, X: Pose, normal: Array, distance: Any) -> Touch:
 
 def _from_block(c: Array, half: Sequence[Any]) -> tuple[Array, Any]:
     """Unit normal and signed distance of a point from a block |xᵢ| ≤ halfᵢ; inside, those of the nearest face."""
-    off = vector(*[x - clamped(x, h) for x, h in zip(c, half, strict=True)])
+    off = vector(*[x - clamp(x, h) for x, h in zip(c, half, strict=True)])
     outside = less(0, off @ off)
     distance, normal = unit_or(off, vector(*[0 for _ in half]))
     depth, face = _nearest_face(c, half)
@@ -225,7 +225,7 @@ def _nearest_face(c: Array, half: Sequence[Any]) -> tuple[Any, Array]:
 # --- helpers ----------------------------------------------------------------------------------------------------------
 
 
-def clamped(x: Any, limit: Any) -> Any:
+def clamp(x: Any, limit: Any) -> Any:
     """x between −limit and limit."""
     return select(less(limit, x), limit, select(less(x, -limit), -limit, x))
 

@@ -31,12 +31,12 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array, vector
 from whippletree.arithmetic.dual_numbers import real_value
-from whippletree.arithmetic.lanes import lane, laned
+from whippletree.arithmetic.lanes import lane, lanes_of_columns
 from whippletree.arithmetic.scalars import sqrt
-from whippletree.contact.geometry.bounds import bound, bound_about_middle, middle
+from whippletree.contact.geometry.bounds import bound_about_middle, bounding_radius, middle
 from whippletree.contact.geometry.closed_forms import CLOSED_FORMS, Touch, axes_of, corners, reversed_touch, rim_points
 from whippletree.contact.geometry.nearest_points import OnFace, Rough, witness
-from whippletree.contact.geometry.polytopes import Face, corner_points, covered, crossings, most_along, placed
+from whippletree.contact.geometry.polytopes import Face, corner_points, crossings, is_covered, most_along, place_face
 from whippletree.contact.geometry.separation import BoundedShape, Placed, farthest, separation
 from whippletree.contact.geometry.shapes import SEPARATE_CORNERS, Ball, Box, Capsule, Cylinder, Ellipsoid, Hull, Shape
 from whippletree.errors import MissingExtraError, UnsupportedError
@@ -84,7 +84,7 @@ def touches(first: BoundedShape, second: BoundedShape, X: Pose, Y: Pose) -> list
         UnsupportedError: poses that are not plain numbers, or that move where nearest points cannot be followed.
         MissingExtraError: if coal is not installed.
     """
-    x, y = _placed(X), _placed(Y)
+    x, y = _floats_of_pose(X), _floats_of_pose(Y)
     if not all(np.all(np.isfinite(part)) for part in (*x, *y)):
         nowhere = Touch(math.nan, vector(*[math.nan] * 3), np.full((3, 3), math.nan, dtype=object))
         return [nowhere] * slots(first, second)
@@ -93,7 +93,7 @@ def touches(first: BoundedShape, second: BoundedShape, X: Pose, Y: Pose) -> list
         found = flat_touches(Placement(first, X, x), Placement(second, Y, y), _values(nearest.axes[0]), _balls_against)
     else:
         normal = _values(nearest.axes[0])
-        reach = max(real_value(nearest.gap), 0.0) + min(bound(first), bound(second))
+        reach = max(real_value(nearest.gap), 0.0) + min(bounding_radius(first), bounding_radius(second))
         found = _corners_against(first, X, second, Y, normal, reach)
         found += [touch and reversed_touch(touch) for touch in _corners_against(second, Y, first, X, -normal, reach)]
     absent = nearest._replace(gap=ABSENT)
@@ -104,7 +104,7 @@ def touches(first: BoundedShape, second: BoundedShape, X: Pose, Y: Pose) -> list
 
 def nearest_touch(first: BoundedShape, second: BoundedShape, X: Pose, Y: Pose) -> Touch:
     """Where two shapes are nearest, to rounding."""
-    x, y = _placed(X), _placed(Y)
+    x, y = _floats_of_pose(X), _floats_of_pose(Y)
     return witness(first, second, x, y, _nearest(first, second, x, y)).touch(X, Y)
 
 
@@ -120,21 +120,21 @@ class Tracker:
 
     def points(self, m: Any, q: Array) -> Points:
         """As :meth:`ContactSet.points`, in the slots of the call before."""
-        return self.system.points(m, q, self._kept)
+        return self.system.points(m, q, self._keep_slots)
 
-    def _kept(self, name: str, found: list[Touch], X: Pose) -> list[Touch]:
+    def _keep_slots(self, name: str, found: list[Touch], X: Pose) -> list[Touch]:
         """The touches of a pair in the slots of their nearest predecessors, in the first body's frame."""
         local = np.array([X.R.T @ (touch.point - X.p) for touch in found], dtype=float)
         used = [k for k, touch in enumerate(found) if touch.gap != ABSENT]
         before = self._before.get(name)
-        order = list(range(len(found))) if before is None else _matched(local, used, before)
+        order = list(range(len(found))) if before is None else _match_slots(local, used, before)
         after = np.full((len(found), 3), np.nan) if before is None else before.copy()
         after[[order.index(k) for k in used]] = local[used]
         self._before[name] = after
         return [found[k] for k in order]
 
 
-def _matched(local: Array, used: Sequence[int], before: Array) -> list[int]:
+def _match_slots(local: Array, used: Sequence[int], before: Array) -> list[int]:
     """For each slot the number of the touch that takes it: nearest pairs first, the rest in order."""
     distance = np.linalg.norm(local[None, used] - before[:, None], axis=2) if len(used) else np.zeros((len(before), 0))
     distance[np.isnan(distance)] = np.inf
@@ -153,14 +153,14 @@ def _balls_against(balls: Sequence[tuple[Array, Any]], X: Pose, shape: BoundedSh
     written = CLOSED_FORMS.get((Ball, type(shape)))
     if written is not None:
         # all at once, on lanes
-        centres = laned(np.array([centre for centre, _ in balls], dtype=float))
+        centres = lanes_of_columns(np.array([centre for centre, _ in balls], dtype=float))
         with np.errstate(divide="ignore", invalid="ignore"):  # both sides of a select are evaluated
             together = written(first, shape, Pose(X.R, X.point(centres)), Y)[0]
         return [_lane(together, k) for k in range(len(balls))]
     found = []
     for centre, _ in balls:
         at = Pose(X.R, X.point(centre))
-        x, y = _placed(at), _placed(Y)
+        x, y = _floats_of_pose(at), _floats_of_pose(Y)
         found.append(witness(Ball(radius), shape, x, y, _nearest(first, shape, x, y)).touch(at, Y))
     return found
 
@@ -207,7 +207,7 @@ def _near_balls_against(
     balls: Sequence[tuple[Array, Any]], X: Pose, other: BoundedShape, Y: Pose, reach: float
 ) -> list[Touch | None]:
     """Those of the balls that are not farther away than ``reach``; None for the others."""
-    (R, p), (S, o) = _placed(X), _placed(Y)
+    (R, p), (S, o) = _floats_of_pose(X), _floats_of_pose(Y)
     places = np.array([centre for centre, _ in balls], dtype=float) @ R.T + p
     apart = np.linalg.norm(places - o - S @ middle(other), axis=1) - bound_about_middle(other) - float(balls[0][1])
     near = np.flatnonzero(apart <= reach).tolist()
@@ -222,7 +222,7 @@ def _rim_against(radius: float, X: Pose, other: BoundedShape, Y: Pose, normal: A
     """The point of a rim, about the z axis, that is nearest to a shape: there a cylinder rolls. None if what is nearest
     is inside the rim."""
     disc = Cylinder(radius, 0.0)
-    x, y = _placed(X), _placed(Y)
+    x, y = _floats_of_pose(X), _floats_of_pose(Y)
     rough = Touch(
         separation(disc, other, x, y, normal),
         x[1] + x[0] @ farthest(disc, -normal @ x[0]),
@@ -241,7 +241,7 @@ def _corner_count(shape: BoundedShape) -> int:
     return len(corners(shape, vector(0, 0, -1)))
 
 
-def _placed(X: Pose) -> Placed:
+def _floats_of_pose(X: Pose) -> Placed:
     """Rotation and position as floats, of poses that may move.
 
     Raises:
@@ -327,7 +327,7 @@ class Placement:
 
     def face_along(self, direction: Array) -> Face:
         """The face that looks most into a direction, in the world."""
-        return placed(most_along(self.shape, direction @ self.at[0]), *self.at)
+        return place_face(most_along(self.shape, direction @ self.at[0]), *self.at)
 
     def plane(self, face: Face) -> tuple[Array, float]:
         """Normal (3,) and height of a face that is in the world, in the shape's frame."""
@@ -358,12 +358,12 @@ def flat_touches(first: Placement, second: Placement, normal: Array, against: Ag
         apart = None if facing else against
         over = _corners_on(first, range(len(first.corners)), second, other, apart)
         under = _corners_on(second, range(len(second.corners)), first, mine, apart)
-        return [*over, *_turned(under), *_filled(_spread(crossed, EDGE_SLOTS), EDGE_SLOTS)]
+        return [*over, *_swap_sides(under), *_fill_slots(_spread(crossed, EDGE_SLOTS), EDGE_SLOTS)]
     # of large meshes only the corners of the two faces that meet
     over = _corners_on(first, mine.numbers, second, other, None) if facing else []
     under = _corners_on(second, other.numbers, first, mine, None) if facing else []
-    found = [touch for touch in (*over, *_turned(under), *crossed) if touch is not None]
-    return _filled(_spread(found, OVERLAP_SLOTS), OVERLAP_SLOTS)
+    found = [touch for touch in (*over, *_swap_sides(under), *crossed) if touch is not None]
+    return _fill_slots(_spread(found, OVERLAP_SLOTS), OVERLAP_SLOTS)
 
 
 def _corners_on(
@@ -371,7 +371,7 @@ def _corners_on(
 ) -> list[Touch | None]:
     """Corners of a shape against another: over the face that is met, their heights; beside it, their distances, or
     nothing where the faces as a whole meet."""
-    over = covered(face, shape.corners[list(numbers)], BESIDE)
+    over = is_covered(face, shape.corners[list(numbers)], BESIDE)
     normal, height = ground.plane(face)
     n = ground.X.R @ vector(*normal.tolist())
     axes = axes_of(n)
@@ -408,7 +408,7 @@ def _crossing(
     return Touch(n @ (a - c), a + s * u, axes_of(n))
 
 
-def _turned(touches: Sequence[Touch | None]) -> list[Touch | None]:
+def _swap_sides(touches: Sequence[Touch | None]) -> list[Touch | None]:
     """These contacts seen from the other shape; those over one face share their axes."""
     axes: dict[int, Array] = {}
     found: list[Touch | None] = []
@@ -435,5 +435,5 @@ def _spread(found: list[Touch], count: int) -> list[Touch]:
     return [found[k] for k in sorted(chosen)]
 
 
-def _filled(found: list[Touch], count: int) -> list[Touch | None]:
+def _fill_slots(found: list[Touch], count: int) -> list[Touch | None]:
     return [*found, *[None] * (count - len(found))]

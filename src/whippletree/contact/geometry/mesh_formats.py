@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.errors import FileError, quoted
+from whippletree.errors import FileError, quote
 from whippletree.files.bounded_files import Stopwatch, check_xml, limit_text, limits, read_bounded
 
 LINES_BETWEEN_LOOKS = 10_000
@@ -175,8 +175,8 @@ class _Scene:
                 for surface in self._instance(instance):
                     triangles += len(surface.faces)
                     self._require("mesh_triangles", triangles, "triangles, copies included", instance)
-                    yield surface.moved(pose)
-            inner = [*node.findall("node"), *(self._referred(each, "url") for each in node.findall("instance_node"))]
+                    yield surface.move(pose)
+            inner = [*node.findall("node"), *(self._referent(each, "url") for each in node.findall("instance_node"))]
             waiting += [(each, pose, depth + 1) for each in reversed(inner)]
 
     @cached_property
@@ -186,7 +186,7 @@ class _Scene:
         return np.diag([meter, meter, meter, 1.0])
 
     def _instance(self, instance: Any) -> list[Surface]:
-        geometry = self._referred(instance, "url")
+        geometry = self._referent(instance, "url")
         materials = {m.get("symbol"): m.get("target", "#")[1:] for m in instance.iter("instance_material")}
         if geometry not in self._parts:
             parts = [part for part in geometry.findall("mesh/*") if part.tag in _POLYGONS]
@@ -253,11 +253,11 @@ class _Scene:
         return np.stack([first, first + step + 1, first + step + 2], axis=1).reshape(-1)
 
     def _positions(self, vertex: Any) -> Array:
-        inputs = self._referred(vertex, "source").findall("input")
+        inputs = self._referent(vertex, "source").findall("input")
         source = next((each for each in inputs if each.get("semantic") == "POSITION"), None)
         if source is None:
             raise self._fault(vertex, "leads to no POSITION")
-        numbers = self._referred(source, "source").find("float_array")
+        numbers = self._referent(source, "source").find("float_array")
         if numbers is None:
             raise self._fault(source, "leads to no list of numbers")
         found = self._floats(numbers, numbers.text)
@@ -270,17 +270,17 @@ class _Scene:
         if name not in self._colors:
             material = self._named.get(name or "")
             effect = None if material is None else material.find("instance_effect")
-            found = None if effect is None else self._referred(effect, "url").find(".//diffuse/color")
+            found = None if effect is None else self._referent(effect, "url").find(".//diffuse/color")
             numbers = [] if found is None else [float(x) for x in self._floats(found, found.text)]
             self._colors[name] = (numbers[0], numbers[1], numbers[2]) if len(numbers) >= 3 else None
         return self._colors[name]
 
     # --- values of elements ---
 
-    def _referred(self, element: Any, key: str) -> Any:
+    def _referent(self, element: Any, key: str) -> Any:
         name = str(element.get(key, ""))
         if name[1:] not in self._named or not name.startswith("#"):
-            raise self._fault(element, f"names {quoted(name)}, which the file does not have")
+            raise self._fault(element, f"names {quote(name)}, which the file does not have")
         return self._named[name[1:]]
 
     def _floats(self, element: Any, text: str | None, count: int | None = None) -> Array:
@@ -319,7 +319,7 @@ class Surface(NamedTuple):
     color: tuple[float, float, float] | None = None
     """Red, green, blue; None where the file says nothing of it."""
 
-    def moved(self, pose: Array) -> Surface:
+    def move(self, pose: Array) -> Surface:
         """Carried by a (4, 4) matrix, which may also scale, or mirror."""
         outside = self.faces if np.linalg.det(pose[:3, :3]) >= 0 else self.faces[:, ::-1]
         return Surface(self.vertices @ pose[:3, :3].T + pose[:3, 3], outside, self.color)

@@ -25,7 +25,14 @@ from whippletree.arithmetic.arrays import Array, vector
 from whippletree.arithmetic.dual_numbers import Dual, duals, slopes
 from whippletree.contact.geometry.closed_forms import Touch, axes_of
 from whippletree.contact.geometry.polytopes import corner_points
-from whippletree.contact.geometry.separation import BoundedShape, MetFace, Placed, met_face, searched, separation
+from whippletree.contact.geometry.separation import (
+    BoundedShape,
+    MetFace,
+    Placed,
+    met_face,
+    search_direction,
+    separation,
+)
 from whippletree.contact.geometry.shapes import Ball, Box, Capsule, Cylinder, Ellipsoid, Hull
 from whippletree.contact.geometry.terrain import Rolling
 from whippletree.errors import UnsupportedError
@@ -132,11 +139,11 @@ def witness(first: BoundedShape, second: BoundedShape, X: Placed, Y: Placed, rou
     first_try = rough
     if not -GARBAGE < float(rough.gap) < GARBAGE or (rough.gap < -DEEP and not (_flat(first) and _flat(second))):
         # coal's way out of an overlap of round shapes is not always the shortest
-        first_try = searched(first, second, X, Y)
+        first_try = search_direction(first, second, X, Y)
     found = _on_face(first, second, X, Y, first_try) or _between(first, second, X, Y, first_try)
     if found is None and first_try is rough:
         # a search that has not converged, or noise where shapes touch: look along all directions
-        again = searched(first, second, X, Y)
+        again = search_direction(first, second, X, Y)
         found = _on_face(first, second, X, Y, again) or _between(first, second, X, Y, again)
     return Rough(rough) if found is None else found
 
@@ -156,7 +163,7 @@ def _between(first: BoundedShape, second: BoundedShape, X: Placed, Y: Placed, ro
     start = np.concatenate([normal, [float(rough.gap)]])
     mine, their = _features(first, -normal @ X[0], LADDER), _features(second, normal @ Y[0], LADDER)
     for pair in product(mine, their):
-        found = _solved(pair, start, point, X, Y)
+        found = _solve_nearest(pair, start, point, X, Y)
         if found is not None and _holds(found, first, second, X, Y):
             return found
     return None
@@ -237,7 +244,9 @@ def _side(feature: Feature, P: Placed, N: Array, along: float) -> _Side:
     return _Side(point - R @ pull / length, R @ turning @ R.T, line)
 
 
-def _solved(features: tuple[Feature, Feature], start: Array, point: Array, X: Placed, Y: Placed) -> Between | None:
+def _solve_nearest(
+    features: tuple[Feature, Feature], start: Array, point: Array, X: Placed, Y: Placed
+) -> Between | None:
     """Newton's method from rough nearest points; None where it leads nowhere."""
     lined = [k for k in (0, 1) if features[k].line is not None]
     z = np.concatenate(

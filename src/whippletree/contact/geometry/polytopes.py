@@ -30,7 +30,7 @@ def faces_of(shape: Box | Hull) -> list[Face]:
 
     points = corner_points(shape)
     hull = ConvexHull(points)
-    owner = _merged(hull.equations, hull.neighbors, COPLANAR * max(float(np.ptp(points, axis=0).max()), 1.0))
+    owner = _merge_facets(hull.equations, hull.neighbors, COPLANAR * max(float(np.ptp(points, axis=0).max()), 1.0))
     members: dict[int, set[int]] = {}
     for facet, simplex in enumerate(hull.simplices):
         members.setdefault(owner[facet], set()).update(int(i) for i in simplex)
@@ -53,7 +53,7 @@ def corner_points(shape: Box | Hull) -> Array:
     return np.array([centre for centre, _ in corners(shape, np.zeros(3))], dtype=float)
 
 
-def _merged(equations: Array, neighbours: Array, tolerance: float) -> list[int]:
+def _merge_facets(equations: Array, neighbours: Array, tolerance: float) -> list[int]:
     """For every facet the first one of those that lie in one plane with it, through neighbours."""
     owner = list(range(len(equations)))
     for start in range(len(equations)):
@@ -78,7 +78,7 @@ def _face(points: Array, normal: Array, numbers: list[int]) -> Face:
     return Face(normal, own[order], tuple(numbers[k] for k in order))
 
 
-def placed(face: Face, R: Array, p: Array) -> Face:
+def place_face(face: Face, R: Array, p: Array) -> Face:
     """The face in the world."""
     return face._replace(normal=R @ face.normal, corners=face.corners @ R.T + p)
 
@@ -89,7 +89,7 @@ def most_along(shape: Box | Hull, direction: Array) -> Face:
     return faces_of(shape)[int(np.argmax(normals @ direction))]
 
 
-def covered(face: Face, points: Array, margin: float) -> Array:
+def is_covered(face: Face, points: Array, margin: float) -> Array:
     """Which of the points (n, 3) are over a face, or beside it by no more than a margin in m."""
     inwards = _across(face.normal, np.roll(face.corners, -1, axis=0) - face.corners)
     heights = points @ inwards.T - (face.corners * inwards).sum(axis=1)

@@ -69,7 +69,7 @@ def met_face(
     return found
 
 
-def searched(first: BoundedShape, second: BoundedShape, X: Placed, Y: Placed) -> Touch:
+def search_direction(first: BoundedShape, second: BoundedShape, X: Placed, Y: Placed) -> Touch:
     """Roughly the direction of largest separation, and a point that is nearest in it, by trying directions.
 
     Slower than an iteration on the shapes, but it also answers where these touch or overlap.

@@ -29,7 +29,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.dual_numbers import Dual
 from whippletree.contact.geometry.height_field import Grid, Jet
 from whippletree.contact.geometry.terrain import written_surface
-from whippletree.errors import FileError, ModelError, did_you_mean, quoted
+from whippletree.errors import FileError, ModelError, did_you_mean, quote
 from whippletree.model import Geometry
 
 SEPARATE_CORNERS = 16
@@ -276,6 +276,6 @@ def file_vertices(geometry: Geometry) -> Array:
     try:
         scale = np.array(geometry.parameters.get("scale", (1, 1, 1)), dtype=float).reshape(3)
     except (TypeError, ValueError, OverflowError):
-        given = quoted(geometry.parameters["scale"])
+        given = quote(geometry.parameters["scale"])
         raise ModelError(where, [f"the scale of a mesh must be three numbers, got {given}"]) from None
     return np.asarray(np.concatenate([surface.vertices for surface in surfaces]) * scale)

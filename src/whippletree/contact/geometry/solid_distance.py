@@ -92,14 +92,14 @@ def nearest_of_solids(first: Solid, second: Solid, X: Pose, Y: Pose) -> Nearest:
         apart = less(BARELY_APART * size, reached)
         stays = both(less(begins, 0), negated(less(gap + SAME_DISTANCE * size, reached)))
         over = select(both(less(0, begins), apart), 1, select(stays, 1, -1))
-        return [over, chosen(worse, n, found), select(worse, gap, reached), point, -1]
+        return [over, choose_vector(worse, n, found), select(worse, gap, reached), point, -1]
 
     state = [-1, n, gap, vector(0, 0, 0), 1]
     _, n, gap, point, _ = iterate(move_on, state, [*sides.parts(), size], WAY_OUT_ROUNDS)
     return Nearest(gap, vector(*n), vector(*point))
 
 
-def chosen(condition: Any, a: Array, b: Array) -> Array:
+def choose_vector(condition: Any, a: Array, b: Array) -> Array:
     """One of two vectors (n,)."""
     return vector(*[select(condition, x, y) for x, y in zip(a, b, strict=True)])
 
@@ -125,10 +125,10 @@ def _best_normal(sides: Sides, corners: Corners, n: Array, size: Any) -> tuple[A
         tried, tie = n, 0
         for k, (other, lack) in enumerate(((-n, 0), (polished, 0), *_axes(own, best, FLUSH_AXIS * size)), start=1):
             here = less(k - 1, at)
-            tried, tie = chosen(here, other, tried), select(here, lack, tie)
+            tried, tie = choose_vector(here, other, tried), select(here, lack, tie)
         along = own.separation(tried)
         better = negated(less(along, reached - tie))
-        best, reached = chosen(better, tried, best), select(better, along, reached)
+        best, reached = choose_vector(better, tried, best), select(better, along, reached)
         clear = both(negated(own.is_round()), less(CLEARLY_APART * size, reached))
         return [select(clear, 1, select(less(at, 4), -1, 1)), at + 1, best, reached]
 
@@ -163,16 +163,16 @@ def _start(sides: Sides) -> tuple[Array, Any]:
         apart = abs(along) - reach
         better = less(best, apart)
         best = select(better, apart, best)
-        axis_of_boxes = chosen(better, select(less(along, 0), -1, 1) * axis, axis_of_boxes)
+        axis_of_boxes = choose_vector(better, select(less(along, 0), -1, 1) * axis, axis_of_boxes)
     _, straight = unit_or(line, vector(0, 1, 0))
 
     def look(state: list[Any], given: list[Any]) -> list[Any]:
         _, second, best, gap = state
         *parts, straight, axis = given
-        tried = chosen(less(0, second), axis, straight)
+        tried = choose_vector(less(0, second), axis, straight)
         along = sides.of(parts).separation(tried)
         better = less(gap, along)
-        return [second, 1, chosen(better, tried, best), select(better, along, gap)]
+        return [second, 1, choose_vector(better, tried, best), select(better, along, gap)]
 
     _, _, n, gap = iterate(look, [-1, -1, straight, -NOWHERE], [*sides.parts(), straight, axis_of_boxes], 2)
     return vector(*n), gap
@@ -202,10 +202,10 @@ def _nearest_corners(sides: Sides, n: Array, away: Any) -> tuple[Array, Corners]
         kept = []
         for own, rows in zip(new, corners, strict=True):
             # beside the new corner (0, 1) without the last one, (1, 2) without the first, else (0, 2)
-            after = [own, chosen(first, rows[1], rows[0]), chosen(last, rows[1], rows[2])]
-            kept.append(np.stack([chosen(closes, x, y) for x, y in zip(after, rows, strict=True)]))
+            after = [own, choose_vector(first, rows[1], rows[0]), choose_vector(last, rows[1], rows[2])]
+            kept.append(np.stack([choose_vector(closes, x, y) for x, y in zip(after, rows, strict=True)]))
         weights = vector(shares[0], select(first, shares[2], shares[1]), select(last, shares[2], shares[3]))
-        return [select(closes, -1, 1), chosen(closes, nearer, v), chosen(closes, weights, share), *kept]
+        return [select(closes, -1, 1), choose_vector(closes, nearer, v), choose_vector(closes, weights, share), *kept]
 
     begin = [-1, w, vector(1, 0, 0), *[np.stack([x] * 3) for x in (w, a, b)]]
     _, v, share, _, a, b = iterate(come_nearer, begin, [*sides.parts(), shift, near], NEAREST_ROUNDS)
@@ -257,7 +257,7 @@ def _nearer_of(
     distance = point @ point
     nearer = both(counts, less(distance, square))
     return (
-        chosen(nearer, point, nearest),
+        choose_vector(nearer, point, nearest),
         [select(nearer, a, b) for a, b in zip(own, shares, strict=True)],
         select(nearer, distance, square),
     )

@@ -31,7 +31,7 @@ from whippletree.contact.geometry.rounded_polytopes import (
     farthest_in_range,
 )
 from whippletree.contact.geometry.shapes import HalfSpace
-from whippletree.contact.geometry.solid_distance import chosen, nearest_of_solids
+from whippletree.contact.geometry.solid_distance import choose_vector, nearest_of_solids
 from whippletree.contact.problem.cones import both, largest
 from whippletree.spatial import Pose
 
@@ -174,7 +174,7 @@ def _met_flat(solid: Solid, turn: Array, offset: Array, side: int) -> _SeenFlat:
         score = _score(own, towards)
         better = less(best, score)
         after = at + 1
-        return [select(less(after, end), -1, 1), after, select(better, score, best), chosen(better, own, row)]
+        return [select(less(after, end), -1, 1), after, select(better, score, best), choose_vector(better, own, row)]
 
     towards = side * turn[0]
     corner = farthest_corner(solid, towards).number
@@ -189,7 +189,7 @@ def _met_flat(solid: Solid, turn: Array, offset: Array, side: int) -> _SeenFlat:
     square = across @ across
     some = less(0, square)
     across = across / sqrt(select(some, square, 1))
-    normal = turn @ chosen(lined, across, k)
+    normal = turn @ choose_vector(lined, across, k)
     offset = offset + select(lined, row[4], 0) * normal
     return _SeenFlat(select(less(LOOKS_AWAY, score), 1, -1), normal, turn, offset, row[5], row[6])
 
@@ -270,5 +270,5 @@ def _with_corner(rows: Array, y: Any, z: Any, height: Any, gap: Any, exists: Any
     found = []
     for (c, s), row in zip(DIRECTIONS, rows, strict=True):
         own = vector(c * y + s * z, y, z, height, gap)
-        found.append(chosen(both(exists, less(row[0], own[0])), own, row))
+        found.append(choose_vector(both(exists, less(row[0], own[0])), own, row))
     return np.stack(found)

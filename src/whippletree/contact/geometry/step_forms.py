@@ -23,7 +23,7 @@ from whippletree.contact.geometry.closed_forms import (
     Touching,
     ball_on_box,
     ball_on_cylinder,
-    clamped,
+    clamp,
     closed_form,
     either_order,
 )
@@ -75,15 +75,15 @@ def capsule_on_cylinder(first: Capsule, second: Cylinder, X: Pose, Y: Pose) -> l
     askew = less(0, across)
     middle = select(askew, -(c[0] * u[0] + c[1] * u[1]) / select(askew, across, 1), 0)
     ends = [_crossing(c[2], u[2], side * height, first.half) for side in (-1, 1)]
-    nearest = _zero_between(slope, [-first.half, *ends, clamped(middle, first.half), first.half])
+    nearest = _zero_between(slope, [-first.half, *ends, clamp(middle, first.half), first.half])
     x, y, z = (c[i] + nearest * u[i] for i in range(3))
     on_cap = less(sqrt(x * x + y * y) - radius, abs(z) - height)
     # over the cap while the axis is within the radius, along the side while it is between the caps
     depth = radius * radius - (c[0] * c[0] + c[1] * c[1]) + across * middle * middle
     reach = sqrt(select(both(askew, less(0, depth)), depth / select(askew, across, 1), 0))
     low, high = _span(c[2], u[2], height, first.half)
-    start = select(on_cap, clamped(middle - reach, first.half), low)
-    end = select(on_cap, clamped(middle + reach, first.half), high)
+    start = select(on_cap, clamp(middle - reach, first.half), low)
+    end = select(on_cap, clamp(middle + reach, first.half), high)
     return _balls_of_capsule(first, second, X, Y, (start, end, nearest), ball_on_cylinder)
 
 
@@ -101,25 +101,25 @@ def _balls_of_capsule(
     proper = both(less(start, end), less(0, half))
     entering = both(proper, less(NEARER - half, start))
     leaving = both(proper, less(end, half - NEARER))
-    flat = [_used(at(start), entering), _used(at(end), leaving)]
+    flat = [_touch_if(at(start), entering), _touch_if(at(end), leaving)]
     least = -largest([-touch.gap for touch in (*fixed, *flat)])
     own = at(nearest)
-    return [*fixed, *flat, _used(own, less(own.gap, least - NEARER))]
+    return [*fixed, *flat, _touch_if(own, less(own.gap, least - NEARER))]
 
 
-def _used(touch: Touch, condition: Any) -> Touch:
+def _touch_if(touch: Touch, condition: Any) -> Touch:
     return touch._replace(gap=select(condition, touch.gap, NOWHERE))
 
 
 def _beyond(x: Any, half: Any) -> Any:
     """How far x is outside of ± half, with its sign."""
-    return x - clamped(x, half)
+    return x - clamp(x, half)
 
 
 def _crossing(x: Any, rate: Any, level: Any, half: Any) -> Any:
     """The s within ± half at which x + s rate reaches a level, or an end."""
     moves = less(0, abs(rate))
-    return clamped(select(moves, (level - x) / select(moves, rate, 1), half), half)
+    return clamp(select(moves, (level - x) / select(moves, rate, 1), half), half)
 
 
 def _span(x: Any, rate: Any, level: Any, half: Any) -> tuple[Any, Any]:

@@ -21,7 +21,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array, vector
 from whippletree.arithmetic.dual_numbers import Dual, slopes
 from whippletree.arithmetic.scalars import less, select, sqrt
-from whippletree.arithmetic.user_functions import called
+from whippletree.arithmetic.user_functions import call_function
 from whippletree.contact.geometry.height_field import Jet
 from whippletree.spatial import cross
 
@@ -51,7 +51,7 @@ class Rolling(NamedTuple):
 
     def support(self, N: Array) -> Array:
         """The point (3,) that is farthest along −N; of a rim seen along its axis, the one on its x axis."""
-        stretched, square, tilted = self._stretched(N)
+        stretched, square, tilted = self._stretch_normal(N)
         length = sqrt(select(tilted, square, 1))
         a = self.radii
         turned = [select(tilted, -a[k] * stretched[k] / length, a[k] if k == 0 else 0) for k in range(3)]
@@ -59,14 +59,14 @@ class Rolling(NamedTuple):
 
     def travel(self, N: Array, rate: Array) -> Array:
         """How fast (3,) that point moves when N changes at a rate (3,)."""
-        stretched, square, tilted = self._stretched(N)
+        stretched, square, tilted = self._stretch_normal(N)
         change = vector(*[a * x for a, x in zip(self.radii, self.R.T @ rate, strict=True)])
         square = select(tilted, square, 1)
         length = sqrt(square)
         turning = (change - stretched * (stretched @ change / square)) / length
         return self.R @ vector(*[select(tilted, -a * x, 0) for a, x in zip(self.radii, turning, strict=True)])
 
-    def _stretched(self, N: Array) -> tuple[Array, Any, Any]:
+    def _stretch_normal(self, N: Array) -> tuple[Array, Any, Any]:
         """A N in the shape's axes, its square, and whether it points anywhere."""
         stretched = vector(*[a * x for a, x in zip(self.radii, self.R.T @ N, strict=True)])
         square = stretched @ stretched
@@ -78,7 +78,7 @@ def nearest_on_terrain(surface: Surface, c: Array) -> tuple[Array, Array]:
 
     All in the terrain's frame; below the surface the foot is the nearest point above.
     """
-    return _framed(surface, *_foot(surface, c, c[0], c[1], FOOT_STEPS))
+    return _frame_at(surface, *_foot(surface, c, c[0], c[1], FOOT_STEPS))
 
 
 def nearest_of_rolling(surface: Surface, shape: Rolling) -> tuple[Array, Array, Array]:
@@ -90,7 +90,7 @@ def nearest_of_rolling(surface: Surface, shape: Rolling) -> tuple[Array, Array, 
     x, y = _foot(surface, shape, below[0], below[1], FOOT_STEPS)
     jet = surface(x, y)
     p = shape.support(vector(-jet.hx, -jet.hy, 1))
-    foot, axes = _framed(surface, *_foot(surface, p, x, y, FURTHER_STEPS))
+    foot, axes = _frame_at(surface, *_foot(surface, p, x, y, FURTHER_STEPS))
     return p, foot, axes
 
 
@@ -103,7 +103,7 @@ def written_surface(height: Height) -> Surface:
     return jet
 
 
-def _framed(surface: Surface, x: Any, y: Any) -> tuple[Array, Array]:
+def _frame_at(surface: Surface, x: Any, y: Any) -> tuple[Array, Array]:
     h, hx, hy, *_ = surface(x, y)
     normal = vector(-hx, -hy, 1) / sqrt(1 + hx * hx + hy * hy)
     along = vector(1, 0, hx) / sqrt(1 + hx * hx)
@@ -145,8 +145,8 @@ def _both(one: Any, other: Any) -> Any:
 
 def _slopes_of(height: Height, x: Any, y: Any) -> tuple[Any, Any, Any]:
     """h, ∂h/∂x, ∂h/∂y."""
-    along_x = called(height, Dual(x, 1), Dual(y, 0))[0]
-    along_y = called(height, Dual(x, 0), Dual(y, 1))[0]
+    along_x = call_function(height, Dual(x, 1), Dual(y, 0))[0]
+    along_y = call_function(height, Dual(x, 0), Dual(y, 1))[0]
     return _value(along_x), slopes(along_x), slopes(along_y)
 
 
@@ -155,7 +155,7 @@ def _curvatures(height: Height, x: Any, y: Any) -> tuple[Any, Any, Any]:
     found = []
     for (a, b), (c, d) in (((1, 0), (1, 0)), ((1, 0), (0, 1)), ((0, 1), (0, 1))):
         jets = Dual(Dual(x, a), Dual(c, 0)), Dual(Dual(y, b), Dual(d, 0))
-        found.append(slopes(slopes(called(height, *jets)[0])))
+        found.append(slopes(slopes(call_function(height, *jets)[0])))
     return found[0], found[1], found[2]
 
 

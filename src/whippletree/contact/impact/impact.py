@@ -67,7 +67,7 @@ class Impact:
     friction: Array
     restitution: Array
 
-    def resolved(self, law: Law) -> Outcome:
+    def resolve(self, law: Law) -> Outcome:
         """The velocities after, by a law.
 
         Of several weightless contacts as many stick as can: those that would have to pull, or to hold beyond their

@@ -56,7 +56,7 @@ class ImpactSlopes(NamedTuple):
 def impact_derivative(impact: Impact, law: Law, change: Changes) -> ImpactSlopes:
     """Effect of an impact on m changes."""
     n, m = len(impact.v), len(change.v)
-    outcome = impact.resolved(law)
+    outcome = impact.resolve(law)
     light = impact.weightless()
     slow = LEAVES_CONE * float(np.abs(impact.J @ impact.v).max(initial=0.0))
     stuck = [i for i in light if impact.J[3 * i] @ outcome.v <= slow]
@@ -89,7 +89,7 @@ def impact_derivative(impact: Impact, law: Law, change: Changes) -> ImpactSlopes
     G, dG = J @ X[:n], dJ @ X[:n] + J @ dX[:, :n]
     u, du = J @ start, dJ @ start + d_start @ J.T
     G, dG = (G + G.T) / 2, (dG + np.swapaxes(dG, 1, 2)) / 2
-    p, dp, error = differentiated(law, G, u, impact.friction[heavy], impact.restitution[heavy], dG, du)
+    p, dp, error = differentiate_law(law, G, u, impact.friction[heavy], impact.restitution[heavy], dG, du)
     flat = p.reshape(-1)
     return ImpactSlopes(start + X[:n] @ flat, d_start + dX[:, :n] @ flat + dp.reshape(m, -1) @ X[:n].T, error)
 
@@ -121,7 +121,9 @@ class Impulses(NamedTuple):
     error: float = 0.0
 
 
-def differentiated(law: Law, G: Array, u: Array, friction: Array, restitution: Array, dG: Array, du: Array) -> Impulses:
+def differentiate_law(
+    law: Law, G: Array, u: Array, friction: Array, restitution: Array, dG: Array, du: Array
+) -> Impulses:
     """The law's impulses and their derivatives.
 
     Args:
@@ -170,7 +172,7 @@ def _plastic(G: Array, u: Array, friction: Array, p: Array, dG: Array, du: Array
         return np.zeros((len(du), k, 3))
     E, R = np.array(columns).T, np.array(rows)
     missing = -(dG @ p.reshape(-1) + du) @ R.T
-    dx = _solved(R @ G @ E - np.diag(turns), missing)
+    dx = _solve_scaled(R @ G @ E - np.diag(turns), missing)
     return np.asarray((dx @ E.T).reshape(len(du), k, 3))
 
 
@@ -189,7 +191,7 @@ def _struck_once(G: Array, u: Array, p: Array, dG: Array, du: Array) -> Array | 
         return None  # several rounds
     rows = 3 * struck
     missing = -((1 + e) * du[:, rows] + dG[:, rows][:, :, rows] @ normal[struck])
-    dp[:, struck, 0] = _solved(G[np.ix_(rows, rows)], missing)
+    dp[:, struck, 0] = _solve_scaled(G[np.ix_(rows, rows)], missing)
     return dp
 
 
@@ -218,7 +220,7 @@ def _differences(
     return best, error
 
 
-def _solved(matrix: Array, right: Array) -> Array:
+def _solve_scaled(matrix: Array, right: Array) -> Array:
     """x (m, r) of matrix x = right (m, r), with rows and columns brought to one size; the smallest if not unique."""
     scale = np.sqrt(np.abs(np.diag(matrix)))
     scale[scale == 0] = 1.0

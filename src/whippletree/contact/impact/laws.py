@@ -79,8 +79,8 @@ class Plastic(Law):
         answer = active_set.solve(active_set.problem(G, u, friction))
         if answer is not None:
             return answer.p
-        p, finished = _struck(G, u, friction, np.zeros(len(friction)), LAST_STROKES)
-        return (p if finished else _associated(G, u, friction)).reshape(-1, 3)
+        p, finished = _strike_in_turn(G, u, friction, np.zeros(len(friction)), LAST_STROKES)
+        return (p if finished else _associated_impulses(G, u, friction)).reshape(-1, 3)
 
 
 @dataclass(frozen=True)
@@ -139,12 +139,12 @@ class Energetic(Law):
     def impulses(self, G: Array, u: Array, friction: Array, restitution: Array) -> Array:
         e = self.coefficients(restitution)
         if not np.any(u[::3] < -_small(u)):
-            return self._driven(G, u, friction, e)
-        p, finished = _struck(G, u, friction, e, self.strokes)
+            return self._drive_by_friction(G, u, friction, e)
+        p, finished = _strike_in_turn(G, u, friction, e, self.strokes)
         rest = np.zeros((len(friction), 3)) if finished else Plastic().impulses(G, u + G @ p, friction, restitution)
         return p.reshape(-1, 3) + rest
 
-    def _driven(self, G: Array, u: Array, friction: Array, e: Array) -> Array:
+    def _drive_by_friction(self, G: Array, u: Array, friction: Array, e: Array) -> Array:
         """Nothing approaches: the first contact that its own friction drives together, if there is one."""
         p = np.zeros((len(friction), 3))
         for i in range(len(friction)):
@@ -205,7 +205,7 @@ def _pushed_apart(G: Array, b: Array) -> Array:
     return np.asarray(nnls(F, -(vectors[:, kept].T @ b) / roots[kept])[0])
 
 
-def _associated(G: Array, u: Array, friction: Array) -> Array:
+def _associated_impulses(G: Array, u: Array, friction: Array) -> Array:
     """Impulses (3k,) in the cones (by their EDGES edges) of least pᵀ G p / 2 + uᵀ p."""
     turns = 2 * np.pi * np.arange(active_set.EDGES) / active_set.EDGES
     edges = np.zeros((len(u), len(friction) * len(turns)))
@@ -215,7 +215,7 @@ def _associated(G: Array, u: Array, friction: Array) -> Array:
     return np.asarray(edges @ _pushed_apart(edges.T @ G @ edges, edges.T @ u))
 
 
-def _struck(G: Array, u: Array, friction: Array, e: Array, strokes: int) -> tuple[Array, bool]:
+def _strike_in_turn(G: Array, u: Array, friction: Array, e: Array, strokes: int) -> tuple[Array, bool]:
     """Impulses (3k,) of contacts struck one after another, the fastest first, and whether none approaches any more."""
     p, small, fastest = np.zeros(len(u)), _small(u), float(np.abs(u).max(initial=0.0))
     for _ in range(strokes):

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.arithmetic.lanes import laned, plain
+from whippletree.arithmetic.lanes import lanes_of_columns, plain
 from whippletree.spatial.joints import JointType
 from whippletree.tree.skeleton import Skeleton
 
@@ -77,16 +77,16 @@ class Posture:
         self.turns, self.slides, self.origins = np.zeros((nv, 3)), np.zeros((nv, 3)), np.zeros((nv, 3))
         """Of each velocity, in the world: what the body turns and how its origin moves, and that origin, (nv, 3)."""
         for own in postures.alike:
-            self._place(own, laned(q[own.q]) if own.q.size else np.zeros(0, dtype=object))
+            self._place(own, lanes_of_columns(q[own.q]) if own.q.size else np.zeros(0, dtype=object))
 
     def _place(self, own: _Alike, q: Array) -> None:
         n, X = len(own.nodes), own.joint.pose(q)
-        placed, inner = own.placement[:, :, :3], _stacked(X.R, n)
+        placed, inner = own.placement[:, :, :3], _stack_lanes(X.R, n)
         parent = self.R[own.parents]
         R = self.R[own.nodes] = parent @ placed @ inner
-        offset = own.placement[:, :, 3] + _times(placed, _stacked(X.p, n))
+        offset = own.placement[:, :, 3] + _times(placed, _stack_lanes(X.p, n))
         p = self.p[own.nodes] = self.p[own.parents] + _times(parent, offset)
-        motions = R[:, None] @ _stacked(own.joint.subspace(q), n).reshape(n, 2, 3, -1)
+        motions = R[:, None] @ _stack_lanes(own.joint.subspace(q), n).reshape(n, 2, 3, -1)
         self.turns[own.v], self.slides[own.v] = np.moveaxis(motions, (1, 3), (0, 2))
         self.origins[own.v] = p[:, None]
 
@@ -128,7 +128,7 @@ class Posture:
         return owner, self.postures.columns[ranges(self.postures.first_column[nodes], counts)]
 
 
-def _stacked(entries: Array, n: int) -> Array:
+def _stack_lanes(entries: Array, n: int) -> Array:
     """An array (..., ) of lanes and numbers as one of floats, (n, ...)."""
     found = np.empty((n, *entries.shape))
     for index in np.ndindex(*entries.shape):

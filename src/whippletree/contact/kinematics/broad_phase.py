@@ -16,7 +16,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.contact.kinematics.contact_set import ContactSet, contact_set
 from whippletree.contact.kinematics.large_scenes import Snapshot, is_slow
-from whippletree.errors import listed
+from whippletree.errors import list_items
 from whippletree.model import Model, require_model
 from whippletree.model.input_checks import coordinates
 
@@ -70,11 +70,11 @@ class Neighbourhood:
     def near(self, q: Array, motions: Sequence[Array], h: float) -> Near:
         """Candidates that may touch within h seconds from q (nq,) at the velocities (nv,) of ``motions``."""
         at = Snapshot(self.contacts, q)
-        return _found(at, LOOK_AHEAD * h * max(at.fastest(v) for v in motions))
+        return _find_near(at, LOOK_AHEAD * h * max(at.fastest(v) for v in motions))
 
     def within(self, q: Array, reach: float) -> Near:
         """Candidates whose gaps at q (nq,) are at most ``reach``, m."""
-        return _found(Snapshot(self.contacts, q), reach)
+        return _find_near(Snapshot(self.contacts, q), reach)
 
     def turning_jacobian(self, q: Array, near: Near) -> Any:
         """Of the angular velocities of some candidates' bodies about their axes at q (nq,), (3k, nv), sparse."""
@@ -97,7 +97,7 @@ class Neighbourhood:
         return np.asarray(rows(numbers, points).T @ forces[numbers].ravel())
 
 
-def _found(at: Snapshot, reach: float) -> Near:
+def _find_near(at: Snapshot, reach: float) -> Near:
     points = at.within(reach)
     numbers = np.flatnonzero(points.gap <= reach)
     return Near(numbers, points.gap[numbers], at.jacobian(numbers, points))
@@ -130,5 +130,5 @@ def without_overlaps(model: Model, q: Any = None, *, tolerance: float = DRAWN_OV
     if not deep:
         return model
     kept = tuple(contact for contact in model.contacts if contact.name not in deep)
-    named = listed(repr(contact.name) for contact in model.contacts if contact.name in deep)
+    named = list_items(repr(contact.name) for contact in model.contacts if contact.name in deep)
     return replace(model, contacts=kept, source=f"{model.source}\n- left out: contacts that overlap: {named}".strip())

@@ -129,7 +129,7 @@ class ContactSet(Listed):
                 loose = wandering_slots(*meeting.pair.shapes)  # type: ignore[arg-type]
                 found[loose] = kept(meeting.pair.contact.name, found[loose], meeting.first.pose)
             touches += found
-        return _stacked(touches)
+        return _stack_touches(touches)
 
     def jacobian(self, m: Mechanism, q: Array) -> Array:
         """J (3k, nv), rows normal, tangent 1, tangent 2 of one candidate after the other."""
@@ -202,7 +202,7 @@ def contact_set_named(model: Model, names: Sequence[str]) -> ContactSet:
     return of_steps if of_steps.names == tuple(names) else contact_set(model)
 
 
-def _stacked(touches: list[Touch]) -> Points:
+def _stack_touches(touches: list[Touch]) -> Points:
     if not touches:
         return Points(zeros(0), zeros(0, 3), zeros(0, 3, 3))
     gap, point, axes = zip(*touches, strict=True)
@@ -313,7 +313,7 @@ class Meeting(NamedTuple):
     def bias(self) -> Array:
         """J̇ v (3 slots,)."""
         sides = (self.first, self.second)
-        moved = [_moved(side.pose, side.twist) for side in sides]
+        moved = [_moving_pose(side.pose, side.twist) for side in sides]
         return slopes(self._relative_velocity(moved, [duals(side.twist, side.rate) for side in sides]))
 
     def _relative_velocity(self, poses: list[Pose], twists: list[Array]) -> Array:
@@ -335,6 +335,6 @@ def _lever(touch: Touch, X: Pose) -> Array:
     return np.stack([join(X.R.T @ cross(arm, axis), X.R.T @ axis) for axis in touch.axes])
 
 
-def _moved(X: Pose, V: Array) -> Pose:
+def _moving_pose(X: Pose, V: Array) -> Pose:
     """The pose as dual numbers, moving with the twist V (in its own axes); the world too, at rest."""
     return Pose(duals(X.R, X.R @ skew(V[:3])), duals(X.p, X.R @ V[3:]))

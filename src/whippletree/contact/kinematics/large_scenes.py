@@ -15,7 +15,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.arithmetic.lanes import Lanes, plain
-from whippletree.contact.geometry.bounds import at_least_apart, bound
+from whippletree.contact.geometry.bounds import at_least_apart, bounding_radius
 from whippletree.contact.geometry.closed_forms import Touch, Touching
 from whippletree.contact.geometry.coal_pairs import ABSENT
 from whippletree.contact.geometry.shapes import Cavity, HalfSpace, HeightField, Hull, Shape, Terrain
@@ -205,7 +205,7 @@ def _laid_out(pairs: tuple[Pair, ...], tree: Skeleton) -> _Layout:
             if name not in numbers:
                 numbers[name] = len(places)
                 places.append(pair.places(tree)[side])
-                bounds.append(bound(pair.shapes[side]))
+                bounds.append(bounding_radius(pair.shapes[side]))
             sides[k, side] = numbers[name]
         # together: the same kinds and, where these are no few numbers (hulls, terrains), the same shapes
         kinds = tuple(id(s) if isinstance(s, Hull | Terrain | HeightField) else type(s) for s in pair.shapes)

@@ -42,8 +42,8 @@ def near_pairs(layout: SceneLayout, poses: Array, skin: Array) -> NearPairs:
         poses: of all geometries in the world, (geometries, 3, 4).
         skin: of each geometry, m, (geometries,).
     """
-    parts = [_declared(layout, poses, skin)] if len(layout.declared.first) else []
-    parts += [_grouped(layout, group, poses, skin) for group in layout.groups]
+    parts = [_near_declared(layout, poses, skin)] if len(layout.declared.first) else []
+    parts += [_near_in_group(layout, group, poses, skin) for group in layout.groups]
     if len(parts) == 1 and not len(layout.declared.first):
         return NearPairs(*parts[0])
     first, second, coefficients = (np.concatenate(column) for column in zip(*parts, strict=True))
@@ -53,13 +53,13 @@ def near_pairs(layout: SceneLayout, poses: Array, skin: Array) -> NearPairs:
     return NearPairs(first[single], second[single], coefficients[single])
 
 
-def _declared(layout: SceneLayout, poses: Array, skin: Array) -> tuple[Array, Array, Array]:
+def _near_declared(layout: SceneLayout, poses: Array, skin: Array) -> tuple[Array, Array, Array]:
     first, second, coefficients = layout.declared
     near = _are_near(layout, poses, first, second, skin[first] + skin[second] + coefficients[:, 2])
     return first[near], second[near], coefficients[near]
 
 
-def _grouped(layout: SceneLayout, group: Grouped, poses: Array, skin: Array) -> tuple[Array, Array, Array]:
+def _near_in_group(layout: SceneLayout, group: Grouped, poses: Array, skin: Array) -> tuple[Array, Array, Array]:
     margin, bounded = group.coefficients[2], group.bounded
     a, b = balls_near(poses[bounded, :, 3], layout.radii[bounded] + skin[bounded], float(margin))
     gaps = _from_all_unbounded(layout, poses, group.unbounded, bounded)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.contact.geometry.bounds import bound
+from whippletree.contact.geometry.bounds import bounding_radius
 from whippletree.contact.geometry.closed_forms import Touching
 from whippletree.contact.geometry.shape_numbers import kind_of, numbers_of_pose, numbers_of_shape
 from whippletree.contact.geometry.shapes import Cavity, HalfSpace, HeightField, Shape, Terrain, shape_of
@@ -185,7 +185,7 @@ def scene_layout(model: Model) -> SceneLayout | Unsuited:
     return result
 
 
-def _unsuited(model: Model) -> Unsuited | None:
+def _find_unsuited(model: Model) -> Unsuited | None:
     """Why a model is no scene of free bodies, as far as its bodies and forces tell."""
     if not model.touches:
         return Unsuited("nothing may touch")
@@ -208,7 +208,7 @@ def _unsuited(model: Model) -> Unsuited | None:
 
 
 def _laid_out(model: Model) -> SceneLayout | Unsuited:
-    unsuited = _unsuited(model)
+    unsuited = _find_unsuited(model)
     if unsuited is not None:
         return unsuited
     tree = skeleton(model)
@@ -228,8 +228,8 @@ def _laid_out(model: Model) -> SceneLayout | Unsuited:
         pattern = tuple(x if x in (0, 1, -1) else None for x in own)
         keys.append((kind_of(shape), node >= 0, pattern, own))
     classes, class_of = _classes(shapes, keys)
-    radii = np.array([bound(shape) for shape in shapes])
-    declared, groups = _declared(model, numbers), _grouped(model, numbers, radii)
+    radii = np.array([bounding_radius(shape) for shape in shapes])
+    declared, groups = _declared_contacts(model, numbers), _contact_groups(model, numbers, radii)
     kinds = _kinds(classes, class_of, declared, groups)
     if isinstance(kinds, Unsuited):
         return kinds
@@ -239,7 +239,7 @@ def _laid_out(model: Model) -> SceneLayout | Unsuited:
     )  # fmt: skip
 
 
-def _declared(model: Model, numbers: dict[str, int]) -> Declared:
+def _declared_contacts(model: Model, numbers: dict[str, int]) -> Declared:
     """The listed contacts; ``numbers``: of the geometries."""
     return Declared(
         np.array([numbers[c.first] for c in model.contacts], dtype=np.int64),
@@ -248,7 +248,7 @@ def _declared(model: Model, numbers: dict[str, int]) -> Declared:
     )
 
 
-def _grouped(model: Model, numbers: dict[str, int], radii: Array) -> list[Grouped]:
+def _contact_groups(model: Model, numbers: dict[str, int], radii: Array) -> list[Grouped]:
     """The groups, bounded geometries apart from those that have no end."""
     groups = []
     for group in model.contact_groups:

@@ -28,9 +28,9 @@ from whippletree.contact.problem.sliding_combinations import (
     SlidingProblem,
     alone,
     problem,
-    settled,
+    settle,
+    solve_wedged,
     unit,
-    wedged,
 )
 
 __all__ = ["EDGES", "OPEN", "SLIDE", "STICK", "SlidingAnswer", "SlidingProblem", "problem", "solve"]
@@ -66,7 +66,7 @@ def solve(p: SlidingProblem) -> SlidingAnswer | None:
         own = SlidingProblem(
             p.G[np.ix_(rows, rows)], p.b[rows], p.friction[island], p.directions[island], allowed, size
         )
-        answer = _solved(own)
+        answer = _solve_combinations(own)
         if answer is None:
             return None
         x[island], directions[island] = answer.p, answer.directions
@@ -75,33 +75,33 @@ def solve(p: SlidingProblem) -> SlidingAnswer | None:
     return SlidingAnswer(x, tuple(status), directions)
 
 
-def _solved(p: SlidingProblem) -> SlidingAnswer | None:
+def _solve_combinations(p: SlidingProblem) -> SlidingAnswer | None:
     resting = _at_rest(p)
     if resting is not None:
         return resting
     x, tried = np.zeros(3 * p.count), set[tuple[int, ...]]()
     # rough sweeps first: they cost little, and often are enough to tell what the contacts do
     for sweeps, exact in SWEEPS:
-        x = _swept(p, x, sweeps, exact)
-        answer = _tried(p, [_guess(p, x)], x, tried)
+        x = _sweep(p, x, sweeps, exact)
+        answer = _try_combinations(p, [_guess(p, x)], x, tried)
         if answer is not None:
             return answer
     found = _by_newton(p, x)
     if found is not None:
-        answer = _tried(p, [_guess(p, found)], found, tried)
+        answer = _try_combinations(p, [_guess(p, found)], found, tried)
         if answer is not None:
             return answer
     combinations = _nearest(p, _guess(p, x))
-    answer = _tried(p, combinations, x, tried)
+    answer = _try_combinations(p, combinations, x, tried)
     if answer is not None:
         return answer
-    for way in (wedged, settled):
+    for way in (solve_wedged, settle):
         for status in combinations:
             answer = way(p, status, x)
             if answer is not None:
                 return answer
-        x = _swept(p, x, LATE_SWEEPS, True)
-    return settled(p, _guess(p, x), x)
+        x = _sweep(p, x, LATE_SWEEPS, True)
+    return settle(p, _guess(p, x), x)
 
 
 def _at_rest(p: SlidingProblem) -> SlidingAnswer | None:
@@ -114,18 +114,18 @@ def _at_rest(p: SlidingProblem) -> SlidingAnswer | None:
     if np.linalg.matrix_rank(p.G[np.ix_(moving, moving)] / np.outer(scale, scale), RANK_OF_LOADS) == len(moving):
         return None
     status = (STICK,) * p.count
-    answer = settled(p, status, np.zeros(3 * p.count))
+    answer = settle(p, status, np.zeros(3 * p.count))
     return answer if answer is not None and np.all(answer.p[:, 0] > 0) else None
 
 
-def _tried(
+def _try_combinations(
     p: SlidingProblem, combinations: Sequence[tuple[int, ...]], x: Array, tried: set[tuple[int, ...]]
 ) -> SlidingAnswer | None:
     """The first of these combinations that holds, of those not tried before."""
     for status in combinations:
         if status not in tried:
             tried.add(status)
-            answer = settled(p, status, x)
+            answer = settle(p, status, x)
             if answer is not None:
                 return answer
     return None
@@ -154,11 +154,11 @@ def _by_newton(p: SlidingProblem, start: Array) -> Array | None:
         found, _, good = newton(posed, x.reshape(shape), CHECKED * float(np.abs(p.b).max()))
         if good:
             return found.reshape(-1)
-        x = _swept(p, found.reshape(-1), SWEEPS[-1][0], True)
+        x = _sweep(p, found.reshape(-1), SWEEPS[-1][0], True)
     return None
 
 
-def _swept(p: SlidingProblem, x: Array, sweeps: int, exact: bool) -> Array:
+def _sweep(p: SlidingProblem, x: Array, sweeps: int, exact: bool) -> Array:
     x = x.copy()
     largest = DIVERGED * unit(p)
     for _ in range(sweeps):

@@ -119,11 +119,11 @@ class _Curve:
         pushed = (self.G @ np.where(moves[:, None], 0.0, step).ravel()).reshape(-1, 3)[busy]
         right = -F[busy] - (weighted @ pushed[:, :, None])[:, :, 0]
         system = DelassusSystem(part(self.G, busy), weighted, np.eye(3) - (1 - damping) * own)
-        step[busy] = _solved(system, right.ravel()).reshape(-1, 3)
+        step[busy] = _solve_least_norm(system, right.ravel()).reshape(-1, 3)
         return step
 
 
-def _solved(system: DelassusSystem, right: Array) -> Any:
+def _solve_least_norm(system: DelassusSystem, right: Array) -> Any:
     """The solution, of least norm where there are many; NaN, which no line search takes, where numbers overflow."""
     if system.solvable:
         return system.solve(right)

@@ -49,7 +49,7 @@ def brought_inside(impulse: Array, mu: Any, cap: Any) -> Array:
     return np.array([normal, *project_on_disc(impulse[1:], mu * normal + cap)], dtype=object)
 
 
-def corrected(u: Array, mu: Any) -> Array:
+def add_correction(u: Array, mu: Any) -> Array:
     """u + s(u) (3,), De Saxcé's correction added to the velocity of a contact."""
     return np.array([u[0] + mu * length(u[1], u[2]), u[1], u[2]], dtype=object)
 
@@ -60,7 +60,7 @@ def natural_map(impulse: Array, velocity: Array, mu: Any, cap: Any, mass: Any) -
     ``mass`` (kg) makes a velocity comparable with an impulse; divided by it the map is a velocity, m/s.
     """
     disc = scalars.less(0, cap)
-    on_cone = impulse - project_on_cone(impulse - mass * corrected(velocity, mu), mu)
+    on_cone = impulse - project_on_cone(impulse - mass * add_correction(velocity, mu), mu)
     on_disc = impulse[1:] - project_on_disc(impulse[1:] - mass * velocity[1:], cap)
     flat = [0, *on_disc]
     return np.array([scalars.select(disc, b, a) for a, b in zip(on_cone, flat)], dtype=object)

@@ -306,7 +306,9 @@ def step_block(at: BlockScaling, impulse: Array, velocity: Array, mu: Any) -> Ar
     return np.array([normal, select(sticks, held1, share * slid1), select(sticks, held2, share * slid2)], dtype=object)
 
 
-def swept(problem: ContactProblem, locals_: Sequence[Local], impulse: Array, kappa: Array) -> tuple[Array, Array]:
+def sweep_blocks(
+    problem: ContactProblem, locals_: Sequence[Local], impulse: Array, kappa: Array
+) -> tuple[Array, Array]:
     """Impulses (k, 3) and κ (k,) after one sweep over all blocks."""
     impulse, kappa = np.array(impulse, dtype=object), np.array(kappa, dtype=object)
     for i, at in enumerate(locals_):
@@ -328,7 +330,7 @@ def block_mass(G: Array) -> tuple[Any, Any]:
     return 1 / mobility, mobility
 
 
-def measured(problem: ContactProblem, impulse: Array) -> Measure:
+def measure_residual(problem: ContactProblem, impulse: Array) -> Measure:
     """The residual of impulses (k, 3) in a problem; zeros without contacts."""
     u = problem.velocity(impulse)
     parts = [
@@ -355,5 +357,5 @@ def solve_by_sweeps(problem: ContactProblem, sweeps: int, start: Array | None = 
     kappa = zeros(problem.blocks)
     locals_ = [local(problem.G[i, :, i]) for i in range(problem.blocks)]
     for _ in range(sweeps):
-        impulse, kappa = swept(problem, locals_, impulse, kappa)
-    return impulse, measured(problem, impulse)
+        impulse, kappa = sweep_blocks(problem, locals_, impulse, kappa)
+    return impulse, measure_residual(problem, impulse)

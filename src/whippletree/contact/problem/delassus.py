@@ -125,14 +125,14 @@ def part(G: Matrix, numbers: Array) -> Matrix:
     at = (3 * numbers[:, None] + np.arange(3)).ravel()
     if not is_sparse(G):
         return G[np.ix_(at, at)]
-    response, rows = picked(G.response, at), picked(G.rows, at)
+    response, rows = pick_rows(G.response, at), pick_rows(G.rows, at)
     columns, local = np.unique(response.indices, return_inverse=True)
     narrow = [(response, local), (rows, np.searchsorted(columns, rows.indices))]  # no row moves more than its response
     response, rows = (csr((x.data, indices, x.indptr), len(columns)) for x, indices in narrow)
     return delassus(rows, response, G.part[columns])
 
 
-def picked(matrix: Any, at: Array) -> Any:
+def pick_rows(matrix: Any, at: Array) -> Any:
     """Some rows of a sparse array; less ado than indexing, which counts where there are many small parts."""
     counts = np.diff(matrix.indptr)[at]
     entries = ranges(matrix.indptr[at], counts)
@@ -147,7 +147,7 @@ def csr(flat: tuple[Array, Array, Array], columns: int) -> Any:
     return csr_array(flat, shape=(len(flat[2]) - 1, columns))
 
 
-def scaled(G: Matrix, scale: Array) -> Matrix:
+def scale_delassus(G: Matrix, scale: Array) -> Matrix:
     """S G S with the diagonal S, given as (k, 3)."""
     if not is_sparse(G):
         return scale.reshape(-1, 1) * G * scale.ravel()

@@ -44,7 +44,7 @@ def parts_of(model: Model) -> Array:
     return np.repeat(number, [part.stop - part.start for part in tree.v_slices]).astype(int)
 
 
-def stacked(contacts: Any, joints: Sequence[int], directions: Sequence[int], signs: Sequence[float]) -> Any:
+def stack_rows(contacts: Any, joints: Sequence[int], directions: Sequence[int], signs: Sequence[float]) -> Any:
     """The rows (3 (k + m), nv) of k contacts and m joints, an array while they are few, else sparse.
 
     Args:
@@ -63,7 +63,7 @@ def stacked(contacts: Any, joints: Sequence[int], directions: Sequence[int], sig
     return vstack([coo_array(contacts), coo_array((signs, (at, joints)), shape=shape)], format="csr")
 
 
-def appended(rows: Any, more: Array) -> Any:
+def append_rows(rows: Any, more: Array) -> Any:
     """Rows (n, nv), an array or sparse, with further ones (m, nv) below them."""
     if isinstance(rows, np.ndarray):
         return np.concatenate([rows, more])

@@ -26,10 +26,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.arithmetic.lanes import laned
+from whippletree.arithmetic.lanes import lanes_of_columns
 from whippletree.contact.problem.cone_newton import block_masses
 from whippletree.contact.problem.contact_problem import ContactProblem
-from whippletree.contact.problem.delassus import DelassusSystem, scaled
+from whippletree.contact.problem.delassus import DelassusSystem, scale_delassus
 from whippletree.contact.problem.lorentz import Scaling, determinant, exit_rate, product, quotient
 
 INTERIOR_STEPS = 60
@@ -94,7 +94,7 @@ class _InteriorPath:
         g = scale * np.asarray(problem.g, dtype=float)
         size = float(np.abs(g).max())
         self.g, self.unscaled = g / size, scale * size
-        self.G = scaled(problem.matrix, scale)
+        self.G = scale_delassus(problem.matrix, scale)
         # which of λ are unknown, and which of w are not zero throughout
         self.unknown = np.ones((k, 3), dtype=bool)
         self.unknown[disc, 0] = self.unknown[smooth, 1:] = False
@@ -132,7 +132,7 @@ class _InteriorPath:
     def advance(self) -> bool:
         """One step; whether it led anywhere."""
         x, w, one, gap = self.impulses, self.velocities, self.one, self.gap
-        W = Scaling(*[_plain(part) for part in Scaling.of(laned(x), laned(w))])
+        W = Scaling(*[_plain(part) for part in Scaling.of(lanes_of_columns(x), lanes_of_columns(w))])
         at = _Directions(self, W)
         if not at.system.solvable:
             return False
@@ -145,13 +145,13 @@ class _InteriorPath:
         step = at.towards(centring * gap * one - square - second)
         share = min(1.0, INWARDS * self._share(*step))
         self.impulses, self.velocities = x + share * step[0], w + share * step[1]
-        inside = all(determinant(laned(p)).values.min() > 0 for p in (self.impulses, self.velocities))
+        inside = all(determinant(lanes_of_columns(p)).values.min() > 0 for p in (self.impulses, self.velocities))
         return bool(inside and share > STALLED_STEP)
 
     def _share(self, impulses: Array, velocities: Array) -> float:
         """The part of a step that leads to the boundary of a cone; ∞ if it leads to none."""
         pairs = ((self.impulses, impulses), (self.velocities, velocities))
-        fastest = max(float(exit_rate(laned(x), laned(step)).values.max()) for x, step in pairs)
+        fastest = max(float(exit_rate(lanes_of_columns(x), lanes_of_columns(step)).values.max()) for x, step in pairs)
         return 1 / fastest if fastest > 0 else np.inf
 
 
@@ -174,7 +174,7 @@ class _Directions:
     def towards(self, target: Array) -> tuple[Array, Array]:
         """Δλ and Δw (k, 3) with W Δλ + W⁻¹ Δw = target / (W λ) and Δw = (1 + S) (G Δλ + residual)."""
         path = self.path
-        aim = _times(self.W.matrix, _plain(quotient(laned(target), laned(self.scaled))))
+        aim = _times(self.W.matrix, _plain(quotient(lanes_of_columns(target), lanes_of_columns(self.scaled))))
         impulses = np.zeros(aim.size)
         impulses[path.rows] = self.system.solve((aim - self.residual).ravel()[path.rows], STEP_REFINEMENTS)
         change = impulses.reshape(aim.shape)
@@ -188,7 +188,7 @@ def _plain(parts: Array) -> Array:
 
 def _product(x: Array, y: Array) -> Array:
     """x ∘ y of points (k, 3)."""
-    return _plain(product(laned(x), laned(y)))
+    return _plain(product(lanes_of_columns(x), lanes_of_columns(y)))
 
 
 def _times(matrices: Array, x: Array) -> Any:

@@ -31,11 +31,11 @@ def product(x: Array, y: Array) -> Array:
 
 def quotient(y: Array, x: Array) -> Array:
     """The z with x ∘ z = y."""
-    first = reflected(x) @ y / determinant(x)
+    first = reflect(x) @ y / determinant(x)
     return vector(first, (y[1] - first * x[1]) / x[0], (y[2] - first * x[2]) / x[0])
 
 
-def reflected(x: Array) -> Array:
+def reflect(x: Array) -> Array:
     """R x = (x₀, −x₁), with which det x = xᵀ R x."""
     return vector(x[0], -x[1], -x[2])
 
@@ -44,7 +44,7 @@ def exit_rate(x: Array, step: Array) -> Any:
     """1 / t of the largest t at which x + t step is still in L, for x inside; not above 0 if it never leaves."""
     size = sqrt(determinant(x))
     u, e = x / size, step / size
-    along = reflected(u) @ e
+    along = reflect(u) @ e
     factor = (along + e[0]) / (u[0] + 1)
     return length(e[1] - factor * u[1], e[2] - factor * u[2]) - along
 
@@ -62,10 +62,10 @@ class Scaling(NamedTuple):
         """The scaling of two points."""
         size_x, size_y = sqrt(determinant(x)), sqrt(determinant(y))
         u, w = x / size_x, y / size_y
-        middle = (w + reflected(u)) / sqrt(2 + 2 * (u @ w))
+        middle = (w + reflect(u)) / sqrt(2 + 2 * (u @ w))
         axis = vector(middle[0] + 1, middle[1], middle[2]) / sqrt(2 * (middle[0] + 1))
         ratio = sqrt(size_y / size_x)
-        return Scaling(_boost(axis) * ratio, _boost(reflected(axis)) / ratio, _boost(middle) * (ratio * ratio))
+        return Scaling(_boost(axis) * ratio, _boost(reflect(axis)) / ratio, _boost(middle) * (ratio * ratio))
 
 
 def _boost(axis: Array) -> Array:

@@ -99,20 +99,20 @@ def problem(
     return SlidingProblem(G, b, friction, given, tuple(allowed), terms)
 
 
-def settled(p: SlidingProblem, status: tuple[int, ...], start: Array) -> SlidingAnswer | None:
+def settle(p: SlidingProblem, status: tuple[int, ...], start: Array) -> SlidingAnswer | None:
     """The answer of this combination, if it meets every condition."""
     free = [i for i, s in enumerate(status) if s == SLIDE and not p.slides_already(i)]
     directions = p.directions.copy()
     for i in free:
         directions[i] = _first_direction(p, i, start)
     if free:
-        directions = _turned(p, status, free, directions, start)
+        directions = _turn_directions(p, status, free, directions, start)
     x = _linear(p, status, directions, start)
     good = _holds(p, status, directions, x) and not _jams(p, status, directions)
     return SlidingAnswer(x.reshape(-1, 3), status, directions) if good else None
 
 
-def wedged(p: SlidingProblem, status: tuple[int, ...], start: Array) -> SlidingAnswer | None:
+def solve_wedged(p: SlidingProblem, status: tuple[int, ...], start: Array) -> SlidingAnswer | None:
     """The answer for contacts that wedge a body, whose impulses are not unique and far from those of the sweeps.
 
     Impulses in the cones are sums of pushes along their edges (in space, EDGES of them), so nonnegative least squares
@@ -150,7 +150,9 @@ def _first_direction(p: SlidingProblem, i: int, x: Array) -> Array:
     return np.array([1.0, 0.0])
 
 
-def _turned(p: SlidingProblem, status: tuple[int, ...], free: list[int], directions: Array, near: Array) -> Array:
+def _turn_directions(
+    p: SlidingProblem, status: tuple[int, ...], free: list[int], directions: Array, near: Array
+) -> Array:
     """Slip directions along which the contacts then slide; a planar one only has its sign to find."""
     angles = np.arctan2(directions[free, 1], directions[free, 0])
     twist = _misalignment(p, status, free, directions, angles, near)

@@ -27,7 +27,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.arithmetic.lanes import laned, plain
+from whippletree.arithmetic.lanes import lanes_of_columns, plain
 from whippletree.contact.problem.cone_newton import newton
 from whippletree.contact.problem.contact_problem import ContactProblem, Measure, block_measure
 from whippletree.contact.problem.delassus import is_sparse, islands, least_norm, own_blocks, products, reach
@@ -111,7 +111,7 @@ def solve(
         return search.found
     parts = _islands(problem)
     if len(parts) <= 1:
-        return _searched(search, start, starts)
+        return _search_island(search, start, starts)
     residual = residuals(problem, search.best.impulse)
     left = [own for own in parts if residual.velocity[own].max() > tolerance]
     kept = np.setdiff1d(np.arange(problem.blocks), np.concatenate([np.arange(0), *left]))
@@ -120,8 +120,8 @@ def solve(
     for own in left:
         island = _Search(problem.part(own), sweeps, tolerance)
         island.begin(start[own])
-        solutions.append(island.found if island.done else _searched(island, start[own], starts))
-    return _joined(problem, [kept, *left], solutions)
+        solutions.append(island.found if island.done else _search_island(island, start[own], starts))
+    return _join_solutions(problem, [kept, *left], solutions)
 
 
 def _islands(problem: ContactProblem) -> list[Array]:
@@ -138,7 +138,7 @@ def _islands(problem: ContactProblem) -> list[Array]:
     return [np.flatnonzero(number == i) for i in np.unique(number)]
 
 
-def _searched(search: _Search, start: Array, starts: Sequence[ConeStart]) -> ContactSolution:
+def _search_island(search: _Search, start: Array, starts: Sequence[ConeStart]) -> ContactSolution:
     """An island after a first look."""
     problem = search.problem
     if not np.any(start):
@@ -170,7 +170,9 @@ def _sweep_cost(problem: ContactProblem) -> int:
     return blocks * (blocks + RESPONSE)
 
 
-def _joined(problem: ContactProblem, parts: Sequence[Array], solutions: Sequence[ContactSolution]) -> ContactSolution:
+def _join_solutions(
+    problem: ContactProblem, parts: Sequence[Array], solutions: Sequence[ContactSolution]
+) -> ContactSolution:
     """The solutions of the islands as one: the worst residual of all, the most sweeps, all other steps."""
     impulse = np.zeros((problem.blocks, 3))
     for own, solution in zip(parts, solutions, strict=True):
@@ -302,7 +304,7 @@ class _Search:
 
     def _judge(self, impulse: Array) -> bool:
         """Whether these impulses, brought back to their cones, are good enough."""
-        inside = clipped(self.problem, impulse)
+        inside = clip_to_cones(self.problem, impulse)
         self._note(_ContactPoint(inside, self._sweeps(self.problem, inside, self._kappa, 0)[2]))
         return self.done
 
@@ -313,14 +315,14 @@ class _Search:
 
 def residuals(problem: ContactProblem, impulse: Array) -> Measure:
     """The measure of each block, arrays (k,)."""
-    own = laned(own_blocks(problem.matrix).reshape(-1, 9)).reshape(3, 3)
-    law = (laned(x[:, None])[0] for x in (problem.friction, problem.radii(impulse)))
-    found = block_measure(own, laned(impulse), laned(problem.velocity(impulse)), *law)
+    own = lanes_of_columns(own_blocks(problem.matrix).reshape(-1, 9)).reshape(3, 3)
+    law = (lanes_of_columns(x[:, None])[0] for x in (problem.friction, problem.radii(impulse)))
+    found = block_measure(own, lanes_of_columns(impulse), lanes_of_columns(problem.velocity(impulse)), *law)
     squared, velocity, cone = (np.broadcast_to(plain(x), problem.blocks) for x in found)
     return Measure(np.sqrt(squared), np.sqrt(velocity), cone)
 
 
-def clipped(problem: ContactProblem, impulse: Array) -> Array:
+def clip_to_cones(problem: ContactProblem, impulse: Array) -> Array:
     """Impulses (k, 3) with the normal part not below 0 and the friction shortened to what Coulomb's law allows."""
     normal = np.where(problem.cap > 0, 0.0, np.maximum(impulse[:, 0], 0.0))
     pressed = np.stack([normal, normal, normal], axis=1)

@@ -55,14 +55,14 @@ def add_contacts(draft: Draft, parts: Parts, shapes: dict[str, Geometry], floati
     if switched_off(parts.spec, "CONTACT", "CONSTRAINT"):
         draft.notes.append("contacts are switched off by a <flag> of the file")
         return
-    declared = list(_declared(draft, parts))
+    declared = list(_declared_pairs(draft, parts))
     group = _group(parts, shapes, floating)
     if group:
-        first = _mixed(parts.poses, *group[:2])
+        first = _mix_geoms(parts.poses, *group[:2])
         names_of_group = [parts.poses.geom(k).name for k in group]
         draft.builder.contact_group("geoms", names_of_group, friction=first.friction[0], margin=first.margin or 0)
     taken = {frozenset((touch.first, touch.second)) for touch in declared}
-    single = () if group else _allowed(parts, floating)
+    single = () if group else _allowed_pairs(parts, floating)
     allowed = (touch for touch in single if frozenset((touch.first, touch.second)) not in taken)
     names: set[str] = set()
     for touch in (*declared, *allowed):
@@ -131,7 +131,7 @@ def _can_touch(shape: Geometry) -> bool:
     return shape.kind in _TOUCHABLE
 
 
-def _declared(draft: Draft, parts: Parts) -> Iterator[_Touch]:
+def _declared_pairs(draft: Draft, parts: Parts) -> Iterator[_Touch]:
     """The pairs of the file, each once."""
     compiled = parts.poses
     lines = {part.name: line_of(part) for part in parts.spec.pairs}
@@ -148,11 +148,11 @@ def _declared(draft: Draft, parts: Parts) -> Iterator[_Touch]:
         if sliding != across or (rolling != beside and condim >= ROLLING):
             draft.leave_out("friction that differs along and across (the first coefficient counts)", first, second)
         name = compiled.pair(k).name
-        friction = _taken(condim, (sliding, torsional, rolling))
+        friction = _counting_coefficients(condim, (sliding, torsional, rolling))
         yield _Touch(first, second, friction, float(compiled.pair_margin[k]), name, lines.get(name))
 
 
-def _allowed(parts: Parts, floating: int) -> Iterator[_Touch]:
+def _allowed_pairs(parts: Parts, floating: int) -> Iterator[_Touch]:
     """Pairs that nothing forbids."""
     compiled = parts.poses
     weld = [_weld_of(parts, floating, k) for k in range(compiled.nbody)]
@@ -170,20 +170,20 @@ def _allowed(parts: Parts, floating: int) -> Iterator[_Touch]:
         if filters_parents and weld[one] and weld[other] and related:
             continue
         if frozenset((compiled.body(one).name, compiled.body(other).name)) not in excluded:
-            yield _mixed(compiled, i, j)
+            yield _mix_geoms(compiled, i, j)
 
 
-def _mixed(compiled: Any, i: int, j: int) -> _Touch:
+def _mix_geoms(compiled: Any, i: int, j: int) -> _Touch:
     """How two geoms touch that the file says nothing of as a pair."""
     priorities = [int(compiled.geom_priority[k]) for k in (i, j)]
     leading = [k for k, own in zip((i, j), priorities, strict=True) if own == max(priorities)]
     condim = max(int(compiled.geom_condim[k]) for k in leading)
     larger = [max(float(compiled.geom_friction[k][n]) for k in leading) for n in range(3)]
     margin = float(compiled.geom_margin[i]) + float(compiled.geom_margin[j])
-    return _Touch(compiled.geom(i).name, compiled.geom(j).name, _taken(condim, larger), margin)
+    return _Touch(compiled.geom(i).name, compiled.geom(j).name, _counting_coefficients(condim, larger), margin)
 
 
-def _taken(condim: int, friction: Sequence[float]) -> tuple[float, float, float]:
+def _counting_coefficients(condim: int, friction: Sequence[float]) -> tuple[float, float, float]:
     """Those of three coefficients that count, 0 for the others."""
     sliding, torsional, rolling = friction
     return (

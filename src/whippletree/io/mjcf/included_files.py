@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from whippletree.errors import quoted, route
+from whippletree.errors import quote, route
 from whippletree.files.bounded_files import is_inside, limit_text, limits, resolve_inside
 from whippletree.io import xml
 from whippletree.io.draft import Draft
@@ -96,7 +96,7 @@ def _refuse_parts(draft: Draft, part: Element, line: int | None, in_file: str) -
         draft.fault(f"<{part.tag}>{in_file}: deformable bodies are not supported", line)
     for key, value in part.attrib.items():
         if key not in ("name", "class", "childclass") and _NAN.search(str(value)):
-            shown = quoted(str(value))
+            shown = quote(str(value))
             draft.fault(f"<{part.tag}>{in_file} {key!s}={shown} holds something that is not a finite number", line)
     cells = _product(part.get("nrow"), part.get("ncol"))
     if cells > limits.height_cells:
@@ -161,7 +161,7 @@ class _Expansion:
         for part, found in source.leads_to.items():
             yield part, (found if part.tag == "model" else document, found)
         for part in source.root.iter("attach"):
-            for found in self._attached(part, document):
+            for found in self._attached_files(part, document):
                 yield part, (found, found)
 
     def _finish(self, document: Path, path: Path) -> None:
@@ -171,7 +171,7 @@ class _Expansion:
             self._work[document] = size + sum(self._work[found] for _, found in self._models_of(document))
             self._refuse_copies(root, path, self._work[document])
 
-    def _attached(self, part: Element, document: Path) -> list[Path]:
+    def _attached_files(self, part: Element, document: Path) -> list[Path]:
         """The files that an ``<attach>`` of a document may mean."""
         return [found for name, found in self._models_of(document) if name == part.get("model")]
 
@@ -210,7 +210,7 @@ class _Expansion:
         if opened is not None and element.tag == "include":
             own += self._sizes[document, opened]
         if element.tag == "attach":
-            own += max((self._sizes[found, found] for found in self._attached(element, document)), default=0)
+            own += max((self._sizes[found, found] for found in self._attached_files(element, document)), default=0)
         if element.tag in ("replicate", "composite"):
             own *= _product(element.get("count"))
         self._refuse_copies(element, path, own)

@@ -251,13 +251,13 @@ def _tell_what_is_left_out(draft: Draft, compiled: Any, number: int, name: str) 
     for word, found in (
         ("dry friction of tendons", compiled.tendon_frictionloss[number]),
         ("inertia of tendons (armature)", compiled.tendon_armature[number]),
-        ("non-linear springs and dampers of tendons", _curved(compiled, number)),
+        ("non-linear springs and dampers of tendons", _is_curved(compiled, number)),
     ):
         if np.any(found):
             draft.leave_out(word, name)
 
 
-def _curved(compiled: Any, number: int) -> bool:
+def _is_curved(compiled: Any, number: int) -> bool:
     found = (getattr(compiled, word, None) for word in ("tendon_stiffnesspoly", "tendon_dampingpoly"))
     return any(numbers is not None and bool(np.any(numbers[number])) for numbers in found)
 
@@ -397,10 +397,10 @@ def add_sensors(draft: Draft, parts: Parts) -> None:
         word = part.type.name.removeprefix("mjSENS_")
         name = fresh(part.name or f"{word.lower()} {part.objname}".strip(), taken)
         kind = KINDS.get(word)
-        on = None if kind is None else _measured(draft, parts, kind, part.objtype, part.objname)
+        on = None if kind is None else _sensor_quantity(draft, parts, kind, part.objtype, part.objname)
         reference = None
         if on is not None and part.refname:
-            reference = _measured(draft, parts, "frame_position", part.reftype, part.refname)
+            reference = _sensor_quantity(draft, parts, "frame_position", part.reftype, part.refname)
         if kind is None or on is None or (part.refname and (reference is None or kind not in REFERRING)):
             draft.leave_out(f"sensors ({word.lower()})", name)
             continue
@@ -410,7 +410,7 @@ def add_sensors(draft: Draft, parts: Parts) -> None:
         draft.builder.sensor(name, kind, on, reference=reference, cutoff=cutoff)
 
 
-def _measured(draft: Draft, parts: Parts, kind: str, objtype: Any, name: str) -> str | None:
+def _sensor_quantity(draft: Draft, parts: Parts, kind: str, objtype: Any, name: str) -> str | None:
     """The quantity of a sensor, by this library's name; None for what the model does not have."""
     from mujoco import mjtObj
 

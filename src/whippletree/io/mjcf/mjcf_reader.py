@@ -49,7 +49,7 @@ from whippletree.io.mjcf.mjcf_elements import (
     path_of_tendon,
     unit_quaternions,
 )
-from whippletree.io.mjcf.spec import Parts, line_of, primitive, switched_off, unpadded
+from whippletree.io.mjcf.spec import Parts, line_of, primitive, remove_padding, switched_off
 from whippletree.model import WORLD, Model
 
 if TYPE_CHECKING:
@@ -135,10 +135,10 @@ class _Pose:
     position: Array
     rotation: Array
 
-    def shifted(self, offset: Array) -> _Pose:
+    def shift(self, offset: Array) -> _Pose:
         return _Pose(self.position + self.rotation @ offset, self.rotation)
 
-    def turned(self, rotation: Array) -> _Pose:
+    def turn(self, rotation: Array) -> _Pose:
         return _Pose(self.position, self.rotation @ rotation)
 
 
@@ -223,8 +223,8 @@ def _floating_root(draft: Draft, compiled: Any, base: str) -> int:
 def _inertia(draft: Draft, parts: Parts, number: int, scale: float) -> tuple[float, Array, Array]:
     """Mass, centre and inertia (3, 3) of a body; what only the compiler's lower bound put there is 0 again."""
     compiled = parts.masses
-    mass = unpadded(compiled.body_mass[number]) * scale
-    moments = np.diag([unpadded(moment) * scale for moment in compiled.body_inertia[number]])
+    mass = remove_padding(compiled.body_mass[number]) * scale
+    moments = np.diag([remove_padding(moment) * scale for moment in compiled.body_inertia[number]])
     rotation = draft.rotation(rotations.from_quaternion(compiled.body_iquat[number]))
     return mass, np.array(compiled.body_ipos[number]), rotations.rotate_inertia(rotation, moments)
 
@@ -252,7 +252,7 @@ def _carry(draft: Draft, parts: Parts, number: int, qpos: Array, *, floats: bool
         if kind == "free":
             pose = _Pose(np.zeros(3), np.eye(3))  # qpos of a free joint is the pose in the world
         elif kind != "prismatic":
-            pose, anchor = pose.shifted(compiled.jnt_pos[joint] - anchor), np.array(compiled.jnt_pos[joint])
+            pose, anchor = pose.shift(compiled.jnt_pos[joint] - anchor), np.array(compiled.jnt_pos[joint])
         pose = _at_reference(draft, compiled, joint, kind, pose)
         last = joint == joints[-1] and not np.any(anchor)
         child = name if last else f"{name}/{compiled.jnt(joint).name}"
@@ -267,7 +267,7 @@ def _carry(draft: Draft, parts: Parts, number: int, qpos: Array, *, floats: bool
         else:
             _add_joint(draft, f"{name}/weld", "weld", parent, name, pose, {})
     elif np.any(anchor):
-        _add_joint(draft, f"{name}/weld", "weld", parent, name, pose.shifted(-anchor), {})
+        _add_joint(draft, f"{name}/weld", "weld", parent, name, pose.shift(-anchor), {})
 
 
 def _at_reference(draft: Draft, compiled: Any, joint: int, kind: str, pose: _Pose) -> _Pose:
@@ -275,9 +275,9 @@ def _at_reference(draft: Draft, compiled: Any, joint: int, kind: str, pose: _Pos
     reference = float(compiled.qpos0[compiled.jnt_qposadr[joint]])
     axis = np.array(compiled.jnt_axis[joint])
     if kind == "prismatic" and reference:
-        return pose.shifted(-reference * axis)
+        return pose.shift(-reference * axis)
     if kind == "revolute" and reference:
-        turned = pose.turned(rotations.about(axis, -reference))
+        turned = pose.turn(rotations.about(axis, -reference))
         return _Pose(turned.position, draft.rotation(turned.rotation))
     return pose
 
@@ -367,7 +367,7 @@ def _shapes(draft: Draft, parts: Parts) -> None:
             color=parts.colors[name],
             friction=tuple(float(x) for x in compiled.geom_friction[k]),
             **_filter(int(compiled.geom_contype[k]), int(compiled.geom_conaffinity[k])),
-            **_excluded(parts, compiled.body(int(compiled.geom_bodyid[k])).name),
+            **_excluded_bodies(parts, compiled.body(int(compiled.geom_bodyid[k])).name),
             **shape,
         )
 
@@ -377,7 +377,7 @@ def _filter(contype: int, conaffinity: int) -> dict[str, int]:
     return {} if (contype, conaffinity) == (1, 1) else {"contype": contype, "conaffinity": conaffinity}
 
 
-def _excluded(parts: Parts, body: str) -> dict[str, tuple[str, ...]]:
+def _excluded_bodies(parts: Parts, body: str) -> dict[str, tuple[str, ...]]:
     """The bodies that the file excludes from contact with one body."""
     pairs = [(part.bodyname1, part.bodyname2) for part in parts.spec.excludes]
     others = tuple(b if a == body else a for a, b in pairs if body in (a, b))

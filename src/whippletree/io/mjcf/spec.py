@@ -77,10 +77,10 @@ class Parts:
         """Factor of compiled masses and of numbers that follow from them."""
         if not self.total_mass:
             return 1.0
-        return self.total_mass / sum(unpadded(mass) for mass in self.masses.body_mass)
+        return self.total_mass / sum(remove_padding(mass) for mass in self.masses.body_mass)
 
 
-def unpadded(value: Any) -> float:
+def remove_padding(value: Any) -> float:
     """A mass or moment of inertia of the file, whose zero was padded for the compiler."""
     return 0.0 if value == PAD else float(value)
 
@@ -197,7 +197,7 @@ def _report_left_out(draft: Draft, spec: Any) -> None:
     for word, group in (
         ("mocap (the body stands still: wt.with_motion moves it)", [b for b in spec.bodies if b.mocap]),
         ("plugins", [part for part in (*spec.bodies, *spec.geoms) if part.plugin.active]),
-        ("softness (solref, solimp)", _softened(spec)),
+        ("softness (solref, solimp)", _softened_parts(spec)),
         ("flexible bodies", getattr(spec, "flexes", ())),
     ):
         if names := [part.name or "without a name" for part in group]:
@@ -219,7 +219,7 @@ def acts(tendon: Any) -> bool:
     return any(np.any(numbers) for numbers in acting)
 
 
-def _softened(spec: Any) -> Iterator[Any]:
+def _softened_parts(spec: Any) -> Iterator[Any]:
     """Parts whose softness the file chooses: rigid here, whatever it says."""
     import mujoco
 
@@ -330,7 +330,7 @@ def _shape(draft: Draft, spec: Any, geom: Any) -> dict[str, Any]:
         asset = spec.hfield(geom.hfieldname)
         if asset is None:
             return {"kind": "height_field"}  # a fault already
-        return height_field(draft, asset, *_located(draft, spec, asset))
+        return height_field(draft, asset, *_locate_asset(draft, spec, asset))
     if not geom.meshname:
         return {"kind": "signed_distance", "asset": geom.plugin.plugin_name}
     mesh = spec.mesh(geom.meshname)
@@ -347,7 +347,7 @@ def _shape(draft: Draft, spec: Any, geom: Any) -> dict[str, Any]:
     elif len(mesh.uservert):
         shape["vertices"] = tuple(map(tuple, (np.reshape(mesh.uservert, (-1, 3)) * mesh.scale).tolist()))
     elif mesh.file and _plainly_placed(mesh):
-        found = resolve_inside(*_located(draft, spec, mesh))
+        found = resolve_inside(*_locate_asset(draft, spec, mesh))
         if found is not None:
             shape["path"] = str(found)
     return shape
@@ -378,7 +378,7 @@ def _plainly_placed(mesh: Any) -> bool:
     return not np.any(mesh.refpos) and bool(np.all(mesh.refquat == (1, 0, 0, 0)))
 
 
-def _located(draft: Draft, spec: Any, mesh: Any) -> tuple[Path, Path]:
+def _locate_asset(draft: Draft, spec: Any, mesh: Any) -> tuple[Path, Path]:
     """The folder that files of meshes and heights must be in, and where the asset's file is."""
     folder = draft.path.resolve().parent
     near = package_folder(draft.path) if draft.folder is None else draft.folder
@@ -473,7 +473,7 @@ def _vet_mesh(draft: Draft, spec: Any, mesh: Any) -> None:
     """Let MuJoCo open a mesh only by the full path of a mesh file near the model."""
     if not mesh.file:
         return  # made by MuJoCo itself, or given as vertices
-    near, named = _located(draft, spec, mesh)
+    near, named = _locate_asset(draft, spec, mesh)
     found = resolve_inside(near, named)
     where = f"mesh {mesh.name!r} gives a body its inertia, and its file {mesh.file!r}"
     if not is_inside(near, named):
@@ -506,7 +506,7 @@ def height_field(draft: Draft, asset: Any, near: Path, found: Path) -> dict[str,
     (the fourth size) is not used: everything below the surface is ground, and beyond its border it goes on straight.
     """
     x, y, top, _ = (float(s) for s in asset.size)
-    grid = _compiled(draft, asset, near, found)
+    grid = _compiled_heights(draft, asset, near, found)
     if grid is None:
         return {"kind": "height_field", "asset": asset.name}
     n, m = grid.shape
@@ -515,7 +515,7 @@ def height_field(draft: Draft, asset: Any, near: Path, found: Path) -> dict[str,
     return {"kind": "height_field", "asset": asset.name, "heights": heights, "cell": (2 * x / (n - 1), 2 * y / (m - 1))}
 
 
-def _compiled(draft: Draft, asset: Any, near: Path, found: Path) -> Any:
+def _compiled_heights(draft: Draft, asset: Any, near: Path, found: Path) -> Any:
     """The heights from 0 to 1 as MuJoCo scales them, first index along x; None if the file is not opened."""
     import mujoco
 

@@ -16,7 +16,7 @@ import numpy as np
 from msgspec import Struct
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.errors import FileError, UnsupportedError, quoted
+from whippletree.errors import FileError, UnsupportedError, quote
 from whippletree.files.bounded_files import limit_text, limits
 from whippletree.io.draft import Draft
 from whippletree.io.native import native_tables
@@ -71,7 +71,7 @@ def read(path: Path, data: bytes, *, base: str, folder: Path | None = None, cut:
     """
     if base != "fixed":
         raise UnsupportedError(f"{path}: a native file says itself how its root stands; load it without base={base!r}")
-    text = decoded(path, data)
+    text = decode(path, data)
     document = parse(path, text)
     if "solver" in document:
         raise FileError(str(path), ["this is a scenario, not a model: wt.load_scenario reads it, and has its .model"])
@@ -100,7 +100,7 @@ def read(path: Path, data: bytes, *, base: str, folder: Path | None = None, cut:
     return model if start is None else _with_start(draft, model, start, lines)
 
 
-def decoded(path: Path, data: bytes) -> str:
+def decode(path: Path, data: bytes) -> str:
     """The text of a file.
 
     Raises:
@@ -118,13 +118,13 @@ def parse(path: Path, text: str) -> dict[str, Any]:
     Raises:
         FileError: if it is neither, or nested too deeply.
     """
-    document = _parsed(path, text)
+    document = _parse_text(path, text)
     if _depth(document) > limits.depth:
         raise FileError(str(path), [limit_text("depth", "the file has more tables or lists inside each other")])
     return document
 
 
-def _parsed(path: Path, text: str) -> dict[str, Any]:
+def _parse_text(path: Path, text: str) -> dict[str, Any]:
     if path.suffix.lower() == ".toml":
         # tomllib takes time with the square of the words in a dotted key
         dots = max((words.group().count(".") for words in _DOTTED.finditer(text)), default=0)
@@ -161,7 +161,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     table: dict[str, Any] = {}
     for key, value in pairs:
         if key in table:
-            raise ValueError(f"the key {quoted(key)} comes twice in one table")
+            raise ValueError(f"the key {quote(key)} comes twice in one table")
         table[key] = value
     return table
 
@@ -214,7 +214,7 @@ def checked_table(
     values: dict[str, Any] = {}
     for key, value in item.items():
         if key not in known:
-            draft.fault(f"{where}: unknown key {quoted(key)}{draft.hint(key, known)}", line(key))
+            draft.fault(f"{where}: unknown key {quote(key)}{draft.hint(key, known)}", line(key))
             continue
         try:
             checked = msgspec.convert(value, known[key].type)

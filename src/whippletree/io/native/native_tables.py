@@ -34,7 +34,7 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 from msgspec import Meta, Struct
 
-from whippletree.errors import quoted
+from whippletree.errors import quote
 
 NATIVE_VERSION = 1
 
@@ -328,7 +328,7 @@ def exact(value: Any) -> Any:
         return Fraction(value)
     if value in _NOT_FINITE:
         return float(value)
-    raise ValueError(f"{quoted(value)} is not a number (a text may be a fraction such as '1/3', or 'inf')")
+    raise ValueError(f"{quote(value)} is not a number (a text may be a fraction such as '1/3', or 'inf')")
 
 
 def free(value: Any) -> Any:

@@ -71,7 +71,7 @@ def document(model: Model) -> dict[str, Any]:
         "flexible_bodies": [_flexible_body(joint) for joint in model.joints if joint.kind == "modal"],
         "flexible_frames": [_flexible_frame(joint) for joint in model.joints if joint.kind == "port"],
         "joints": [_joint(joint) for joint in model.joints if joint.flexible is None],
-        "frames": [_placed(frame, {"name": frame.name, "body": frame.body}) for frame in model.frames],
+        "frames": [_table_with_pose(frame, {"name": frame.name, "body": frame.body}) for frame in model.frames],
         "constraints": [_constraint(constraint) for constraint in model.constraints],
         "geometries": [_geometry(geometry) for geometry in model.geometries],
         "contacts": [_contact(contact) for contact in model.pairs],
@@ -147,14 +147,16 @@ def _short_inertia(inertia: Array, where: str) -> Array:
 def _joint(joint: Joint) -> dict[str, Any]:
     where = f"joint {joint.name!r}"
     usual = Joint("", "", "", "")
-    table = _placed(joint, {"name": joint.name, "kind": joint.kind, "parent": joint.parent, "child": joint.child})
+    table = _table_with_pose(
+        joint, {"name": joint.name, "kind": joint.kind, "parent": joint.parent, "child": joint.child}
+    )
     for word in _JOINT_NUMBERS:
         if not _same(getattr(joint, word), getattr(usual, word), where):
             table[word] = number(getattr(joint, word), f"{where}: {word}")
     return table
 
 
-def _placed(part: Joint | Frame | Geometry | FluidBox, table: dict[str, Any]) -> dict[str, Any]:
+def _table_with_pose(part: Joint | Frame | Geometry | FluidBox, table: dict[str, Any]) -> dict[str, Any]:
     """The table of a part, with its pose as position and rotation where they are not the usual ones."""
     where = f"{type(part).__name__.lower()} {part.name!r}: pose"
     position, rotation = part.pose[:3, 3], part.pose[:3, :3]
@@ -173,7 +175,7 @@ def _constraint(constraint: Constraint) -> dict[str, Any]:
 
 
 def _geometry(geometry: Geometry) -> dict[str, Any]:
-    table = _placed(geometry, {"name": geometry.name, "body": geometry.body, "kind": geometry.kind})
+    table = _table_with_pose(geometry, {"name": geometry.name, "body": geometry.body, "kind": geometry.kind})
     if geometry.parameters:
         table["parameters"] = parameter(geometry.parameters, f"geometry {geometry.name!r}")
     return table | {word: False for word in ("collides", "visible") if not getattr(geometry, word)}
@@ -230,7 +232,7 @@ def _tendon(tendon: Tendon) -> dict[str, Any]:
 
 def _fluid_box(box: FluidBox) -> dict[str, Any]:
     where = f"fluid box {box.name!r}"
-    table = _placed(box, {"name": box.name, "body": box.body, "size": number(box.size, where)})
+    table = _table_with_pose(box, {"name": box.name, "body": box.body, "size": number(box.size, where)})
     return table | {word: number(getattr(box, word), where) for word in ("density", "viscosity", "wind")}
 
 

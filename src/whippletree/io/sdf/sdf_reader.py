@@ -352,7 +352,7 @@ class Frames:
             chain[at] = None
             at = self.base(self._elements[at])
         if at not in self._poses:
-            self._poses[at] = self._misplaced(list(chain), at)
+            self._poses[at] = self._note_misplaced(list(chain), at)
             chain.pop(at, None)
         for part in reversed(chain):
             element = self._elements[part]
@@ -361,7 +361,7 @@ class Frames:
             self._poses[part] = own if base in ("", MODEL) else self._poses[base] @ own
         return self._poses[name]
 
-    def _misplaced(self, chain: list[str], base: str) -> Array:
+    def _note_misplaced(self, chain: list[str], base: str) -> Array:
         """Note that a chain of frames leads to nothing, or back into itself; the pose to go on with."""
         element = self._elements[chain[-1]]
         if base in chain:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.errors import listed, route
+from whippletree.errors import list_items, route
 from whippletree.io import rotations
 from whippletree.io.draft import Draft, fresh
 from whippletree.io.loops_file import add_loops
@@ -137,7 +137,7 @@ def _attach(draft: Draft, links: dict[str, Element], joints: list[_UrdfJoint], b
     carried = {joint.child for joint in joints}
     roots = [name for name in links if name not in carried]
     if len(roots) > 1:
-        found = listed(f"{name!r} (line {line_of(links[name])})" for name in roots)
+        found = list_items(f"{name!r} (line {line_of(links[name])})" for name in roots)
         draft.fault(
             f"{len(roots)} links have no parent: {found}; a URDF is one tree, so every link but one needs a joint",
             line_of(links[roots[1]]),
@@ -150,7 +150,9 @@ def _attach(draft: Draft, links: dict[str, Element], joints: list[_UrdfJoint], b
         names[WORLD] = fresh("world_link", links)
         held = [f"{joint.name} of {joint.child}" for joint in joints if joint.parent == WORLD]
         if base == "free" and roots == [WORLD] and held:
-            draft.notes.append(f"base='free' lets the base float, which the file holds on the world: {listed(held)}")
+            draft.notes.append(
+                f"base='free' lets the base float, which the file holds on the world: {list_items(held)}"
+            )
         draft.notes.append(f"the link {WORLD!r} is the body {names[WORLD]!r}: {WORLD!r} names what never moves")
     root_joint = fresh(ROOT_JOINT, [joint.name for joint in joints])
     if root_joint != ROOT_JOINT:
@@ -186,7 +188,7 @@ def _cut_cycles(draft: Draft, joints: list[_UrdfJoint]) -> list[_UrdfJoint]:
             first = min(range(len(cycle)), key=lambda k: order[cycle[k].name])
             cycle = cycle[first:] + cycle[:first]
             way = route([cycle[0].parent, *(joint.child for joint in cycle)], "→")
-            named = listed(repr(joint.name) for joint in cycle)
+            named = list_items(repr(joint.name) for joint in cycle)
             draft.fault(f"a cycle of joints {named} ({way}): none of these links hangs from the root", cycle[0].line)
             cut.add(id(path[closing]))
     return [replace(joint, parent=WORLD) if id(joint) in cut else joint for joint in joints]

@@ -144,7 +144,7 @@ class CompiledSteps:
             )
             y = states[k]
             kept.append(AcceptedStep(step, note.end, y, note.next_length, note.correction, int(note.rejections)))
-        sound = self._closed(kept)
+        sound = self._count_closed(kept)
         if sound < len(kept):
             return Stride(kept[:sound], failed=True, watched=self.guards is not None)
         slow, eased = verdict.outcome == SLOW_ITERATION, verdict.outcome == EASED_ITERATION
@@ -153,7 +153,7 @@ class CompiledSteps:
         watched = self.guards is not None
         return Stride(kept, slow, eased, not (slow or eased or through), watched, crossing)
 
-    def _closed(self, kept: list[AcceptedStep]) -> int:
+    def _count_closed(self, kept: list[AcceptedStep]) -> int:
         """How many steps end with all constraints met: the one after them is left to Python, which shortens it, and
         names the rows that stay open where that does not help."""
         if not kept or not self.motion.model.constraints or self.blocks is not None:

@@ -263,11 +263,11 @@ class Integrator:
                         self._reject(t, length)
                         failed = False  # in vain by Picard iteration: machine code has Newton's method as well
                 following = self._guess_after(step, stiff)
-                found = self._located(begin, t, guess, y, before)
+                found = self._locate_events(begin, t, guess, y, before)
                 stop = next((time for name, time in found if self._event(name).terminal), None)
                 if stop is not None:
                     found = [f for f in found if f[1] <= stop]
-                    t, y = stop, self._projected(stop, guess(stop))
+                    t, y = stop, self._project(stop, guess(stop))
                 interpolant, guess = guess, following
                 reached = Progress(t, y, length, guess, stiff, error, failed and step is kept[-1], self.rtol)
                 yield MotionPiece(begin, reached, interpolant, tuple(found))
@@ -325,7 +325,7 @@ class Integrator:
     ) -> AcceptedStep:
         """One accepted step, by whatever it takes."""
         stiffness = self._stiffness(t, y) if stiff else None
-        trial, then, state = self._stepped(t, y, length, end, guess, stiffness)
+        trial, then, state = self._take_step(t, y, length, end, guess, stiffness)
         step = trial.polynomial.length
         trial = trial._replace(before=step_control.error_before(error, step / guess.length, trial.order))
         return AcceptedStep(trial, then, state, step * self._growth(trial), 0.0)
@@ -361,7 +361,7 @@ class Integrator:
         finer = self.finer_rule
         return finer if finer is not None and len(guess.coefficients) == len(finer.nodes) else self.rule
 
-    def _stepped(
+    def _take_step(
         self,
         t: float,
         y: Array,
@@ -376,12 +376,12 @@ class Integrator:
         end), the step leaves the manifold by more than its error: then it is taken again, shorter.
         """
         while True:
-            trial = self._accepted(t, y, min(length, end - t), guess, stiffness)
+            trial = self._find_accepted(t, y, min(length, end - t), guess, stiffness)
             polynomial = trial.polynomial
             then = end if polynomial.length >= end - t else t + polynomial.length
             raw = polynomial.end
             try:
-                state = self._projected(then, raw)
+                state = self._project(then, raw)
             except NO_RATES:
                 if polynomial.length <= SHORTEST_AT_KINKS:
                     raise
@@ -395,7 +395,9 @@ class Integrator:
             self._reject(t, polynomial.length)
             length = polynomial.length / 2
 
-    def _accepted(self, t: float, y: Array, length: float, guess: Polynomial, stiffness: Stiffness | None) -> TriedStep:
+    def _find_accepted(
+        self, t: float, y: Array, length: float, guess: Polynomial, stiffness: Stiffness | None
+    ) -> TriedStep:
         """Try steps of falling length until one meets the tolerance.
 
         A step with a point next to a dead point of the mechanism is disturbed by magnified rounding, and a shorter step
@@ -518,7 +520,7 @@ class Integrator:
         found = self._stiffness_of(t, y, LEAP * h)
         if found is None:
             return False
-        error = found.filtered(h, trial.polynomial.truncation() * np.sign(trial.polynomial.coefficients[-1]))
+        error = found.filter_error(h, trial.polynomial.truncation() * np.sign(trial.polynomial.coefficients[-1]))
         growth = float(step_control.growth_by_error(_size(error[None] / scale), trial.order))
         return min(growth, LEAP) > worthwhile(len(y)) * min(2.0, max(1.0, trial.growth_by_error))
 
@@ -538,7 +540,7 @@ class Integrator:
         fastest = float(np.abs(slope / scale).max(initial=0.0))
         return min(duration, 0.01 / fastest if fastest > 0 else duration)
 
-    def _projected(self, t: float, y: Array) -> Array:
+    def _project(self, t: float, y: Array) -> Array:
         state = self.problem.project(t, y)
         if not np.all(np.isfinite(state)):
             raise IntegrationError(f"the integration stopped at t = {t:.9g} s: the state is no longer finite", t)
@@ -547,7 +549,7 @@ class Integrator:
         self.statistics.largest_correction = max(self.statistics.largest_correction, correction)
         return state
 
-    def _located(
+    def _locate_events(
         self, start: float, end: float, interpolant: Polynomial, state: Array, before: dict[str, float]
     ) -> list[tuple[str, float]]:
         """Events whose function changes sign in a step, with their times, in order."""

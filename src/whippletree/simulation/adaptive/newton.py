@@ -101,7 +101,7 @@ class Stiffness:
         """Of the linear systems."""
         return len(self.jacobian) // 2 if self.integrates_itself else len(self.jacobian)
 
-    def filtered(self, h: float, error: Array) -> Array:
+    def filter_error(self, h: float, error: Array) -> Array:
         """(1 − h J)⁻¹ e: what is fast in an error of a step of length h is gone."""
         return np.asarray(np.linalg.solve(np.eye(len(error)) - h * self.jacobian, error))
 
@@ -109,7 +109,7 @@ class Stiffness:
         """(1 − zₚ J)⁻¹ for p complex numbers z, as real and imaginary parts (p, 2, n, n)."""
         J, z = self.jacobian, z[:, None, None]
         if self.integrates_itself:
-            by_q, inverse = self._reduced(z)
+            by_q, inverse = self._reduced_inverse(z)
             n = len(by_q)
             found = np.empty((len(z), len(J), len(J)), dtype=complex)
             found[:, n:, :n] = z * (inverse @ by_q)
@@ -127,7 +127,7 @@ class Stiffness:
         if not self.integrates_itself:
             inverse = np.linalg.inv(np.eye(len(self.jacobian)) - z[:, None, None] * self.jacobian)
             return lambda b: np.asarray((inverse @ b[..., None])[..., 0])
-        by_q, inverse = self._reduced(z[:, None, None])
+        by_q, inverse = self._reduced_inverse(z[:, None, None])
         n, z1 = len(by_q), z[:, None]
 
         def solve(b: Array) -> Array:
@@ -136,7 +136,7 @@ class Stiffness:
 
         return solve
 
-    def _reduced(self, z: Array) -> tuple[Array, Array]:
+    def _reduced_inverse(self, z: Array) -> tuple[Array, Array]:
         """∂a/∂q, and (1 − z ∂a/∂v − z² ∂a/∂q)⁻¹ for z (p, 1, 1)."""
         n = len(self.jacobian) // 2
         by_q, by_v = self.jacobian[n:, :n], self.jacobian[n:, n:]

@@ -145,7 +145,7 @@ class CompiledPhases:
         each = space.each
 
         def begin(q: Array) -> list[Any]:
-            q = self._normalised(q)
+            q = self._normalise(q)
             return [q, q, [NOTHING_YET], [-1]]
 
         def look(x: Array, nearest: Array, residual: Array, t: Any, *rest: Any) -> list[Any]:
@@ -244,7 +244,7 @@ class CompiledPhases:
         function = functions.find(name, self.scene.model)
         return function.implementation(m, *[state[word] for word in function.inputs])
 
-    def _normalised(self, q: Array) -> Array:
+    def _normalise(self, q: Array) -> Array:
         found = np.array(q, dtype=object)
         for part, kind in zip(self.scene.model.q_slices, self.scene.model.joint_types, strict=True):
             if kind.nq > kind.nv:

@@ -155,11 +155,11 @@ class EventEquations:
         rows = {i: at.J[0, 3 * i : 3 * i + 3] for i in contacts}
         return [i for i, J in rows.items() if np.abs(J @ Z).max() > REACHES_MASSLESS * np.abs(J).max()]
 
-    def driven(self, t: float, q: Array, v: Array) -> Array:
+    def is_driven(self, t: float, q: Array, v: Array) -> Array:
         """Whether a force along a velocity without inertia depends on its position or itself (n,): spring, damper, …"""
         n, d = self.model.nv, DRIVEN * np.eye(self.model.nv)
         rest, ones = np.zeros((n + 1, n)), np.ones((2 * n + 1, 1))
-        moved = self.moved(q * ones, np.concatenate([rest, d]))
+        moved = self.move(q * ones, np.concatenate([rest, d]))
         b = self.at(np.full(2 * n + 1, t), moved, v * ones + np.concatenate([rest[:1], d, 0 * d])).b
         change = np.abs(b[1:] - b[0]).reshape(2, n, n).max(axis=0).diagonal()
         light = self._many("mass_matrix", q=q).diagonal() == 0
@@ -189,7 +189,7 @@ class EventEquations:
             return np.zeros((*v.shape[:-1], 0))
         return self._many("constraint_velocity", q=q, v=v, t=t)[..., self.rows]
 
-    def moved(self, q: Array, d: Array) -> Array:
+    def move(self, q: Array, d: Array) -> Array:
         """q ⊕ d."""
         return self._many("integrate", q=q, d=d)
 

@@ -282,12 +282,12 @@ def rows(phase: Phase, mode: int, times: Array, states: Array) -> PhaseOutput:
     return PhaseOutput(times, states, {name: values[:m] for name, values in own.items()})
 
 
-def sampled(phase: Phase, mode: int, pieces: Sequence[MotionPiece], end: float, wanted: Array) -> PhaseOutput:
+def sample_output(phase: Phase, mode: int, pieces: Sequence[MotionPiece], end: float, wanted: Array) -> PhaseOutput:
     """Output at those of the wanted times that lie in steps which follow each other, up to ``end``."""
     inside = [wanted[(wanted > piece.start) & (wanted <= min(piece.end, end))] for piece in pieces]
     states = [piece.interpolant.states(own) for piece, own in zip(pieces, inside, strict=True)]
     times = np.concatenate([wanted[:0], *inside])
-    return rows(phase, mode, times, phase.projected(times, np.concatenate([phase.state[None][:0], *states])))
+    return rows(phase, mode, times, phase.project_states(times, np.concatenate([phase.state[None][:0], *states])))
 
 
 def within_cones(

@@ -17,7 +17,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.contact.contact_modes import OPEN, Mode, open_mode
 from whippletree.contact.impact.laws import Law, law_named
-from whippletree.errors import AssemblyError, UnsupportedError, listed
+from whippletree.errors import AssemblyError, UnsupportedError, list_items
 from whippletree.model import Model
 from whippletree.simulation.adaptive.adaptive_method import memo_of, progress_of
 from whippletree.simulation.adaptive.integrator import IntegrationError, Progress, Statistics
@@ -99,7 +99,7 @@ class Events(Method):
     def _forces(self, phase: Phase, t: float, y: Array) -> Array | None:
         """Forces (k, 3) of the phase's mode that meet the laws of contact; None if none were found."""
         q, v = self.scene.motion.split(y)
-        mode, _ = self.rules.selected(t, q, v, phase.mode, (), phase.mode.closed)
+        mode, _ = self.rules.select_mode(t, q, v, phase.mode, (), phase.mode.closed)
         return mode.forces if mode is not None and mode.status == phase.mode.status else None
 
     @property
@@ -108,7 +108,7 @@ class Events(Method):
 
     def _output(self, phase: Phase, stretch: PhaseStretch) -> PhaseOutput:
         """Of some steps."""
-        rows = event_log.sampled(phase, self._mode_number, stretch.pieces, stretch.end, self.task.times)
+        rows = event_log.sample_output(phase, self._mode_number, stretch.pieces, stretch.end, self.task.times)
         rows = event_log.within_cones(rows, phase, self._forces)
         if self.variation is None:
             return rows
@@ -128,14 +128,14 @@ class Events(Method):
         times = self.task.times
         end = float(times[-1])
         if memo is None:
-            phase, found = self._begun(float(times[0]), self.task.start)
+            phase, found = self._begin(float(times[0]), self.task.start)
             progress = Progress(phase.time, phase.state)
             start = event_log.rows(phase, self._mode_number, times[:1], phase.state[None])
             if self.variation is not None:
                 start = start.beside(sensitivity=self.variation.matrix[None])
             yield self._chunk(phase, progress, start, found)
         else:
-            phase, progress = self._recalled(memo)
+            phase, progress = self._recall(memo)
         while progress.time < end:
             for chunk, then, reached in self._smooth(phase, progress, end):
                 phase, progress = then, reached
@@ -162,7 +162,7 @@ class Events(Method):
                     return
                 continue
             self._ask_controller_itself()
-            after, events = self._passed(phase, ending.time, ending.state, ending.fired)
+            after, events = self._pass_event(phase, ending.time, ending.state, ending.fired)
             progress = Progress(after.time, after.state)
             yield self._chunk(after, progress, rows, [*stretch.found, *events]), after, progress
 
@@ -183,16 +183,16 @@ class Events(Method):
     def _still(self, phase: Phase, t: float, y: Array) -> bool:
         """Whether complementarity asks for the mode of a phase at a state near it."""
         q, v = self.scene.motion.split(phase.project(t, y))
-        mode, _ = self.rules.selected(t, q, v, phase.mode, (), phase.mode.closed)
+        mode, _ = self.rules.select_mode(t, q, v, phase.mode, (), phase.mode.closed)
         return mode is not None and mode.status == phase.mode.status
 
     # --- events -------------------------------------------------------------------------------------------------------
 
-    def _begun(self, t: float, y: Array) -> tuple[Phase, list[tuple[str, float]]]:
+    def _begin(self, t: float, y: Array) -> tuple[Phase, list[tuple[str, float]]]:
         """The first phase: contacts that touch already, and an impact if they approach."""
         q, v = self.scene.motion.split(y)
         gaps = self.scene.gaps(q)
-        counted = [i for i in range(self.scene.count) if self._admitted(i, t, q, v)]
+        counted = [i for i in range(self.scene.count) if self._admits(i, t, q, v)]
         deep = {self.scene.contacts.names[i]: -gaps[i] for i in counted if gaps[i] < -self.rules.gap_tolerance}
         if deep:
             units = dict(zip(self.scene.contacts.names, self.scene.units, strict=True))
@@ -204,21 +204,23 @@ class Events(Method):
                 {name: float(depth) for name, depth in deep.items()},
             )
         touching = [i for i in counted if gaps[i] <= self.rules.gap_tolerance]
-        return self._entered(t, y, self.rules.change(t, y, open_mode(self.scene.count), [], touching), None, [])
+        return self._enter_phase(t, y, self.rules.change(t, y, open_mode(self.scene.count), [], touching), None, [])
 
-    def _admitted(self, i: int, t: float, q: Array, v: Array) -> bool:
+    def _admits(self, i: int, t: float, q: Array, v: Array) -> bool:
         if self.admits is None or self.scene.pressed[i]:
             return True
         return bool(self.admits(self.scene.contacts.names[i], t, q, v))
 
-    def _passed(self, phase: Phase, t: float, y: Array, fired: list[Guard]) -> tuple[Phase, list[tuple[str, float]]]:
+    def _pass_event(
+        self, phase: Phase, t: float, y: Array, fired: list[Guard]
+    ) -> tuple[Phase, list[tuple[str, float]]]:
         """The phase after an event, and the event's names."""
         self._count(t)
         fired = self._with_lifted(phase, t, fired)
         mode = self._with_onsets(phase, t, y, fired)
         touching = self._touching(phase, t, y, fired)
         change = self.patience.rules.change(t, y, mode, fired, touching)
-        return self._entered(t, y, change, phase, fired)
+        return self._enter_phase(t, y, change, phase, fired)
 
     def _with_lifted(self, phase: Phase, t: float, fired: list[Guard]) -> list[Guard]:
         """Guards that fired; where one contact after the other runs out of load at one instant (a body that begins to
@@ -251,11 +253,11 @@ class Events(Method):
             if phase.mode.status[i] == OPEN
             and abs(gaps[i]) <= self.rules.gap_tolerance
             and (landed or abs(u[i, 0]) < self.rules.speed_tolerance)
-            and self._admitted(i, t, q, v)
+            and self._admits(i, t, q, v)
         }
         return sorted({*phase.mode.closed, *landed, *arriving})
 
-    def _entered(
+    def _enter_phase(
         self, t: float, y: Array, change: Change, before: Phase | None, fired: list[Guard]
     ) -> tuple[Phase, list[tuple[str, float]]]:
         phase = self._phase(change.mode, t, change.state)
@@ -268,7 +270,7 @@ class Events(Method):
             self._note_saltation(before, phase, t, y, change, fired)
         if change.struck:
             self._impacts = [*self._impacts[-3:], t]
-            phase, more = self._rested(phase, t, change)
+            phase, more = self._bring_to_rest(phase, t, change)
             named += more
         self.log.mode(t, phase.mode)
         return phase, named
@@ -289,11 +291,11 @@ class Events(Method):
         if not slow:
             return y
         q, v = self.scene.motion.split(y)
-        stopped = Phase(self.scene, phase.mode.stuck(slow), t, y).velocity_projected(t, q, v)
+        stopped = Phase(self.scene, phase.mode.with_sticking(slow), t, y).velocity_projected(t, q, v)
         change = self.scene.contact_velocity(q, stopped) - self.scene.contact_velocity(q, v)
         return np.concatenate([q, stopped]) if np.abs(change).max() <= none else y
 
-    def _rested(self, phase: Phase, t: float, change: Change) -> tuple[Phase, list[tuple[str, float]]]:
+    def _bring_to_rest(self, phase: Phase, t: float, change: Change) -> tuple[Phase, list[tuple[str, float]]]:
         """The phase with contacts closed whose hops have become too short to be followed, and what that made."""
         hopping, named = set(change.struck), list[tuple[str, float]]()
         while times := zeno.resting(phase, sorted(hopping), change.law, self.zeno_interval):
@@ -363,7 +365,7 @@ class Events(Method):
             memo["sensitivity"] = self.variation.matrix
         return Chunk(rows.times, rows.states, memo, tuple(found), rows.variables)
 
-    def _recalled(self, memo: Memo) -> tuple[Phase, Progress]:
+    def _recall(self, memo: Memo) -> tuple[Phase, Progress]:
         self.log.recall(memo)
         if self.variation is not None:
             self.variation.begin(memo["sensitivity"])
@@ -385,12 +387,13 @@ def _refuse_what_has_no_guard(model: Model) -> None:
     """
     if tendons := [repr(name) for name in limited_tendons(model)]:
         raise UnsupportedError(
-            f"simulate: model {model.name!r} has limits of tendon {listed(tendons)}, which are not located as events: "
-            f"method='time_stepping' keeps them; wt.load(..., limits=False) has none"
+            f"simulate: model {model.name!r} has limits of tendon {list_items(tendons)}, which are not located as "
+            f"events: method='time_stepping' keeps them; wt.load(..., limits=False) has none"
         )
     names = [repr(contact.name) for contact in model.contacts if contact.has_moments]
     if names:
         raise UnsupportedError(
-            f"simulate: model {model.name!r} has torsional or rolling friction at {listed(names)}, whose sticking and "
-            f"slipping are not located as events: method='time_stepping' takes it, or declare these contacts without it"
+            f"simulate: model {model.name!r} has torsional or rolling friction at {list_items(names)}, whose sticking "
+            f"and slipping are not located as events: method='time_stepping' takes it, or declare these contacts "
+            f"without it"
         )

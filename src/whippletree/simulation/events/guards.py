@@ -97,7 +97,7 @@ class Guards:
         """``stopped``: speed, m/s, below which a slip that turns has stopped."""
         self.phase, self.admits, self.stopped = phase, admits, stopped
         feet = {i: Footing(phase.scene, phase.mode, i, phase.time, phase.state) for i in phase.weightless}
-        self.groups = [group for group in self._grouped(feet) if group.guards]
+        self.groups = [group for group in self._group(feet) if group.guards]
         self.guards = [guard for group in self.groups for guard in group.guards]
         self._ahead: dict[tuple[float, float], tuple[Array, Array]] = {}
         """Times and values of steps that were looked at with others, by their start and end."""
@@ -112,7 +112,7 @@ class Guards:
 
     # --- what is watched ----------------------------------------------------------------------------------------------
 
-    def _grouped(self, feet: dict[int, Footing]) -> list[Group]:
+    def _group(self, feet: dict[int, Footing]) -> list[Group]:
         phase, mode = self.phase, self.phase.mode
         slipping = [i for i in mode.sliding if phase.friction[i]]
         heavy = [i for i in slipping if i not in phase.weightless and i in phase.normals]
@@ -184,16 +184,16 @@ class Guards:
         Steps after an event may lead to where no guard has a value: then each is looked at when its turn comes.
         """
         try:
-            self._ahead = self._sampled(spans) if self.guards else {}
+            self._ahead = self._sample(spans) if self.guards else {}
         except IntegrationError:
             self._ahead = {}
 
-    def _sampled(self, spans: list[Span]) -> dict[tuple[float, float], tuple[Array, Array]]:
+    def _sample(self, spans: list[Span]) -> dict[tuple[float, float], tuple[Array, Array]]:
         """Times (m,) and values (m, guards) of each, by its start and end."""
         # in the first step of a phase, its start is known
         samples = [_samples(span, 0 if span.start > self.phase.time else 1) for span in spans]
         times, states = (np.concatenate(parts) for parts in zip(*samples, strict=True))
-        parts = np.split(self._told(times, states), np.cumsum([len(own) for own, _ in samples])[:-1])
+        parts = np.split(self._guard_values(times, states), np.cumsum([len(own) for own, _ in samples])[:-1])
         return {(span.start, span.end): (own, part) for span, (own, _), part in zip(spans, samples, parts, strict=True)}
 
     def first_zero(self, span: Span) -> tuple[float, list[Guard]] | None:
@@ -202,7 +202,7 @@ class Guards:
             return None
         start, end, interpolant = span
         key = start, end
-        times, values = self._ahead[key] if key in self._ahead else self._sampled([span])[key]
+        times, values = self._ahead[key] if key in self._ahead else self._sample([span])[key]
         gaps = np.array([kind == TOUCHDOWN for kind, _ in self.guards]) & ~self.zero
         dips = gaps & may_graze(times, values) if gaps.any() else np.zeros(values.shape, dtype=bool)
         found: list[tuple[float, Guard]] = []
@@ -222,7 +222,7 @@ class Guards:
         from scipy.optimize import brentq
 
         def value(t: float) -> float:
-            return float(self._deflated(np.array([t]), interpolant.states(np.array([t])), g)[0, 0])
+            return float(self._deflate(np.array([t]), interpolant.states(np.array([t])), g)[0, 0])
 
         start = self.phase.time
         # in the first step of the phase its start is known, and may be all that there is before the zero
@@ -281,7 +281,7 @@ class Guards:
         q, v = self.phase.scene.motion.split(interpolant(t))
         return bool(self.admits(self.phase.scene.contacts.names[i], t, q, v))
 
-    def _deflated(self, times: Array, y: Array, g: int | None = None) -> Array:
+    def _deflate(self, times: Array, y: Array, g: int | None = None) -> Array:
         """The guards (m, guards), or one (m, 1); those that are zero at the start as their mean rate since then."""
         chosen = slice(None) if g is None else slice(g, g + 1)
         if g is None:
@@ -293,9 +293,9 @@ class Guards:
         mean = (values - self.first[chosen]) / np.where(since > 0, since, 1.0)
         return np.where(self.zero[chosen], np.where(since > 0, mean, self.parting[chosen]), values)
 
-    def _told(self, times: Array, y: Array) -> Array:
+    def _guard_values(self, times: Array, y: Array) -> Array:
         """All guards (m, guards), NaN where it is too early to tell."""
-        values = self._deflated(times, y)
+        values = self._deflate(times, y)
         since = (times - self.phase.time)[:, None]
         return np.where(self.zero & (np.abs(values) * since < self.noise), np.nan, values)
 
@@ -370,7 +370,7 @@ class CompiledGuards:
         """Additions of the coefficients of a step's polynomial to its states at the times of the watch."""
         return basis_integrals(WATCHED)
 
-    def watched(self, guards: Guards) -> tuple[Array, ...] | None:
+    def watch_arguments(self, guards: Guards) -> tuple[Array, ...] | None:
         """Arguments of a call about a phase's guards; None where Python has to look at some of them."""
         phase, k = guards.phase, self.scene.count
         if any(kind == JAM or i in phase.trailing for kind, i in guards.guards):

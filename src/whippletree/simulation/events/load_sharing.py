@@ -84,7 +84,7 @@ def _least_load_ahead(phase: Phase, rows: list[int], reference: Array) -> float:
     trial = copy(phase)
     trial.acting_rows, trial.reference = rows, reference
     q, v = phase.scene.motion.split(phase.state)
-    later = np.concatenate([phase.scene.moved(q, LOADS_AHEAD * v), v + LOADS_AHEAD * reference[: len(v)]])
+    later = np.concatenate([phase.scene.move(q, LOADS_AHEAD * v), v + LOADS_AHEAD * reference[: len(v)]])
     forces = trial.loads(np.array([phase.time + LOADS_AHEAD]), later[None]).contacts[0]
     return float(min(forces[row // 3, 0] for row in rows if row % 3 == 0))
 
@@ -117,7 +117,7 @@ class PseudoInverse:
         if size not in self._borders:
             self._borders[size] = linalg.null_spaces(K[0], RANK_OF_MODE)
         N, L = self._borders[size]
-        inverse = _inverse(_bordered(K, L, N))
+        inverse = _inverse(_border_matrix(K, L, N))
         P, right = inverse[:, :size, :size], inverse[:, :size, size:]
         left, S = np.swapaxes(inverse[:, size:, :size], 1, 2), inverse[:, size:, size:]
         result = _outside(right) @ P @ _outside(left)
@@ -129,7 +129,7 @@ class PseudoInverse:
         return result
 
 
-def _bordered(K: Array, L: Array, N: Array) -> Array:
+def _border_matrix(K: Array, L: Array, N: Array) -> Array:
     m, n, z = len(K), K.shape[1], L.shape[1]
     B = np.zeros((m, n + z, n + z))
     B[:, :n, :n], B[:, :n, n:], B[:, n:, :n] = K, L, N.T

@@ -66,7 +66,7 @@ def jam(phase: Phase, t: float, y: Array) -> Jam | None:
     if contact is None or abs(shares[contact]) >= JAM_SHARE:
         return None
     for stride in STRIDES.tolist():
-        pushed = _pushed(phase, t, y, contact, stride)
+        pushed = _push_contact(phase, t, y, contact, stride)
         if _coupled_inertia(phase, t, pushed, contact)[0] * shares[contact] <= 0:
             return Jam(contact, pushed)
     return None
@@ -80,14 +80,14 @@ def _coupled_inertia(phase: Phase, t: float, y: Array, contact: int) -> tuple[fl
     n, row = phase.scene.model.nv, phase.force_row(contact)
     unit = np.zeros((1, K.shape[1]))
     unit[0, row] = 1.0
-    x = phase.solved(K, unit)[0]
+    x = phase.solve(K, unit)[0]
     normal = at.J[:, 3 * contact : 3 * contact + 1]
     held = np.broadcast_to(phase.holds, (1, *phase.holds.shape))
     alone = normal[0] @ responses(at.M, np.concatenate([at.A[:, phase.kept], held], axis=1), normal)[0]
     return float(1 / (x[row] * alone[0, 0])), np.asarray(x[:n] / x[row])
 
 
-def _pushed(phase: Phase, t: float, y: Array, contact: int, stride: float) -> Array:
+def _push_contact(phase: Phase, t: float, y: Array, contact: int, stride: float) -> Array:
     """The state after an impulse on a contact that changes its slip by that share."""
     q, v = phase.scene.motion.split(y)
     _, change = _coupled_inertia(phase, t, y, contact)

@@ -89,7 +89,7 @@ class Phase:
         self.dragged = [i for i in self.weightless if i in mode.sliding and not mode.trails(i)]
         self.trailing = [i for i in self.weightless if mode.trails(i)]
         # what drives a massless joint stays where it is, the others follow the foot that trails
-        driven = scene.driven(time, q, v) if self.trailing else None
+        driven = scene.is_driven(time, q, v) if self.trailing else None
         dragging = [3 * i + j for i in self.dragged for j in (1, 2) if moves[3 * i + j]]
         carried = at.J[0, self.contact_rows + dragging]
         self.kept = scene.firm + self._needed_loose(at, carried, driven)
@@ -208,18 +208,21 @@ class Phase:
         q, v = self.scene.motion.split(y)
         if self.flies:
             m, scene = len(q), self.scene
-            return Loads(scene.flight(t, q, v, self.rubbed), *self._named(np.zeros((m, 0)), self.mode.directions[None]))
+            return Loads(
+                scene.flight(t, q, v, self.rubbed),
+                *self._forces_by_candidate(np.zeros((m, 0)), self.mode.directions[None]),
+            )
         d = self.slip_directions(q, v)
         if self.leaves_dead_point:
             a, f = self.scene.constrained_flight(t, q, v, self.rubbed)
-            return Loads(a, *self._named(f, np.broadcast_to(d, (len(q), *d.shape[1:]))))
+            return Loads(a, *self._forces_by_candidate(f, np.broadcast_to(d, (len(q), *d.shape[1:]))))
         found = self._compiled_loads(t, q, v, d)
         if found is not None:
-            return Loads(found[0], *self._named(found[1], d))
+            return Loads(found[0], *self._forces_by_candidate(found[1], d))
         at = self.scene.at(t, q, v)
-        x = self.solved(*self.block_matrix(at, d), self.reference)
+        x = self.solve(*self.block_matrix(at, d), self.reference)
         n = self.scene.model.nv
-        return Loads(x[:, :n], *self._named(x[:, n:], d))
+        return Loads(x[:, :n], *self._forces_by_candidate(x[:, n:], d))
 
     @cached_property
     def held_rows(self) -> SwitchedRows | None:
@@ -261,19 +264,19 @@ class Phase:
         own, first = len(self.scene.rows), len(self.scene.rows) + HELD_MOTIONS
         return [*self.kept, *range(own, own + len(self.holds)), *(first + row for row in self.acting_rows)]
 
-    def turned(self, t: Array, y: Array, d: Array) -> Turning:
+    def turn_slips(self, t: Array, y: Array, d: Array) -> Turning:
         """Effect of slips along d (m, k, 2), whatever the velocities say, on m states."""
         q, v = self.scene.motion.split(y)
         at = self.scene.at(t, q, v)
         K, b = self.block_matrix(at, d)
         m, n, k = len(q), self.scene.model.nv, len(self.turning)
-        x = self.solved(K, b, self.reference)
+        x = self.solve(K, b, self.reference)
         columns = [self.force_row(i) for i in self.turning]
         slip_rows = at.J.reshape(m, -1, 3, n)[:, self.turning, 1:]
         across = np.stack([-d[:, self.turning, 1], d[:, self.turning, 0]], axis=2)
         # a turn by δθ changes the column of a contact by μ (e · J) δθ
         change = self.friction[self.turning][:, None] * np.einsum("mkj,mkjn->mkn", across, slip_rows)
-        by_angle = self._varied(K, x, change, columns)[:, :n].reshape(m, n, k)
+        by_angle = self._solution_derivative(K, x, change, columns)[:, :n].reshape(m, n, k)
         return Turning(np.concatenate([self.scene.rate(q, v), x[:, :n]], axis=1), by_angle, slip_rows)
 
     def force_row(self, contact: int) -> int:
@@ -348,7 +351,7 @@ class Phase:
                 times.append(speed / change)
         return min(times)
 
-    def solved(self, K: Array, b: Array, near: Array | None = None) -> Array:
+    def solve(self, K: Array, b: Array, near: Array | None = None) -> Array:
         """x of K x = b; where it is not unique the smallest, or the one nearest to a given one."""
         if self.hyperstatic:
             start = np.zeros(b.shape[1]) if near is None else near
@@ -359,13 +362,13 @@ class Phase:
         """x (m, n + r, p) of K x = b, where it is."""
         scale = np.sqrt(np.abs(K).max(axis=2))[:, :, None]
         if np.any(scale == 0):
-            raise self._undetermined()
+            raise self._undetermined_error()
         try:
             return np.asarray(np.linalg.solve(K / (scale * np.swapaxes(scale, 1, 2)), b / scale) / scale)
         except np.linalg.LinAlgError:
-            raise self._undetermined() from None
+            raise self._undetermined_error() from None
 
-    def _varied(self, K: Array, x: Array, change: Array, columns: list[int]) -> Array:
+    def _solution_derivative(self, K: Array, x: Array, change: Array, columns: list[int]) -> Array:
         """dx (m, n + r, p) of K x = b where column cₚ of K changes by the p-th row of ``change`` (m, p, n) on top."""
         m, p, n = change.shape
         right = np.zeros((m, K.shape[1], p))
@@ -379,7 +382,7 @@ class Phase:
         free = np.eye(K.shape[1])[:, columns] - inverse @ K[:, :, columns]
         return np.asarray(inverse @ right + free * turn[:, None])
 
-    def _undetermined(self) -> IntegrationError:
+    def _undetermined_error(self) -> IntegrationError:
         return IntegrationError(
             f"the integration stopped after t = {self.time:.9g} s: in the mode "
             f"{self.mode.words(self.scene.contacts.names)!r} the accelerations are not determined: a massless part "
@@ -387,7 +390,7 @@ class Phase:
             self.time,
         )
 
-    def _named(self, f: Array, d: Array) -> tuple[Array, Array]:
+    def _forces_by_candidate(self, f: Array, d: Array) -> tuple[Array, Array]:
         """Forces of all rows of the scene, and of all candidates."""
         m = len(f)
         constraints = np.zeros((m, len(self.scene.rows)))
@@ -404,21 +407,21 @@ class Phase:
         """The state with quaternions at unit length, on gap = 0, g = 0 and R v = 0."""
         if self.leaves_dead_point:
             return self.scene.motion.project(t, y)
-        return np.asarray(self.projected(np.array([t]), y[None])[0])
+        return np.asarray(self.project_states(np.array([t]), y[None])[0])
 
-    def projected(self, t: Array, y: Array) -> Array:
+    def project_states(self, t: Array, y: Array) -> Array:
         """Many states (m, nq + nv), each at its time (m,), brought back to where the mode holds."""
         if self.leaves_dead_point:
             return self._one_by_one(t, y)
         q, v = self.scene.motion.split(y)
-        q = self.scene.motion.normalised(q)
+        q = self.scene.motion.normalise(q)
         if not len(y) or not (self.kept or len(self.holds) or self.contact_rows):
             return np.concatenate([q, v], axis=1)
         if self.held_rows is not None:
             found = self.scene.compiled.project(t, q, v, self.held_rows)
             if found is not None:
                 return np.concatenate(found, axis=1)
-        q = self._closed(t, q, v)
+        q = self._close_gaps(t, q, v)
         return np.concatenate([q, self.velocities_projected(t, q, v)], axis=1)
 
     def _one_by_one(self, t: Array, y: Array) -> Array:
@@ -446,7 +449,7 @@ class Phase:
         speed = [self.scene.row_velocity(t, q, v)[:, self.kept], v @ self.holds.T, moving]
         return v + self._corrections(at, -np.concatenate(speed, axis=1))
 
-    def _closed(self, t: Array, q: Array, v: Array) -> Array:
+    def _close_gaps(self, t: Array, q: Array, v: Array) -> Array:
         """Positions (m, nq) at which gaps and constraints are closed, each as far as corrections bring it nearer."""
         q, residual = q.copy(), self._residuals(t, q)
         size = np.abs(residual).max(axis=1, initial=0.0)
@@ -456,7 +459,7 @@ class Phase:
                 break
             own, positions = t[going], q[going]
             at = self.scene.at(own, positions, v[going])
-            nearer = self.scene.moved(positions, self._corrections(at, -residual[going]))
+            nearer = self.scene.move(positions, self._corrections(at, -residual[going]))
             left = self._residuals(own, nearer)
             rest = np.abs(left).max(axis=1)
             better = rest < size[going]
@@ -478,4 +481,4 @@ class Phase:
     def least_energy(self, M: Array, R: Array, change: Array) -> Array:
         """The least-energy d (m, n) with R d = change."""
         m, _, n = R.shape
-        return self.solved(block_matrix(M, R), np.concatenate([np.zeros((m, n)), change], axis=1))[:, :n]
+        return self.solve(block_matrix(M, R), np.concatenate([np.zeros((m, n)), change], axis=1))[:, :n]

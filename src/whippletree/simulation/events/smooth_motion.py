@@ -64,7 +64,7 @@ class PhaseSteps:
         if rows is None or phase.turning:
             return None
         watch = CompiledGuards(self.scene, held) if CompiledGuards.possible(self.scene) else None
-        watched = None if watch is None else watch.watched(guards)
+        watched = None if watch is None else watch.watch_arguments(guards)
         kind = held, watched is not None
         if kind not in self._solvers:
             blocks = self.scene.compiled if held else None
@@ -179,14 +179,14 @@ class SmoothMotion:
             self.guards.look_ahead([Span(p.start, step.end, p) for p, step in zip(polynomials, steps, strict=True)])
         hit = self.guards.first_zero(Span(piece.start, piece.end, piece.interpolant))
         if self.phase.hyperstatic and self.phase.mode.sticking:
-            rearranged = self._rearranged(piece, None if hit is None else hit[0])
+            rearranged = self._find_rearrangement(piece, None if hit is None else hit[0])
             hit = hit if rearranged is None else (rearranged, [])
         if hit is None:
             return None
         time, fired = hit
         return Ending(time, self.phase.project(time, piece.interpolant(time)), fired)
 
-    def _rearranged(self, piece: MotionPiece, before: float | None) -> float | None:
+    def _find_rearrangement(self, piece: MotionPiece, before: float | None) -> float | None:
         """Where a hyperstatic mode, whose forces are not unique, no longer meets the laws of contact: at the end of a
         step, or before it (before another event, if there is one) where its forces leave the cones."""
         times = np.linspace(piece.start, piece.end if before is None else before, CHECKS + 1)

@@ -19,7 +19,7 @@ from whippletree.errors import SingularSystemError
 from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.events.equations import At, EventEquations
 from whippletree.simulation.events.guards import LIFT_OFF, SLIP, TOUCHDOWN, Guard
-from whippletree.simulation.events.massless_feet.foot_contact import settled
+from whippletree.simulation.events.massless_feet.foot_contact import settle_feet
 from whippletree.simulation.events.phase import Phase
 
 STAYS = 1e-11
@@ -86,11 +86,11 @@ class Transitions:
             law = self.law_for(struck)
             known = {contact for _, contact in entries}
             entries += [(TOUCHDOWN, i) for i in touching if mode.status[i] == OPEN and i not in known and u[i, 0] < 0]
-            outcome = self.struck(t, q, v, struck, law)
+            outcome = self.strike(t, q, v, struck, law)
             v, lost, impulses[list(struck)] = outcome.v, outcome.energy_lost, outcome.impulses
             fired = [guard for guard in fired if guard.kind != TOUCHDOWN]  # what landed has been struck
         found = self._mode(t, q, v, mode, fired, touching)
-        v = self._parted(t, q, found.v, found.mode, touching)
+        v = self._part_contacts(t, q, found.v, found.mode, touching)
         entries += [(WITHOUT_COLLISION, i) for i in found.jams]
         entries += _differences(mode, found.mode)
         lost, impulses = lost + found.energy_lost, impulses + found.impulses
@@ -109,11 +109,11 @@ class Transitions:
             )
         return law_named(own.pop() or "plastic") if len(own) == 1 else Energetic()
 
-    def struck(self, t: float, q: Array, v: Array, contacts: Sequence[int], law: Law) -> Outcome:
+    def strike(self, t: float, q: Array, v: Array, contacts: Sequence[int], law: Law) -> Outcome:
         """The outcome of an impact of these contacts."""
         impact, names = self.impact(t, q, v, contacts), ", ".join(self.scene.contacts.names[i] for i in contacts)
         try:
-            outcome = impact.resolved(law)
+            outcome = impact.resolve(law)
         except SingularSystemError as error:
             raise IntegrationError(f"the run stopped at t = {t:.9g} s, at an impact of {names}: {error}", t) from None
         left = max(UNSTOPPED * float(np.abs(impact.J @ v).max(initial=0.0)), self.speed_tolerance)
@@ -144,7 +144,7 @@ class Transitions:
         """Of the scene's rows, those that hold through an impact."""
         return [n for n in self.scene.firm if not self.scene.compliance[n]]
 
-    def _parted(self, t: float, q: Array, v: Array, mode: Mode, touching: Sequence[int]) -> Array:
+    def _part_contacts(self, t: float, q: Array, v: Array, mode: Mode, touching: Sequence[int]) -> Array:
         """The velocity with which contacts that open do not approach: what is left of an approach, below the
         tolerance, would close them again at the same instant."""
         u = self.scene.contact_velocity(q, v)[:, 0]
@@ -164,14 +164,14 @@ class Transitions:
         jams: list[int] = []
         lost, impulses = 0.0, np.zeros((self.scene.count, 3))
         for _ in range(JAMS):
-            after, stuck = self.selected(t, q, v, mode, fired, touching)
+            after, stuck = self.select_mode(t, q, v, mode, fired, touching)
             if after is not None:
                 return _FoundMode(after, v, jams, lost, impulses)
             stuck = stuck[:1]
-            outcome = self.struck(t, q, self._settled(t, q, v, stuck), stuck, Energetic())
+            outcome = self.strike(t, q, self._settle(t, q, v, stuck), stuck, Energetic())
             if not np.any(outcome.impulses):
                 stuck = [i for i in touching if not self.scene.pressed[i]]
-                outcome = self._pressed(t, q, v, stuck)
+                outcome = self._press(t, q, v, stuck)
             v, lost = outcome.v, lost + outcome.energy_lost
             impulses[stuck] += outcome.impulses
             jams += stuck
@@ -183,12 +183,12 @@ class Transitions:
             t,
         )
 
-    def _settled(self, t: float, q: Array, v: Array, contacts: Sequence[int]) -> Array:
+    def _settle(self, t: float, q: Array, v: Array, contacts: Sequence[int]) -> Array:
         """The velocity without what is left of these contacts' normal velocities, which count as none."""
         closed = open_mode(self.scene.count).trailing(contacts)
         return Phase(self.scene, closed, t, np.concatenate([q, v])).velocity_projected(t, q, v)
 
-    def _pressed(self, t: float, q: Array, v: Array, contacts: Sequence[int]) -> Outcome:
+    def _press(self, t: float, q: Array, v: Array, contacts: Sequence[int]) -> Outcome:
         """The plastic impact of contacts that jam each other, though none would alone: that of the forces which press
         them together, over a time in which these change no contact velocity by more than is none.
 
@@ -199,15 +199,15 @@ class Transitions:
         near = [i for i in contacts if abs(u[i, 0]) <= self.speed_tolerance]
         slow = [i for i in near if np.hypot(*u[i, 1:]) <= self.speed_tolerance]
         flight, time, y = open_mode(self.scene.count), np.array([t]), np.concatenate([q, v])[None]
-        rested = Phase(self.scene, flight.trailing(near).stuck(slow), t, y[0]).velocity_projected(t, q, v)
+        rested = Phase(self.scene, flight.trailing(near).with_sticking(slow), t, y[0]).velocity_projected(t, q, v)
         if np.abs(self.scene.contact_velocity(q, rested) - u).max() <= self.speed_tolerance:
             v = rested  # what is left of slow velocities would hide who stands in whose way
         free = Phase(self.scene, flight, t, y[0]).loads(time, y).a[0]
         at, rows = self.scene.at(time, q[None], v[None]), [3 * i + j for i in contacts for j in range(3)]
         fastest = float(np.abs(at.J[0, rows] @ free + at.beta[0, rows]).max())
-        return self.struck(t, q, v + self.speed_tolerance / fastest * free, contacts, Plastic())
+        return self.strike(t, q, v + self.speed_tolerance / fastest * free, contacts, Plastic())
 
-    def selected(
+    def select_mode(
         self, t: float, q: Array, v: Array, mode: Mode, fired: Sequence[Guard], touching: Sequence[int]
     ) -> tuple[Mode | None, list[int]]:
         """The mode by complementarity, with what the guards that fired say; else None and the contacts that jam."""
@@ -217,14 +217,14 @@ class Transitions:
         lifted = {guard.contact for guard in fired if guard.kind == LIFT_OFF}
         light = self.scene.weightless(at, near)
         heavy = [i for i in near if i not in light]
-        rest = mode.opened([i for i in range(self.scene.count) if i not in near or i in lifted])
+        rest = mode.with_open([i for i in range(self.scene.count) if i not in near or i in lifted])
         # a foot that trailed and rises is open; of every other one its forces tell
         standing = [i for i in light if not (i in lifted and mode.trails(i))]
         slipping = [i for i in standing if self._slips(fired, i)]
-        rest = settled(self.scene, rest, standing, slipping, sorted(lifted), t, np.concatenate([q, v]))
+        rest = settle_feet(self.scene, rest, standing, slipping, sorted(lifted), t, np.concatenate([q, v]))
         directions = np.array([self._slip(u[i], mode, fired, i) for i in heavy]).reshape(-1, 2)
         forced = [OPEN if i in lifted else SLIDE if self._slips(fired, i) else None for i in heavy]
-        G, b, terms = self._posed(at, heavy, [i for i in light if rest.status[i] == STICK])
+        G, b, terms = self._pose_problem(at, heavy, [i for i in light if rest.status[i] == STICK])
         friction = self.scene.contacts.friction[heavy]
         problem = active_set.problem(G, b, friction, directions)
         jams = [n for n in range(len(heavy)) if np.any(directions[n]) and problem.sliding_inertia(n) <= 0]
@@ -242,7 +242,7 @@ class Transitions:
         if back:
             return None, back
         closing = [n for n in range(len(heavy)) if forced[n] is None and n not in jams]
-        return rest.changed(heavy, _staying(answer, problem, rates, closing, small)), []
+        return rest.with_answer(heavy, _staying(answer, problem, rates, closing, small)), []
 
     def _slip(self, u: Array, mode: Mode, fired: Sequence[Guard], i: int) -> Array:
         """The direction of slip (2,): of the velocity, or of the slip that is about to begin; zeros if it may stick."""
@@ -254,7 +254,7 @@ class Transitions:
     def _slips(self, fired: Sequence[Guard], i: int) -> bool:
         return any(guard.kind == SLIP and guard.contact == i for guard in fired)
 
-    def _posed(self, at: At, heavy: Sequence[int], light: Sequence[int]) -> tuple[Array, Array, float]:
+    def _pose_problem(self, at: At, heavy: Sequence[int], light: Sequence[int]) -> tuple[Array, Array, float]:
         """G and b of the contacts with mass behind them, at the level of accelerations, and the size of b's terms."""
         if not heavy:  # nothing to find, which a dead point must not stand in the way of
             return np.zeros((0, 0)), np.zeros(0), 0.0

@@ -35,7 +35,7 @@ class SlipCorrection:
 
     def __call__(self, slopes: Array) -> Array:
         """The slopes after one iteration."""
-        turning = self.phase.turned(self.times, self.start + self.weights @ slopes, self.directions)
+        turning = self.phase.turn_slips(self.times, self.start + self.weights @ slopes, self.directions)
         turns = self._turns(turning)
         self._turn(turns)
         n = turning.by_angle.shape[1]

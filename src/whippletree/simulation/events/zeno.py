@@ -98,15 +98,15 @@ class Rest:
         self._K = self._sliding.block_matrix(at, slips)[0]
         self.rows = self._sliding.acting_rows
         """Of the contacts, that are brought to rest."""
-        self.state = np.concatenate([q, v + self.stopped(at.J[:, self.rows] @ v)[0]])
+        self.state = np.concatenate([q, v + self.stopping_change(at.J[:, self.rows] @ v)[0]])
         """(nq + nv,)"""
 
-    def stopped(self, speeds: Array) -> Array:
+    def stopping_change(self, speeds: Array) -> Array:
         """Δv (m, nv) that takes away speeds (m, r) of the rows."""
         m, size = len(speeds), self._K.shape[1]
         missing = np.zeros((m, size))
         missing[:, size - len(self.rows) :] = -speeds  # only contacts are still to be stopped
-        x = self._sliding.solved(np.broadcast_to(self._K, (m, size, size)), missing)
+        x = self._sliding.solve(np.broadcast_to(self._K, (m, size, size)), missing)
         return x[:, : self._sliding.scene.model.nv]
 
 

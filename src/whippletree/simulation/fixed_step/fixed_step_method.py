@@ -83,15 +83,15 @@ class FixedStep(Method):
         self.failures: dict[int, str] = {}
         self.python_steps = 0
         self.steps_done = 0
-        self._kernel, self._reason = self._compiled()
+        self._kernel, self._reason = self._compile_rollout()
 
     @classmethod
     def spacing(cls, duration: float, options: Mapping[str, Any]) -> float:
         """About 200 rows, each a whole number of steps."""
-        about, step = super().spacing(duration, options), _checked(options.get("step"))
+        about, step = super().spacing(duration, options), _check_length(options.get("step"))
         return about if step is None else step * max(1, round(about / step))
 
-    def _compiled(self) -> tuple[NamedFunction | None, str]:
+    def _compile_rollout(self) -> tuple[NamedFunction | None, str]:
         """The roll-out as a kernel; or none, and why."""
         motion = self.task.motion
         refuse_compliant_rows(motion.model, self.rollout)
@@ -158,7 +158,7 @@ class FixedStep(Method):
 
     def _advance(self, y: Array, rows: OutputRows) -> tuple[Array, IntegrationError | None]:
         """States (count, runs, n) of all runs; of a single run that fails, those before, and why."""
-        states, good = self._rolled(self.task.motion, self._kernel, y, rows)
+        states, good = self._roll(self.task.motion, self._kernel, y, rows)
         for run in np.flatnonzero(good < rows.count):
             if not np.all(np.isfinite(y[run])):
                 continue  # it has failed before
@@ -171,7 +171,7 @@ class FixedStep(Method):
                 self.failures[int(run)] = str(error)
         return states, None
 
-    def _rolled(self, motion: Motion, kernel: Any, y: Array, rows: OutputRows) -> tuple[Array, Array]:
+    def _roll(self, motion: Motion, kernel: Any, y: Array, rows: OutputRows) -> tuple[Array, Array]:
         """States (count, runs, n) by the kernel, and how many rows of each run are good, (runs,)."""
         runs = len(y)
         if kernel is None:
@@ -180,20 +180,20 @@ class FixedStep(Method):
             return np.empty((rows.count, runs, 0)), np.full(runs, rows.count)
         clock = self.task.times[rows.first : rows.first + rows.count]
         if rows.steps <= FIXED_STEPS_PER_CALL:
-            states, steps = self._called(motion, kernel, y, rows.h, clock, np.arange(rows.steps))
+            states, steps = self._call_kernel(motion, kernel, y, rows.h, clock, np.arange(rows.steps))
             return states, steps // rows.steps
         states, good = np.empty((rows.count, *y.shape)), np.zeros(runs, dtype=int)
         for number in range(rows.count):
             alive = good == number
             for first in range(0, rows.steps, FIXED_STEPS_PER_CALL):
                 counts = np.arange(first, min(first + FIXED_STEPS_PER_CALL, rows.steps))
-                ends, steps = self._called(motion, kernel, y, rows.h, clock[number : number + 1], counts)
+                ends, steps = self._call_kernel(motion, kernel, y, rows.h, clock[number : number + 1], counts)
                 y, alive = ends[0], alive & (steps == len(counts))
             states[number] = y
             good += alive
         return states, good
 
-    def _called(
+    def _call_kernel(
         self, motion: Motion, kernel: Any, y: Array, h: float, clock: Array, counts: Array
     ) -> tuple[Array, Array]:
         """States (rows, runs, n) after the steps ``counts`` (steps,) from each time of the clock (rows,) on, and how
@@ -236,7 +236,7 @@ class FixedStep(Method):
                 return np.array(found).reshape(len(found), len(start)), error
             left = replace(rows, first=rows.first + len(found), count=rows.count - len(found))
             if left.count and kernel is not None:
-                states, more = self._rolled(motion, kernel, found[-1][None], left)
+                states, more = self._roll(motion, kernel, found[-1][None], left)
                 found += list(states[: more[0], 0])
         return np.array(found), None
 
@@ -268,7 +268,7 @@ class ImplicitMidpoint(FixedStep):
     rollout, evaluations = "implicit_midpoint", 12
 
 
-def _checked(step: Any) -> float | None:
+def _check_length(step: Any) -> float | None:
     """The length of a step that was asked for, s; None if none was."""
     return None if step is None else positive("step", step)
 
@@ -276,7 +276,7 @@ def _checked(step: Any) -> float | None:
 def _rows(times: Array, step: float | None) -> list[OutputRows]:
     """Rows of equal spacing, and a shorter one at the end if the duration is no multiple of it."""
     spacing, last = float(times[1] - times[0]), float(times[-1] - times[-2])
-    step, count = _checked(step), len(times) - 1
+    step, count = _check_length(step), len(times) - 1
     if abs(last - spacing) <= SAME_LENGTH * spacing:
         return [OutputRows(0, count, *_steps(spacing, step, "output_dt"))]
     rows = [OutputRows(0, count - 1, *_steps(spacing, step, "output_dt"))]
@@ -333,7 +333,7 @@ class PythonSteps:
         try:
             with np.errstate(all="ignore"):
                 moved = np.concatenate(self._step(t, h, *motion.split(y)))
-                state = self._projected(t, h, y, moved)
+                state = self._project(t, h, y, moved)
         except SingularSystemError as error:
             raise IntegrationError(f"the integration stopped at t = {t:.9g} s: {error}", t) from error
         if not np.all(np.isfinite(state)):
@@ -351,7 +351,7 @@ class PythonSteps:
             )
         return state
 
-    def _projected(self, t: float, h: float, y: Array, moved: Array) -> Array:
+    def _project(self, t: float, h: float, y: Array, moved: Array) -> Array:
         """The state after a step, on the constraints; where it cannot be brought there, the step may be to blame."""
         try:
             return self.motion.project(t + h, moved)
@@ -401,9 +401,9 @@ class PythonSteps:
         """q̇ (nq,)."""
         return np.asarray(self.motion.dyn.rate(q, v))
 
-    def normalised(self, q: Array) -> Array:
+    def normalise(self, q: Array) -> Array:
         """The coordinates with quaternions at unit length."""
-        return self.motion.normalised(q)
+        return self.motion.normalise(q)
 
     def turning(self, v: Array) -> Array:
         """Difference between the change of velocity in space and v̇ (nv,)."""
@@ -411,7 +411,7 @@ class PythonSteps:
 
     def straight(self, q: Array, v: Array, d: Array) -> tuple[Array, Array]:
         """q ⊕ d (nq,) and v (nv,) there, free bodies along straight lines."""
-        return self.motion.split(self._free.moved(self.integrate(q, d), q, v, d))
+        return self.motion.split(self._free.move(self.integrate(q, d), q, v, d))
 
     def _acceleration(self, t: float, q: Array, v: Array) -> Array:
         """Accelerations at one state, (nv,), or at those of a batch, (runs, nv), NaN where forces have no answer."""
@@ -444,7 +444,7 @@ class PythonSteps:
         now = midpoint_step.Middle(v.astype(object), np.zeros(len(start.A), dtype=object))
         limit = CONVERGED_STEP * np.sqrt(1 + q @ q)
         for _ in range(MIDPOINT_ITERATIONS):
-            before, now = now, midpoint_step.improved(m, forces, start, now, t, h, active)
+            before, now = now, midpoint_step.improve_middle(m, forces, start, now, t, h, active)
             if np.linalg.norm(h * (now.v - before.v).astype(float)) <= limit:
                 break
         else:

@@ -39,7 +39,7 @@ class FreeBodies:
             turning[..., self._v] = _turning()(v[..., self._v])
         return turning
 
-    def moved(self, integrated: Array, q: Array, v: Array, d: Array) -> Array:
+    def move(self, integrated: Array, q: Array, v: Array, d: Array) -> Array:
         """The state (..., nq + nv) after a displacement d (..., nv): ``integrated``, with free bodies along straight
         lines.
         """
@@ -52,7 +52,7 @@ class FreeBodies:
 
 @cache
 def _turning() -> NamedFunction:
-    return _compiled("turning", Free().turning, {"v": 6}, {"w": 6})
+    return _compile_function("turning", Free().turning, {"v": 6}, {"w": 6})
 
 
 @cache
@@ -60,10 +60,10 @@ def _straight() -> NamedFunction:
     def straight(q: Array, v: Array, d: Array) -> Array:
         return np.concatenate(Free().straight(q, v, d))
 
-    return _compiled("straight", straight, {"q": 7, "v": 6, "d": 6}, {"q_out": 7, "v_out": 6})
+    return _compile_function("straight", straight, {"q": 7, "v": 6, "d": 6}, {"q_out": 7, "v_out": 6})
 
 
-def _compiled(
+def _compile_function(
     name: str, function: Callable[..., Array], inputs: Mapping[str, int], outputs: Mapping[str, int]
 ) -> NamedFunction:
     trace = Trace()

@@ -45,10 +45,10 @@ def save_run(run: xarray.Dataset, path: str | os.PathLike[str]) -> Path:
         return write_whole(place, wide_frame(run).to_csv(index=False).encode())
     kind = _kind(place)
     stored = run.copy()
-    stored.attrs = {name: _kept(value) for name, value in run.attrs.items()}
+    stored.attrs = {name: _stored_attribute(value) for name, value in run.attrs.items()}
     for name in stored.variables:
         variable = stored[name]
-        variable.attrs = {key: _kept(value) for key, value in variable.attrs.items()}
+        variable.attrs = {key: _stored_attribute(value) for key, value in variable.attrs.items()}
     if kind == "zarr":
         _need_zarr()
         _write_zarr(_texts_aside(stored), place)
@@ -105,9 +105,9 @@ def load_run(path: str | os.PathLike[str]) -> xarray.Dataset:
             run = _texts_back(xarray.open_zarr(place, consolidated=False).load())
     except (ValueError, KeyError, OSError) as error:
         raise FileError(str(place), [f"not a run in {kind}: {error}"]) from None
-    run.attrs = {name: _restored(value) for name, value in run.attrs.items()}
+    run.attrs = {name: _restore_attribute(value) for name, value in run.attrs.items()}
     for name in run.variables:
-        run[name].attrs = {key: _restored(value) for key, value in run[name].attrs.items()}
+        run[name].attrs = {key: _restore_attribute(value) for key, value in run[name].attrs.items()}
     return run
 
 
@@ -145,7 +145,7 @@ def _texts_back(run: xarray.Dataset) -> xarray.Dataset:
     return run
 
 
-def _kept(value: Any) -> Any:
+def _stored_attribute(value: Any) -> Any:
     """An attribute as a number or a text."""
     if isinstance(value, np.generic):
         value = value.item()
@@ -158,7 +158,7 @@ def _plain(value: Any) -> Any:
     return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else str(value)
 
 
-def _restored(value: Any) -> Any:
+def _restore_attribute(value: Any) -> Any:
     if isinstance(value, str) and value.startswith(_AS_TEXT):
         return json.loads(value[len(_AS_TEXT) :])
     return value.item() if isinstance(value, np.generic) else value

@@ -100,7 +100,7 @@ class Advance(NamedTuple):
             if not np.isfinite(y).all():
                 made.states[-1] = np.nan
                 break
-        steps = Steps.joined(parts)
+        steps = Steps.join(parts)
         row = Advance.of_rows(stepper, start, steps, np.array([steps.number]), np.array([h]))
         return row.only_row()._replace(
             interior_steps=sum(solution.interior_steps for solution in solutions),
@@ -173,8 +173,8 @@ def advance_batch(
     stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: float, count: int, sweeps: int
 ) -> Advance:
     """Steps of many scenes y (runs, nq + nv): in one kernel, or one after the other where they cannot be compiled."""
-    step = _rolled if _can_be_compiled(stepper) else _in_turn_asked_once
-    if step is not _rolled and not stepper.motors.answers_for_all:
+    step = _roll_steps if _can_be_compiled(stepper) else _in_turn_asked_once
+    if step is not _roll_steps and not stepper.motors.answers_for_all:
         return _in_turn(stepper, t, y, impulses, h, count)
     # without a controller the steps need not come back to Python in between
     together = max(1, SCENE_STEPS_PER_CALL // len(y)) if stepper.motors.steady and len(y) else 1
@@ -183,11 +183,11 @@ def advance_batch(
         parts.append(step(stepper, t + i * h, y, impulses, h, min(together, count - i), sweeps))
         y, impulses = parts[-1].state, parts[-1].impulses
         if len(parts) >= PARTS_HELD:
-            parts = [_joined(parts)]
-    return _joined(parts)
+            parts = [_join_advances(parts)]
+    return _join_advances(parts)
 
 
-def _joined(parts: Sequence[Advance]) -> Advance:
+def _join_advances(parts: Sequence[Advance]) -> Advance:
     """Advances one after the other as one."""
     sums = {word: sum(getattr(part, word) for part in parts) for word in SUMMED}
     last = parts[0].last
@@ -284,7 +284,9 @@ def _refusals(stepper: ImpulseStep, t: float, q: Array, v: Array, silent: Array)
     return found
 
 
-def _rolled(stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: float, count: int, sweeps: int) -> Advance:
+def _roll_steps(
+    stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: float, count: int, sweeps: int
+) -> Advance:
     """Steps under forces of motors that do not change."""
     q, v = stepper.motion.split(y)
     tau = _motors(stepper, t, q, v)

@@ -43,7 +43,7 @@ class Steps(NamedTuple):
         return len(self.states)
 
     @staticmethod
-    def joined(parts: list[Steps]) -> Steps:
+    def join(parts: list[Steps]) -> Steps:
         """Steps that follow each other."""
         return parts[0] if len(parts) == 1 else Steps(*[np.concatenate(column) for column in zip(*parts, strict=True)])
 
@@ -110,7 +110,7 @@ def asked_steps(stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: fl
     q, v = stepper.motion.split(y)
     tau, ctrl = np.empty((count, stepper.model.nv)), np.empty((count, motors.count))
     length, end = np.full(1, h), (stepper.tolerance, stepper.tolerance)
-    dampers = [motors.held(h)] if motors.holds else []
+    dampers = [motors.held_dampers(h)] if motors.holds else []
     commanded, done, solved = bool(stepper.actuators.acting), 0, True
     with np.errstate(all="ignore"):  # a scene that grows without bound is told of
         while solved and done < count:
@@ -121,7 +121,7 @@ def asked_steps(stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: fl
             q, v, impulses = out[0][done], out[1][done], out[2][done]
             solved = bool(out[3][done, 1] <= stepper.tolerance) and math.isfinite(q @ q + v @ v)
             done += solved
-        steps, _ = _told(stepper, y, tau[:done], [part[:done] for part in out], np.full(done, h), [])
+        steps, _ = _steps_of_results(stepper, y, tau[:done], [part[:done] for part in out], np.full(done, h), [])
     return AskedSteps(steps, None if solved else (tau[done], ctrl[done]))
 
 
@@ -163,16 +163,16 @@ def _steps(
         ctrl, act[0] = stepper.dyn.activation_steps(ctrl, act[0], h)
     commands = [ctrl] if stepper.actuators.acting and ctrl is not None else []
     function, times = (_kernel(stepper), []) if asked is None else (asked.kernel, [asked.clock])
-    dampers = [stepper.motors.held(float(h.max()))] if stepper.motors.holds else []
+    dampers = [stepper.motors.held_dampers(float(h.max()))] if stepper.motors.holds else []
     with np.errstate(all="ignore"):  # a scene that grows without bound is told of
         found = function(q, v, impulses, tau, *commands, h, stepper.tolerance, stepper.tolerance, *times, *dampers)
-        steps, good = _told(stepper, y, tau, found, h, act)
+        steps, good = _steps_of_results(stepper, y, tau, found, h, act)
         if not stepper.written:  # faces that meet
             good &= ~_begins_to_press(impulses, steps.impulses, stepper.faces)
     return steps, np.logical_and.accumulate(good, axis=-1).sum(axis=-1)
 
 
-def _told(
+def _steps_of_results(
     stepper: ImpulseStep, y: Array, tau: Array, found: Sequence[Array], h: Array, act: Sequence[Array]
 ) -> tuple[Steps, Array]:
     """Steps (..., n) from the results of a kernel, and which of them are solved (..., n)."""

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.arithmetic.lanes import laned, plain
+from whippletree.arithmetic.lanes import lanes_of_columns, plain
 from whippletree.compiler.compiled import compile
 from whippletree.compiler.rollout.contact_list_gaps import tendon_limits
 from whippletree.compiler.rollout.contact_list_suitability import lists_pay, reason_against_lists, suits_lists
@@ -26,8 +26,8 @@ from whippletree.contact.kinematics.broad_phase import LOOK_AHEAD, Near, Neighbo
 from whippletree.contact.kinematics.contact_set import contact_set
 from whippletree.contact.kinematics.joint_contacts import nearer_ends, nearer_ends_of_many
 from whippletree.contact.problem.contact_problem import ContactProblem, Measure
-from whippletree.contact.problem.delassus import Matrix, delassus, is_sparse, scaled, with_diagonal
-from whippletree.contact.problem.independent_parts import appended, parts_of, responses, stacked
+from whippletree.contact.problem.delassus import Matrix, delassus, is_sparse, scale_delassus, with_diagonal
+from whippletree.contact.problem.independent_parts import append_rows, parts_of, responses, stack_rows
 from whippletree.contact.problem.solver import ContactSolution, solve
 from whippletree.contact.restitution_share import gains, islands_of, may_gain, restitution_share
 from whippletree.contact.servos import AT_AN_END, Servo
@@ -81,11 +81,11 @@ class Coupled(NamedTuple):
     """(M† Gᵀ)ᵀ, (servos, nv)."""
     h: float
 
-    def taken(self, v: Array) -> Array:
+    def coupling_force(self, v: Array) -> Array:
         """Gᵀ K G v (nv,)."""
         return np.asarray((self.gains * (self.G @ v)) @ self.G)
 
-    def changed(self, moved: Any) -> Any:
+    def add_coupling(self, moved: Any) -> Any:
         """M† b (..., nv) with them, from that without them."""
         if not len(self.G):
             return moved
@@ -162,17 +162,19 @@ class ImpulseStep:
         if self.motion.remembers:
             assert ctrl is not None
             (ctrl,), (act,) = self.dyn.activation_steps(ctrl[None], act, np.array([h]))
-        implicit, damping = self._stiffened(h)
+        implicit, damping = self._stiffen_model(h)
         drive = self._drive(q, v, tau, h, ctrl)
         springs = self.dyn.passive_forces(q, np.zeros_like(v)) if self.has_springs else 0.0
         springs = springs + self._moving_elements(q, v) if self.model.elements else springs
-        coupled = self._coupled(implicit, t, q, h, self.actuators.coupling)
-        rate = self._free.acceleration(implicit, t, q, v, drive + springs - damping.times(v) - coupled.taken(v))
-        free = v + h * coupled.changed(rate)
+        coupled = self._couple_servos(implicit, t, q, h, self.actuators.coupling)
+        rate = self._free.acceleration(
+            implicit, t, q, v, drive + springs - damping.times(v) - coupled.coupling_force(v)
+        )
+        free = v + h * coupled.add_coupling(rate)
         numbers, gaps, rows = self._rows(q, v, free, h)
 
         def respond(rows: Any) -> Any:
-            return coupled.changed(self._responses(implicit, t, q, rows))
+            return coupled.add_coupling(self._responses(implicit, t, q, rows))
 
         response = respond(rows)
         approach = (rows @ v).reshape(-1, 3)
@@ -190,29 +192,29 @@ class ImpulseStep:
         u[:, 0] -= shift
         every = np.zeros((self.blocks.count, 3))
         every[numbers] = impulse
-        alone = self.motion.project(t + h, self._moved(q, after, h * after))
+        alone = self.motion.project(t + h, self._move(q, after, h * after))
         holding = self.actuators.coupling + self._within_range(every, h)
 
         def respond_at_the_end(rows: Any) -> Any:
-            return self._coupled(implicit, t, q, h, holding).changed(self._responses(implicit, t, q, rows))
+            return self._couple_servos(implicit, t, q, h, holding).add_coupling(self._responses(implicit, t, q, rows))
 
         state = self._apart(respond_at_the_end, t, alone, self._targets(numbers, gaps, h), h)
         works = (impulse * (u + approach) / 2)[numbers < self.blocks.passive]
-        force = drive - self._servo_damping(h) * after - coupled.taken(after)
+        force = drive - self._servo_damping(h) * after - coupled.coupling_force(after)
         if self.blocks.servos:
             force = force + self._servo_rows(q).T @ every[self.blocks.passive :, 1] / h
         work = float(self.joint_work(force, q, v, after, h))
-        corrected = self._corrected(q, after, h, state) if state is not alone or self.model.constraints else 0.0
+        corrected = self._correction_energy(q, after, h, state) if state is not alone or self.model.constraints else 0.0
         state = np.concatenate([state, act])
         return Step(state, every, solution, float(works.sum()), float(works[:, 1:].sum()), work, corrected)
 
-    def _moved(self, q: Array, v: Array, d: Array) -> Array:
+    def _move(self, q: Array, v: Array, d: Array) -> Array:
         """The state (nq + nv,) after a displacement d (nv,)."""
-        return self._free.moved(self.dyn.integrate(q, d), q, v, d)
+        return self._free.move(self.dyn.integrate(q, d), q, v, d)
 
-    def _corrected(self, q: Array, v: Array, h: float, state: Array) -> float:
+    def _correction_energy(self, q: Array, v: Array, h: float, state: Array) -> float:
         """Potential energy of a state beyond that of a step by velocities alone, J."""
-        ends = np.stack([self._moved(q, v, h * v), state])[:, : self.model.nq]
+        ends = np.stack([self._move(q, v, h * v), state])[:, : self.model.nq]
         before, after = self.dyn.potential_energy(ends)
         return float(after - before)
 
@@ -225,7 +227,7 @@ class ImpulseStep:
 
     def _servo_damping(self, h: float) -> Array:
         """Damping that servos and controllers add to that of their joints (nv,)."""
-        return np.asarray(self.actuators.damping(h).astype(float) + self.motors.held(h))
+        return np.asarray(self.actuators.damping(h).astype(float) + self.motors.held_dampers(h))
 
     def _servo_rows(self, q: Array) -> Array:
         """Rows (bounded, nv) of servos with a force range."""
@@ -238,10 +240,10 @@ class ImpulseStep:
             servos[i] for i in self.actuators.releasable if abs(own[i]) < (1 - AT_AN_END) * h * float(servos[i].reach)
         ]
 
-    def _coupled(self, motion: Motion, t: float, q: Array, h: float, servos: list[Servo]) -> Coupled:
+    def _couple_servos(self, motion: Motion, t: float, q: Array, h: float, servos: list[Servo]) -> Coupled:
         """Servos that join the inertia by their rows."""
         G = self.actuators.rows(self._mechanism, q, servos).astype(float)
-        X = self._solved(motion, t, q, G) if servos else G
+        X = self._solve_mass(motion, t, q, G) if servos else G
         return Coupled(G, np.array([servo.gain(h) for servo in servos]), X, h)
 
     def _with_servos(self, problem: ContactProblem, q: Array, h: float, ctrl: Array | None) -> ContactProblem:
@@ -266,7 +268,7 @@ class ImpulseStep:
         with np.errstate(over="ignore", invalid="ignore"):  # a run on its way out of bounds
             return np.asarray(h * ((tau - self.damping.times(after)) * (v + after)).sum(axis=-1) / 2)
 
-    def _stiffened(self, h: float) -> tuple[Motion, StepDamping]:
+    def _stiffen_model(self, h: float) -> tuple[Motion, StepDamping]:
         """The model with M + h D̃, and D̃, of springs, dampers and servos; steps that differ by rounding share."""
         if not self.has_springs and not self.actuators.joints and not self.motors.holds:
             return self.motion, self.damping
@@ -311,7 +313,7 @@ class ImpulseStep:
         """Numbers (k,), gaps (k,) and J (3k, nv), sparse if they are many, of blocks that may matter in this step."""
         span = LOOK_AHEAD * h * max(np.abs(v).max(initial=0.0), np.abs(free).max(initial=0.0))
         near = self._near(q, v, free, h)
-        numbers, gaps, rows = self._joined(q, near, span, np.arange(len(self.blocks.rubbing)))
+        numbers, gaps, rows = self._join_rows(q, near, span, np.arange(len(self.blocks.rubbing)))
         if self.blocks.moments:
             numbers, gaps, rows = self._with_moments(q, near, numbers, gaps, rows)
         count = len(self.blocks.servos)
@@ -320,7 +322,7 @@ class ImpulseStep:
         own = np.zeros((count, 3, self.model.nv))
         own[:, 1] = self._servo_rows(q)
         every = np.concatenate([numbers, np.arange(self.blocks.passive, self.blocks.count)])
-        return every, np.concatenate([gaps, np.zeros(count)]), appended(rows, own.reshape(3 * count, -1))
+        return every, np.concatenate([gaps, np.zeros(count)]), append_rows(rows, own.reshape(3 * count, -1))
 
     def _with_moments(self, q: Array, near: Near, numbers: Array, gaps: Array, rows: Any) -> tuple[Array, Array, Any]:
         """These blocks, and the torsional and rolling friction of those contacts that are near."""
@@ -331,9 +333,9 @@ class ImpulseStep:
         turning = self.neighbourhood.turning_jacobian(q, near).toarray().reshape(-1, 3, self.model.nv)
         own = blocks.moment_rows([turning[place[blocks.moments[i].candidate]] for i in some], some).astype(float)
         every = np.concatenate([numbers, blocks.first_moment + np.array(some)])
-        return every, np.concatenate([gaps, np.zeros(len(some))]), appended(rows, own.reshape(-1, self.model.nv))
+        return every, np.concatenate([gaps, np.zeros(len(some))]), append_rows(rows, own.reshape(-1, self.model.nv))
 
-    def _joined(self, q: Array, near: Near, span: float, rubbing: Array) -> tuple[Array, Array, Any]:
+    def _join_rows(self, q: Array, near: Near, span: float, rubbing: Array) -> tuple[Array, Array, Any]:
         """Numbers, gaps and J of some contacts, of the limits within ``span``, and of some dry joints."""
         distances, signs = (x.astype(float) for x in nearer_ends(self.blocks.limited, q))
         close = np.flatnonzero(distances <= span)
@@ -341,7 +343,7 @@ class ImpulseStep:
         gaps = np.concatenate([near.gaps, distances[close], np.zeros(len(rubbing))])
         joints = [self.blocks.limited[i].v for i in close] + [self.blocks.rubbing[i].v for i in rubbing]
         directions = [0] * len(close) + [1] * len(rubbing)  # along the normal, and along the first tangent
-        rows = stacked(near.jacobian, joints, directions, [*signs[close], *np.ones(len(rubbing))])
+        rows = stack_rows(near.jacobian, joints, directions, [*signs[close], *np.ones(len(rubbing))])
         return self._with_tendons(q, span, numbers, gaps, rows) if self.blocks.taut else (numbers, gaps, rows)
 
     def _with_tendons(self, q: Array, span: float, numbers: Array, gaps: Array, rows: Any) -> tuple[Array, Array, Any]:
@@ -351,20 +353,20 @@ class ImpulseStep:
         own = np.zeros((len(close), 3, self.model.nv))
         own[:, 0] = derivatives[close]
         every = np.concatenate([numbers, self.blocks.first_tendon + close])
-        return every, np.concatenate([gaps, distances[close]]), appended(rows, own.reshape(-1, self.model.nv))
+        return every, np.concatenate([gaps, distances[close]]), append_rows(rows, own.reshape(-1, self.model.nv))
 
     def _near(self, q: Array, v: Array, free: Array, h: float) -> Near:
         if self._compiled:
             J = np.asarray(self.dyn.contact_jacobian(q)).reshape(self.contacts, 3, self.model.nv)
             fastest = max(float(np.abs(J @ speed).max()) for speed in (v, free))
-            return self._chosen(self._gaps(q), J, LOOK_AHEAD * h * fastest)
+            return self._choose_near(self._gaps(q), J, LOOK_AHEAD * h * fastest)
         return self.neighbourhood.near(q, (v, free), h) if self.contacts else self._nothing_near
 
     def _within(self, q: Array, reach: float) -> Near:
         """Contacts whose gaps are at most ``reach``, m."""
         if self._compiled:
             J = np.asarray(self.dyn.contact_jacobian(q)).reshape(self.contacts, 3, self.model.nv)
-            return self._chosen(self._gaps(q), J, reach)
+            return self._choose_near(self._gaps(q), J, reach)
         return self.neighbourhood.within(q, reach) if self.contacts else self._nothing_near
 
     def immovable(self, q: Array) -> set[int]:
@@ -374,7 +376,7 @@ class ImpulseStep:
         rows = near.jacobian if isinstance(near.jacobian, np.ndarray) else near.jacobian.toarray()
         return {int(number) for number, row in zip(near.numbers, rows[::3], strict=True) if not row.any()}
 
-    def _chosen(self, gaps: Array, J: Array, reach: float) -> Near:
+    def _choose_near(self, gaps: Array, J: Array, reach: float) -> Near:
         close = np.flatnonzero(gaps <= reach)
         return Near(close, gaps[close], J[close].reshape(-1, self.model.nv))
 
@@ -386,10 +388,10 @@ class ImpulseStep:
         """(M† Jᵀ)ᵀ (rows, nv), sparse if J is."""
         if not rows.shape[0]:
             return np.zeros(rows.shape)
-        solve = partial(self._solved, motion, t, q)
+        solve = partial(self._solve_mass, motion, t, q)
         return solve(rows) if isinstance(rows, np.ndarray) else responses(rows, self._parts, solve)
 
-    def _solved(self, motion: Motion, t: float, q: Array, forces: Array) -> Array:
+    def _solve_mass(self, motion: Motion, t: float, q: Array, forces: Array) -> Array:
         """M† b (m, nv) for joint forces b (m, nv)."""
         if not self.model.constraints:
             return np.asarray(motion.dyn.mass_matrix_solve(q, forces))
@@ -422,7 +424,7 @@ class ImpulseStep:
             q, v = self.motion.split(state)
             if not np.isfinite(state).all():
                 break
-            numbers, gaps, rows = self._joined(q, self._within(q, reach), reach, np.arange(0))
+            numbers, gaps, rows = self._join_rows(q, self._within(q, reach), reach, np.arange(0))
             left = gaps - targets[numbers]
             overlap = -float(left.min(initial=0.0))
             if overlap <= h * self.tolerance or overlap > POSITION_PROGRESS * before:
@@ -432,7 +434,7 @@ class ImpulseStep:
             d = response.T @ self._separation(G, left, h)
             if not d.any():  # nothing can move it apart
                 break
-            state = self.motion.project(t + h, self._moved(q, v, d))
+            state = self.motion.project(t + h, self._move(q, v, d))
         return state
 
     def _separation(self, G: Matrix, gaps: Array, h: float) -> Array:
@@ -440,7 +442,7 @@ class ImpulseStep:
         count = len(gaps)
         push, nothing = np.zeros((count, 3)), np.zeros(count)
         along = np.tile([1.0, 0.0, 0.0], (count, 1))
-        problem = ContactProblem.of(scaled(G, along), gaps[:, None] * along, nothing, nothing)
+        problem = ContactProblem.of(scale_delassus(G, along), gaps[:, None] * along, nothing, nothing)
         for count in SWEEPS_TRIED:
             push, _, left = sweeps(problem, push, nothing, count)
             if left.velocity <= h * self.tolerance:  # here a length, m
@@ -450,7 +452,7 @@ class ImpulseStep:
 
 def _shifts(gaps: Array, speeds: Array, restitution: Array, h: float) -> Array:
     """:func:`whippletree.contact.time_step.shifts` of all blocks at once."""
-    gaps, speeds, restitution = (laned(x[:, None]) for x in (gaps, speeds, restitution))
+    gaps, speeds, restitution = (lanes_of_columns(x[:, None]) for x in (gaps, speeds, restitution))
     return np.asarray(plain(shifts(gaps, speeds, restitution, h)[0]))
 
 

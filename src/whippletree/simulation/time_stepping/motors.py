@@ -66,7 +66,7 @@ class Motors:
         """Whether some gains of the controller act at the end of a step."""
         return bool(self.damping.any() or self._stiffness.any())
 
-    def held(self, h: float) -> Array:
+    def held_dampers(self, h: float) -> Array:
         """d + h k (nv,): the dampers that act at the end of a step."""
         return np.asarray(self.damping + h * self._stiffness)
 
@@ -86,7 +86,7 @@ class Motors:
             return np.zeros((len(t), self.count))
         return np.asarray(self.actuated.commands_over(t), dtype=float)
 
-    def driven(self) -> Driven:
+    def driving_functions(self) -> Driven:
         """The functions that a step asks, for a kernel, and whether it takes dampers."""
         controller, damping = self.controller, self.damping
         if controller is None or not self.holds:
@@ -141,7 +141,7 @@ class Motors:
         held = self.holds
 
         def ask(t: float, q: Array, v: Array) -> tuple[Array | float, Array | float]:
-            tau = 0.0 if controller is None else motion.asked(controller, t, q, v)
+            tau = 0.0 if controller is None else motion.ask(controller, t, q, v)
             return tau + damping * v if held else tau, commands(t)
 
         def commands(t: float) -> Array | float:

@@ -18,7 +18,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.named_function import NamedFunction
 from whippletree.contact.kinematics.joint_contacts import JointAxis
 from whippletree.contact.time_step import RELAXATION_SPEED
-from whippletree.errors import listed, warn_caller
+from whippletree.errors import list_items, warn_caller
 from whippletree.model import Model
 from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.method import Chunk, Memo, Method, Task, Variable, positive
@@ -137,7 +137,7 @@ class TimeStepping(Method):
             return None
         if not motors.compile(self.task.samples()) or batch or not self.stepper.kernel:
             return None
-        return self.stepper.dyn.driven_contact_steps(motors.driven())
+        return self.stepper.dyn.driven_contact_steps(motors.driving_functions())
 
     def _warn_of_overlap(self) -> None:
         """Tell of overlaps at the start, the deepest first: what moves them apart is no motion of the scene."""
@@ -235,7 +235,7 @@ class TimeStepping(Method):
             made = self._advance(row - 1, y, impulses, h, count)
         gaps = self.stepper.gaps(self.task.motion.split(made.state)[0])
         try:
-            made = self._told(made, gaps[0], float(self.task.times[row]))
+            made = self._tell_steps(made, gaps[0], float(self.task.times[row]))
         except IntegrationError:
             self._note(made.as_rows(), 0, count)  # of the row that will not be handed out
             raise
@@ -320,14 +320,14 @@ class TimeStepping(Method):
         self._missed = True
         warn_caller(
             f"simulate: before t = {self.task.times[row]:.6g} s a step was left with a residual of {missed:.3g} m/s: "
-            f"no impulses were found that obey the laws of friction and contact at {listed(map(repr, pressing))}. "
+            f"no impulses were found that obey the laws of friction and contact at {list_items(map(repr, pressing))}. "
             f"There may be none: what is led by a given motion, or held, can jam a body between rough surfaces. Later "
             f"steps go on from there (residual_velocity, unconverged): less friction, or a drive that can yield, "
             f"cures it",
             RuntimeWarning,
         )
 
-    def _told(self, made: Advance, gaps: Array, time: float) -> Advance:
+    def _tell_steps(self, made: Advance, gaps: Array, time: float) -> Advance:
         """Steps, NaN where a run of a batch cannot go on, which is noted.
 
         Raises:
@@ -421,14 +421,14 @@ def overlapping_start(movable: list[str], immovable: Sequence[str] = (), pairs: 
         immovable: those of shapes that no velocity of the model moves apart.
         pairs: whether contacts are among them, and not only limits of joints.
     """
-    told = [f"simulate: at the start {listed([*movable, *immovable])}."]
+    told = [f"simulate: at the start {list_items([*movable, *immovable])}."]
     if movable:
         told.append(
             f"Time stepping moves what overlaps apart at {RELAXATION_SPEED} m/s or rad/s, and along with it what is "
             f"coupled to it; that is no motion, and changes the potential energy (energy_balance)."
         )
     if immovable:
-        own = f"{listed(immovable)}: no" if movable else "No"
+        own = f"{list_items(immovable)}: no" if movable else "No"
         told.append(f"{own} motion of the model moves these shapes apart, so they stay as they are, and do not press.")
     cure = "Start from a state that does not overlap"
     told.append(f"{cure}, or leave pairs whose shapes do out: wt.without_overlaps(model, q0)" if pairs else cure)

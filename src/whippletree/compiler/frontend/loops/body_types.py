@@ -78,7 +78,7 @@ def classify(constants: Sequence[Sequence[Any]], count: int, most: int = MOST_TY
     type_of, row_of = np.empty(len(examples), dtype=np.int64), np.empty(len(examples), dtype=np.int64)
     parts: list[Floats] = []
     length = 0
-    for structure, members, numbers, patterns in _merged(groups, weights, most):
+    for structure, members, numbers, patterns in _merge_groups(groups, weights, most):
         for pattern in range(patterns.max() + 1):
             chosen = patterns == pattern
             kind, rows = _fold(structure, numbers[chosen])
@@ -111,7 +111,7 @@ def _by_structure(examples: Sequence[tuple[Any, ...]]) -> list[tuple[Structure, 
     ]
 
 
-def _merged(
+def _merge_groups(
     groups: list[tuple[Structure, Integers, Floats]], weights: Integers, most: int
 ) -> list[tuple[Structure, Integers, Floats, Integers]]:
     """Each group with the pattern number of its members, so that all groups together have at most ``most`` patterns."""

@@ -28,7 +28,7 @@ def entries(pattern: Pattern) -> list[int]:
     return [i for i, x in enumerate(pattern) if x == Entry(i)]
 
 
-def refined(pattern: Pattern, start: Sequence[Any], sent: Sequence[Sequence[Any]], *, summed: bool) -> Pattern:
+def refine_pattern(pattern: Pattern, start: Sequence[Any], sent: Sequence[Sequence[Any]], *, summed: bool) -> Pattern:
     """The pattern with everything given up that is contradicted by what the types of bodies send.
 
     Args:

@@ -206,7 +206,7 @@ class EliminationProgram(WorkSpace):
             code.store(x, "state", Index(None, 0), Index(None, i))
         return code.block()
 
-    def _held(self, code: Code, register: str) -> Held:
+    def _held_body(self, code: Code, register: str) -> Held:
         """A body's pose and twist."""
         numbers = self._state_numbers(code, register, 0, STATE)
         return Held(Pose(numbers[:9].reshape(3, 3), numbers[9:12]), numbers[12:])
@@ -225,7 +225,7 @@ class EliminationProgram(WorkSpace):
         code = Code()
         piece: NodePiece = self._piece(code, self.node_types, number, "node table")
         joint, shape = piece.node.joint, self.shapes[number]
-        above = self._held(code, "above")
+        above = self._held_body(code, "above")
         drift = self._state_numbers(code, "above", STATE, self.numbers)
         if piece.grounded:
             above, drift = Held(Pose.identity(), zeros(6)), 0 * drift
@@ -350,14 +350,14 @@ class EliminationProgram(WorkSpace):
         weights = tuple(Weight(w) for w in piece.weights)
         G = rows.jacobian()
         element = closure_element(G[chosen], weights, zeros(0, G.shape[1]), zeros(0)).element
-        gamma = self._asked(code, rows)[chosen]
+        gamma = self._demanded_bias(code, rows)[chosen]
         self.closure_values.append(self._keep(code, element, zeros(G.shape[1]), gamma, zeros(0)))
         return code
 
     def _held_by(self, code: Code, binding: Binding) -> list[Held]:
         """The bodies that a demand holds on to."""
         return [
-            Held(Pose.identity(), zeros(6)) if k < 0 else self._held(code, f"body {i}")
+            Held(Pose.identity(), zeros(6)) if k < 0 else self._held_body(code, f"body {i}")
             for i, (k, _) in enumerate(binding.places)
         ]
 
@@ -371,12 +371,12 @@ class EliminationProgram(WorkSpace):
             if self.solves:
                 values = self.node_values[self.node_types.of[k]]
                 z = 1 + max(a for a, _ in values.h)
-                h = vector(*[self._known(code, values.h[a, freedom], f"values of {i}") for a in range(z)])
-                shift = self._known(code, values.shift[freedom], f"values of {i}")
+                h = vector(*[self._element_number(code, values.h[a, freedom], f"values of {i}") for a in range(z)])
+                shift = self._element_number(code, values.shift[freedom], f"values of {i}")
             found.append(TiedJoint(x, rate, h, shift))
         return found
 
-    def _asked(self, code: Code, rows: DemandRows) -> Array:
+    def _demanded_bias(self, code: Code, rows: DemandRows) -> Array:
         """γ of a demand's rows: what the function is to take away."""
         name = self.function.name
         if self.forward:
@@ -489,10 +489,10 @@ class EliminationProgram(WorkSpace):
             for j in range(shape.n):
                 total: Any = 0
                 for i, (register, offset) in enumerate(z):
-                    h = self._known(code, values.h[i, j], "values at")
+                    h = self._element_number(code, values.h[i, j], "values at")
                     if not is_zero(h):
                         total = total + h * code.load("x", Index(register, offset))
-                total = total - self._known(code, values.shift[j], "values at")
+                total = total - self._element_number(code, values.shift[j], "values at")
                 if self.function.name in VELOCITY_CHANGES:
                     total = total + code.load("v", Index("v at", j))
                 code.store(self._valid(code, total), buffer, Index("v at", j))
@@ -514,7 +514,7 @@ class EliminationProgram(WorkSpace):
         body = (*lookups("node", looks), Switch("type", tuple(cases)))
         return [Loop("node", len(self.tree.nodes), body)]
 
-    def _known(self, code: Code, x: Any, register: str) -> Any:
+    def _element_number(self, code: Code, x: Any, register: str) -> Any:
         """A number of an element: from memory, or known to the code."""
         return code.load("values", Index(register, x.number)) if isinstance(x, MemoryPlace) else x
 

@@ -247,7 +247,7 @@ def _is_plain_tuple(value: Any) -> bool:
 def pick(looped: Looped, values: Field, marked: Sequence[bool], slots: Integers) -> list[Any]:
     """Values at single bodies, for the whole: those of the marked types, body k in slot ``slots[k]``."""
     structure, leaves = looped.alike([value for value, mark in zip(values, marked, strict=True) if mark])
-    shared, moving = _shared(leaves)
+    shared, moving = _shared_constants(leaves)
     name = _new_buffer(looped, len(moving), slots)
     stores: list[list[tuple[Address, Any]]] = []
     for value, mark in zip(values, marked, strict=True):
@@ -257,7 +257,7 @@ def pick(looped: Looped, values: Field, marked: Sequence[bool], slots: Integers)
     looped.results.append(result)
     width = len(moving)
     return [
-        rebuild(structure, _posted(looped.whole, shared, moving, name, None, result.stage + 1, slot * width))
+        rebuild(structure, _posted_scalars(looped.whole, shared, moving, name, None, result.stage + 1, slot * width))
         for slot in range(int(slots.max()) + 1)
     ]
 
@@ -265,14 +265,14 @@ def pick(looped: Looped, values: Field, marked: Sequence[bool], slots: Integers)
 def spread(looped: Looped, values: Sequence[Any], marked: Sequence[bool], slots: Integers) -> Field:
     """Values of the whole at single bodies: a field with None for types that are not marked."""
     structure, leaves = looped.alike(values)
-    shared, moving = _shared(leaves)
+    shared, moving = _shared_constants(leaves)
     name, width = _new_buffer(looped, len(moving), slots), len(moving)
     stores: list[tuple[Address, Any]] = []
     for k, own in enumerate(leaves):
         stores += [(Address(name, (Index(None, k * width + i),)), own[j]) for i, j in enumerate(moving)]
     stage = _interlude(looped, stores)
     return [
-        rebuild(structure, _posted(graph, shared, moving, name, name, stage)) if mark else None
+        rebuild(structure, _posted_scalars(graph, shared, moving, name, name, stage)) if mark else None
         for graph, mark in zip(looped.graphs, marked, strict=True)
     ]
 
@@ -280,10 +280,10 @@ def spread(looped: Looped, values: Sequence[Any], marked: Sequence[bool], slots:
 def everywhere(looped: Looped, value: Any) -> Field:
     """A value of the whole as a field."""
     structure, leaves = flatten(value)
-    shared, moving = _shared([leaves])
+    shared, moving = _shared_constants([leaves])
     name = _new_buffer(looped, len(moving), np.zeros(len(looped.parent), dtype=np.int64))
     stage = _interlude(looped, [(Address(name, (Index(None, i),)), leaves[j]) for i, j in enumerate(moving)])
-    return [rebuild(structure, _posted(graph, shared, moving, name, None, stage)) for graph in looped.graphs]
+    return [rebuild(structure, _posted_scalars(graph, shared, moving, name, None, stage)) for graph in looped.graphs]
 
 
 def _new_buffer(looped: Looped, width: int, slots: Integers) -> str:
@@ -302,7 +302,7 @@ def _interlude(looped: Looped, stores: list[tuple[Address, Any]]) -> int:
     return stage
 
 
-def _posted(
+def _posted_scalars(
     graph: Graph, shared: list[Any], moving: list[int], name: str, register: str | None, stage: int, start: int = 0
 ) -> list[Any]:
     """The scalars of a value: constants, and inputs of a graph where they were posted."""
@@ -312,7 +312,7 @@ def _posted(
     return numbers
 
 
-def _shared(leaves: Sequence[Sequence[Any]]) -> tuple[list[Any], list[int]]:
+def _shared_constants(leaves: Sequence[Sequence[Any]]) -> tuple[list[Any], list[int]]:
     """Constants that all these lists of scalars share, and the places where they differ."""
     first = list(leaves[0])
     moving = [j for j, x in enumerate(first) if any(isinstance(own[j], Traced) or own[j] != x for own in leaves)]

@@ -171,7 +171,7 @@ class _Assembly:
         plans: list[Share] = []
         owner: dict[int, int] = {}
         for number, stores in enumerate(groups):
-            plan = self._needed([x.index for _, x in stores if isinstance(x, Traced)], owner)
+            plan = self._needed_nodes([x.index for _, x in stores if isinstance(x, Traced)], owner)
             owner |= dict.fromkeys((n for n in plan.computed if not _is_leaf(graph.trace.nodes[n])), number)
             plans.append(plan)
         places = {n: i for i, n in enumerate(dict.fromkeys(n for plan in plans for n in plan.loaded))}
@@ -180,7 +180,7 @@ class _Assembly:
             plans[owner[n]].stored.append(n)
         return [self._block(graph, plan, places, stores, WHOLE) for plan, stores in zip(plans, groups, strict=True)]
 
-    def _needed(self, targets: list[int], known: Container[int]) -> Share:
+    def _needed_nodes(self, targets: list[int], known: Container[int]) -> Share:
         """The nodes of the whole that some targets are made from; those that are known are loaded."""
         nodes = self.looped.whole.trace.nodes
         computed: set[int] = set()
@@ -230,7 +230,7 @@ class _Assembly:
         if len(blocks) > 1:
             names.append(TYPE)
         lookups, alias = self._lookups(names)
-        cases = tuple((_renamed(block, alias),) for block in blocks)
+        cases = tuple((_merge_equal_registers(block, alias),) for block in blocks)
         work: Statement = Switch(alias[TYPE], cases) if len(cases) > 1 else cases[0][0]
         return Loop(COUNTER, len(self.looped.parent), (*lookups, work), backwards=stage % 2 == 1)
 
@@ -327,7 +327,7 @@ def _constants(pairs: Sequence[tuple[Address, Any]]) -> Block:
     return Block(Straight([], [float(x) for _, x in pairs]), (), tuple(address for address, _ in pairs))
 
 
-def _renamed(block: Block, alias: dict[str, str]) -> Block:
+def _merge_equal_registers(block: Block, alias: dict[str, str]) -> Block:
     """The block with registers of equal content made one."""
 
     def rename(address: Address) -> Address:

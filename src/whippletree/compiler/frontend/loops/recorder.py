@@ -20,9 +20,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from whippletree.arithmetic.trace import Trace, Traced
-from whippletree.compiler.frontend.flatten import Structure, conformed, flatten, rebuild
+from whippletree.compiler.frontend.flatten import Structure, conform, flatten, rebuild
 from whippletree.compiler.frontend.loops.body_types import MOST_TYPES, Floats, Integers, TableColumn, classify, exact
-from whippletree.compiler.frontend.loops.edge_pattern import Entry, Pattern, entries, refined
+from whippletree.compiler.frontend.loops.edge_pattern import Entry, Pattern, entries, refine_pattern
 from whippletree.compiler.program import Address, Index
 from whippletree.tree.sweeps import Field
 
@@ -249,7 +249,7 @@ class Looped:
     def total(self, function: Callable[..., Any], zero: Any, *fields: Field) -> Any:
         values = self.map(function, *fields)
         structure, terms = self.alike(values)
-        start = conformed(zero, values[0])
+        start = conform(zero, values[0])
         return rebuild(structure, [self._sum(first, parts) for first, *parts in zip(start, *terms, strict=True)])
 
     def _sum(self, start: Any, parts: Sequence[Any]) -> Any:
@@ -281,13 +281,13 @@ class Looped:
         with np.errstate(all="ignore"):
             shape, _ = step(first, *own[0])
             structure = flatten(shape)[0]
-            start = conformed(first, shape)
+            start = conform(first, shape)
             pattern: Pattern = tuple(start)
             while True:
                 arriving = [self._arriving(t, number, pattern, start, outwards) for t in range(len(own))]
                 outcomes = [step(rebuild(structure, a), *values) for a, values in zip(arriving, own, strict=True)]
                 _, sent = self.alike([value for value, _ in outcomes])
-                finer = refined(pattern, start, sent, summed=not outwards)
+                finer = refine_pattern(pattern, start, sent, summed=not outwards)
                 if finer == pattern:
                     break
                 pattern = finer

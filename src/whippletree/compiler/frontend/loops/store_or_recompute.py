@@ -118,7 +118,7 @@ class _Graph(NamedTuple):
         network = _Network()
         obtained: dict[int, int] = {}
         computes: dict[int, int] = {}
-        for n in sorted(self.needed(required), reverse=True):
+        for n in sorted(self.needed_nodes(required), reverse=True):
             o = obtained[n] = network.vertex()
             earlier = self.is_earlier(n, loop)
             load = self.memory.load + (0 if n in asked else self.memory.store)
@@ -153,7 +153,7 @@ class _Graph(NamedTuple):
         operation = self.nodes[n][0]
         return 0 if operation == "const" else OPERATION_COSTS.get(operation, 2)
 
-    def needed(self, required: Collection[int]) -> set[int]:
+    def needed_nodes(self, required: Collection[int]) -> set[int]:
         """The required nodes and everything that they are made from."""
         found: set[int] = set()
         stack = list(required)

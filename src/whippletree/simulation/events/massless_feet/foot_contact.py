@@ -23,7 +23,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.contact.contact_modes import Mode
 from whippletree.simulation.events.equations import EventEquations
-from whippletree.simulation.events.massless_feet.foot_slip import law_of_slip, relaxes, released
+from whippletree.simulation.events.massless_feet.foot_slip import law_of_slip, relaxes, released_error
 from whippletree.simulation.events.phase import Phase
 
 FORCE_AHEAD = 1e-6
@@ -49,13 +49,13 @@ class Footing:
     def __init__(self, scene: EventEquations, mode: Mode, contact: int, t: float, y: Array) -> None:
         self.scene, self.contact = scene, contact
         self.friction = float(scene.contacts.friction[contact])
-        self.stuck = _phase_of_trial(scene, mode.stuck([contact]), t, y)
+        self.stuck = _phase_of_trial(scene, mode.with_sticking([contact]), t, y)
         self._mode, self._start = mode, (t, y)
 
     @cached_property
     def flying(self) -> Phase:
         """The phase in which the contact is open."""
-        return _phase_of_trial(self.scene, self._mode.opened([self.contact]), *self._start)
+        return _phase_of_trial(self.scene, self._mode.with_open([self.contact]), *self._start)
 
     def forces(self, t: Array, y: Array, ahead: float = 0.0) -> Array:
         """The forces (m, 3) that would hold the contact at m states, now or a moment later."""
@@ -64,7 +64,7 @@ class Footing:
         now = self.stuck.loads(t, np.concatenate([q, v], axis=1))
         if not ahead:
             return np.asarray(now.contacts[:, self.contact])
-        later = np.concatenate([self.scene.moved(q, ahead * v), v + ahead * now.a], axis=1)
+        later = np.concatenate([self.scene.move(q, ahead * v), v + ahead * now.a], axis=1)
         return np.asarray(self.stuck.loads(t + ahead, later).contacts[:, self.contact])
 
     def grip(self, t: Array, y: Array) -> Array:
@@ -80,7 +80,7 @@ class Footing:
         v = self.flying.velocities_projected(t, q, v)
         if ahead:
             a = self.flying.loads(t, np.concatenate([q, v], axis=1)).a
-            q, v = self.scene.moved(q, ahead * v), v + ahead * a
+            q, v = self.scene.move(q, ahead * v), v + ahead * a
         return np.asarray(self.scene.contact_velocity(q, v)[:, self.contact, 0])
 
     def rises(self, t: float, y: Array) -> bool:
@@ -108,20 +108,20 @@ class Footing:
         here, own = (np.array([t]), y[None]), [self.contact]
         f, later = self.forces(*here)[0], self.forces(*here, FORCE_AHEAD)[0]
         if not slips and later[0] > 0 and float(self.grip(*here)[0]) >= -UNLOADED:
-            return mode.stuck(own)
+            return mode.with_sticking(own)
         largest = self._largest_force(t, y)
         least = UNLOADED * largest
-        dragged = self._dragged(mode, later, t, y, least)
+        dragged = self._dragging_mode(mode, later, t, y, least)
         if dragged is not None:
             return dragged
         trailing = mode.trailing(own)
         loaded = not unloaded and f[0] > RELEASED * largest
         if loaded and not relaxes(self.scene, trailing, self.contact, t, y, least):
             rows = [row for row in self.stuck.sticking_rows if row // 3 == self.contact]
-            raise released(self.scene, self.contact, t, f, in_space=len(rows) > 1)
-        return mode.opened(own) if self.rises(t, y) else trailing
+            raise released_error(self.scene, self.contact, t, f, in_space=len(rows) > 1)
+        return mode.with_open(own) if self.rises(t, y) else trailing
 
-    def _dragged(self, mode: Mode, force: Array, t: float, y: Array, least: float) -> Mode | None:
+    def _dragging_mode(self, mode: Mode, force: Array, t: float, y: Array, least: float) -> Mode | None:
         """A mode in which it slips under load, against the friction that would hold it, if there is one."""
         size = float(np.hypot(*force[1:]))
         if size <= self.friction * least:
@@ -143,7 +143,7 @@ def _phase_of_trial(scene: EventEquations, mode: Mode, t: float, y: Array) -> Ph
     return scene.trials[key]
 
 
-def settled(
+def settle_feet(
     scene: EventEquations,
     mode: Mode,
     light: Sequence[int],
@@ -159,7 +159,7 @@ def settled(
         light: the contacts; slipping, unloaded: those whose force has just left its cone, or vanished.
         t, y: time and state.
     """
-    stuck = mode.stuck(light)
+    stuck = mode.with_sticking(light)
     result = stuck
     for i in light:
         result = Footing(scene, stuck, i, t, y).next(result, t, y, i in slipping, i in unloaded)

@@ -106,13 +106,13 @@ class Dragging(Phase):
         law = self.law(t, y)
         row = n + len(self.kept) + self.place
         K[:, row, :n], b[:, row] = law.row, -(law.rate if self.damped else self._second(t, q, v))
-        x = self.solved(K, b)
-        return Loads(x[:, :n], *self._named(x[:, n:], d))
+        x = self.solve(K, b)
+        return Loads(x[:, :n], *self._forces_by_candidate(x[:, n:], d))
 
     def project(self, t: float, y: Array) -> Array:
         """The state with gaps and constraints closed and the foot in its balance."""
         q, v = self.scene.motion.split(y)
-        q = self.scene.motion.normalised(q)
+        q = self.scene.motion.normalise(q)
         last = np.inf
         for _ in range(SLIP_CORRECTIONS):
             here = np.array([t]), np.concatenate([q, v])[None]
@@ -125,12 +125,12 @@ class Dragging(Phase):
             if size <= CLOSED_SLIP or size >= last:
                 break
             M = self.scene.motion.evaluate("mass_matrix", q=q[None])
-            q, last = self.scene.moved(q, self.least_energy(M, R, -residual[None])[0]), size
+            q, last = self.scene.move(q, self.least_energy(M, R, -residual[None])[0]), size
         found = np.concatenate([q, self.velocity_projected(t, q, v)])
         self._require_stable(np.array([t]), found[None])
         return found
 
-    def projected(self, t: Array, y: Array) -> Array:
+    def project_states(self, t: Array, y: Array) -> Array:
         """Many states (m, nq + nv), each at its time (m,), with the foot in its balance."""
         return self._one_by_one(t, y)
 
@@ -148,7 +148,7 @@ class Dragging(Phase):
     def _holding(self, t: Array, y: Array) -> Array:
         """λ (m,)."""
         q, v = self.scene.motion.split(y)
-        x = self.held.solved(*self.held.block_matrix(self.scene.at(t, q, v), self.slip_directions(q, v)))
+        x = self.held.solve(*self.held.block_matrix(self.scene.at(t, q, v), self.slip_directions(q, v)))
         return np.asarray(x[:, self.scene.model.nv + len(self.kept) + self.place])
 
     def _slopes(self, t: Array, y: Array) -> Array:
@@ -159,7 +159,7 @@ class Dragging(Phase):
         """d²λ/dt² (m,) along the motion that keeps v, by differences of dλ/dt."""
         shifts, m = SECOND_DIFFERENCE * np.repeat([-2, -1, 1, 2], len(t)), len(t)
         q, v, t = np.tile(q, (4, 1)), np.tile(v, (4, 1)), np.tile(t, 4)
-        law = self.law(t + shifts, np.concatenate([self.scene.moved(q, shifts[:, None] * v), v], axis=1))
+        law = self.law(t + shifts, np.concatenate([self.scene.move(q, shifts[:, None] * v), v], axis=1))
         rates = (np.einsum("mi,mi->m", law.row, v) + law.rate).reshape(4, m)
         return np.asarray(np.array([1, -8, 8, -1]) @ rates / (12 * SECOND_DIFFERENCE))
 
@@ -171,10 +171,12 @@ class Dragging(Phase):
         """
         if not self.law(t, y).row[0] @ self.slip_motion(float(t[0]), y[0]) > 0:
             i = [*self.dragged, *self.trailing][0]
-            raise released(self.scene, i, float(t[0]), self.held.loads(t, y).contacts[0, i])
+            raise released_error(self.scene, i, float(t[0]), self.held.loads(t, y).contacts[0, i])
 
 
-def released(scene: EventEquations, contact: int, t: float, force: Array, in_space: bool = False) -> IntegrationError:
+def released_error(
+    scene: EventEquations, contact: int, t: float, force: Array, in_space: bool = False
+) -> IntegrationError:
     """Message about a foot that slips without anything that brings it to a halt, or in space."""
     if in_space:
         return IntegrationError(
@@ -247,7 +249,7 @@ def law_of_slip(
     q, v = scene.motion.split(y)
     v = phase.velocity_projected(t, q, v)
     a = phase.loads(np.array([t]), np.concatenate([q, v])[None]).a[0]
-    q, v = scene.moved(q, ahead * v), v + ahead * a
+    q, v = scene.move(q, ahead * v), v + ahead * a
     v = phase.velocity_projected(t + ahead, q, v)
     pressed = phase.loads(np.array([t + ahead]), np.concatenate([q, v])[None]).contacts[0, contact, 0]
     return trial if pressed > least and scene.contact_velocity(q, v)[contact, 1:] @ direction > 0 else None
@@ -272,7 +274,7 @@ class DraggingTangent(PhaseTangent):
         y = np.concatenate([q, v])
 
         def projected(d: Array) -> Array:
-            moved = self._moved(y, d)
+            moved = self._move(y, d)
             return self.phase.velocity_projected(t + d[-1], *self.scene.motion.split(moved))
 
         slopes = derivative(projected, self.tangent.count, SLIP_DIFFERENCE).T
@@ -283,7 +285,7 @@ class DraggingTangent(PhaseTangent):
         q, n = self.scene.motion.split(y)[0], self.scene.model.nv
 
         def projected(d: Array) -> Array:
-            there, v = self.scene.motion.split(self.phase.project(t, self._moved(y, np.append(d, 0.0))))
+            there, v = self.scene.motion.split(self.phase.project(t, self._move(y, np.append(d, 0.0))))
             return np.concatenate([np.asarray(self.scene.motion.dyn.difference(q, there)), v])
 
         return derivative(projected, 2 * n, SLIP_DIFFERENCE)
@@ -292,12 +294,12 @@ class DraggingTangent(PhaseTangent):
         """Slopes of accelerations (d, n) and of contact forces (d, k, 3) at one state."""
         n, steps = self.scene.model.nv, SLIP_DIFFERENCE * np.eye(self.tangent.count)
         shifts = np.concatenate([share * steps for share in (-2, -1, 1, 2)])
-        loads = self.phase.loads(t + shifts[:, -1], np.array([self._moved(y, d) for d in shifts]))
+        loads = self.phase.loads(t + shifts[:, -1], np.array([self._move(y, d) for d in shifts]))
         values = np.concatenate([loads.a, loads.contacts.reshape(len(shifts), -1)], axis=1)
         slopes = np.einsum("s,sdi->di", [1, -8, 8, -1], values.reshape(4, len(steps), -1)) / (12 * SLIP_DIFFERENCE)
         return slopes[:, :n], slopes[:, n:].reshape(len(steps), -1, 3)
 
-    def _moved(self, y: Array, d: Array) -> Array:
+    def _move(self, y: Array, d: Array) -> Array:
         q, v = self.scene.motion.split(y)
         n = self.scene.model.nv
-        return np.concatenate([self.scene.moved(q, d[:n]), v + d[n : 2 * n]])
+        return np.concatenate([self.scene.move(q, d[:n]), v + d[n : 2 * n]])

@@ -128,7 +128,7 @@ class SceneTangent:
         motion, n = self.scene.motion, self.scene.model.nv
 
         def commanded(d: Array) -> Array:
-            there, rate = self.scene.moved(q, d[:n]), v + d[n:-1]
+            there, rate = self.scene.move(q, d[:n]), v + d[n:-1]
             here = np.array([t + d[-1]]), there[None], rate[None]
             return np.asarray(motion.forces(*here)[0] - motion.dyn.passive_forces(there, rate))
 
@@ -169,13 +169,13 @@ class PhaseTangent:
         soft = range(n, n + len(phase.kept))
         K[..., soft, soft] = scene.compliance[phase.kept]
         held = np.zeros(len(phase.holds))
-        bias = _joined(at.gamma[..., phase.kept], held, at.beta[..., rows])
-        d_bias = _joined(d_at.gamma[..., phase.kept], held, d_at.beta[..., rows])
+        bias = _join_forces(at.gamma[..., phase.kept], held, at.beta[..., rows])
+        d_bias = _join_forces(d_at.gamma[..., phase.kept], held, d_at.beta[..., rows])
         x = self._solution(K, np.concatenate([at.b + phase.rubbed, -bias], axis=-1), t, y)
         missing = np.concatenate([d_at.b, -d_bias], axis=-1) - np.einsum("mdij,mj->mdi", _block(d_at.M, dR, dE), x)
-        dx = self._solved(K, missing)
+        dx = self._solve(K, missing)
         first = n + len(phase.kept)
-        forces = self._named(x[:, n:], dx[..., n:], d, dd)
+        forces = self._force_derivatives(x[:, n:], dx[..., n:], d, dd)
         return Slopes(dx[..., :n], forces, dx[..., first : first + len(phase.holds)])
 
     def projection(self, t: float, q: Array, v: Array, directions: Array | None = None) -> Array:
@@ -195,9 +195,9 @@ class PhaseTangent:
         moving = d_at.J[0][:, rows] @ v + pushed @ at.J[0, rows].T
         d_speed = np.concatenate([d_own, pushed @ phase.holds.T, moving], axis=1)
         K, dK = _block(at.M[0], R, R), _block(d_at.M[0], dR, dR)
-        x = self._solved(K[None], np.concatenate([np.zeros(n), -speed])[None, None])[0, 0]
+        x = self._solve(K[None], np.concatenate([np.zeros(n), -speed])[None, None])[0, 0]
         missing = np.concatenate([np.zeros((2 * n + 1, n)), -d_speed], axis=1) - dK @ x
-        return np.asarray(along @ (pushed + self._solved(K[None], missing[None])[0][:, :n]))
+        return np.asarray(along @ (pushed + self._solve(K[None], missing[None])[0][:, :n]))
 
     def admissible(self, t: float, y: Array) -> Array:
         """Π (2n, 2n): what the way back to the mode's closed contacts and constraints makes of (δq, δv)."""
@@ -215,7 +215,7 @@ class PhaseTangent:
         Pq = np.eye(n)
         if len(R):
             missing = np.concatenate([np.zeros((n, n)), -closing.T], axis=1)
-            Pq = Pq + self._solved(_block(at.M[0], R, R)[None], missing[None])[0][:, :n].T
+            Pq = Pq + self._solve(_block(at.M[0], R, R)[None], missing[None])[0][:, :n].T
         directions = np.block([[Pq, np.zeros((n, n))], [np.zeros((n, n)), np.eye(n)]])
         columns = np.concatenate([directions.T, np.zeros((2 * n, 1))], axis=1)
         return np.concatenate([directions[:n], self.projection(t, q, v, columns).T])
@@ -271,9 +271,9 @@ class PhaseTangent:
         held = np.zeros((len(t), len(self.phase.holds)))
         contacts = loads.contacts.reshape(len(t), -1)[:, self.phase.acting_rows]
         near = np.concatenate([loads.a, loads.constraints[:, self.phase.kept], held, contacts], axis=1)
-        return near + self._solved(K, (b - np.einsum("mij,mj->mi", K, near))[:, None])[:, 0]
+        return near + self._solve(K, (b - np.einsum("mij,mj->mi", K, near))[:, None])[:, 0]
 
-    def _solved(self, K: Array, b: Array) -> Array:
+    def _solve(self, K: Array, b: Array) -> Array:
         """x (m, d, n + r) of K x = b."""
         if self.phase.hyperstatic:
             return np.asarray(np.einsum("mij,mdj->mdi", self.phase.pseudo_inverse(K), b))
@@ -282,7 +282,7 @@ class PhaseTangent:
         x = np.swapaxes(np.linalg.solve(even, np.swapaxes(b / scale[:, None], 1, 2)), 1, 2)
         return np.asarray(x / scale[:, None])
 
-    def _named(self, f: Array, df: Array, d: Array, dd: Array) -> Array:
+    def _force_derivatives(self, f: Array, df: Array, d: Array, dd: Array) -> Array:
         """Derivatives of the candidates' forces (m, d, k, 3)."""
         phase, (m, count) = self.phase, df.shape[:2]
         first, rows = len(phase.kept) + len(phase.holds), phase.acting_rows
@@ -307,5 +307,5 @@ def _block(M: Array, R: Array, E: Array) -> Array:
     return K
 
 
-def _joined(own: Array, held: Array, contacts: Array) -> Array:
+def _join_forces(own: Array, held: Array, contacts: Array) -> Array:
     return np.concatenate([own, np.broadcast_to(held, (*own.shape[:-1], *held.shape)), contacts], axis=-1)

@@ -79,7 +79,7 @@ class Variation:
             start, stop, halved = spans.pop()
             if stop <= start:
                 break
-            curve = self._collocated(rule, tangent, piece.interpolant, start, stop)
+            curve = self._collocate(rule, tangent, piece.interpolant, start, stop)
             scale = self.tolerance * float(np.abs(curve.origin).max(initial=0.0))
             if halved < STEP_HALVINGS and float(curve.truncation().max(initial=0.0)) > scale:
                 middle = (start + stop) / 2
@@ -90,17 +90,17 @@ class Variation:
             self.matrix = curve(stop).reshape(size)
         return np.array(found).reshape(len(found), *size)
 
-    def _collocated(self, rule: Rule, tangent: PhaseTangent, path: Polynomial, start: float, stop: float) -> Polynomial:
+    def _collocate(self, rule: Rule, tangent: PhaseTangent, path: Polynomial, start: float, stop: float) -> Polynomial:
         """Φ over a part of a step: (1 − h W F) Φ = Φ₀ at the collocation points."""
         h = stop - start
         times = start + h * rule.nodes
         F = tangent.flow(times, path.states(times))
-        values = _solved(h * rule.weights, F, self.matrix)
+        values = _solve_collocation(h * rule.weights, F, self.matrix)
         slopes = (F @ values).reshape(len(F), -1)
         return Polynomial(start, h, self.matrix.reshape(-1), rule.to_coefficients @ slopes)
 
 
-def _solved(W: Array, F: Array, start: Array) -> Array:
+def _solve_collocation(W: Array, F: Array, start: Array) -> Array:
     """Φ (s, n, n) of Φ = Φ₀ + W F Φ: iterated as the motion is, or at once where that does not converge."""
     values: Array = np.broadcast_to(start, F.shape)
     size = float(np.abs(start).max(initial=0.0))
@@ -148,7 +148,7 @@ def through(
         return missing(rules.scene.model.nv, "shapes touch whose contact has no closed form")
     if any(guard.kind == JAM for guard in fired):
         return missing(rules.scene.model.nv, "a slip jams: forces and rates grow without bound before it")
-    causes = [guard for guard in dict.fromkeys([*fired, *landed]) if not _implied(guard, fired)]
+    causes = [guard for guard in dict.fromkeys([*fired, *landed]) if not _is_implied(guard, fired)]
     if len(causes) <= 1:
         return _Single(rules, before, after, t, y, change).passage(causes)
     if not landed:
@@ -158,7 +158,7 @@ def through(
     return _at_once(rules, before, after, t, y, causes)
 
 
-def _implied(guard: Guard, fired: Sequence[Guard]) -> bool:
+def _is_implied(guard: Guard, fired: Sequence[Guard]) -> bool:
     """Whether a guard vanishes because another one does: without a normal force the friction cone is a point."""
     return guard.kind == SLIP and Guard(LIFT_OFF, guard.contact) in fired
 
@@ -186,7 +186,7 @@ def rest_derivative(rules: Transitions, rested: Phase, t: float, y: Array, chang
     speeds = SceneTangent.of(scene).at(*here).J[0][:, rest.rows] @ v
     speeds[n : 2 * n] += scene.at(*here).J[0, rest.rows].T
     directions = np.eye(2 * n + 1)
-    directions[:, n : 2 * n] += rest.stopped(speeds)
+    directions[:, n : 2 * n] += rest.stopping_change(speeds)
     D, _ = reset_derivative(rules, rested, t, rest.state, impacts_of(change), directions)
     return np.asarray(tangent_of(rested).admissible(t, rested.state) @ D[:, :-1])
 
@@ -301,7 +301,7 @@ def guard_gradient(phase: Phase, guard: Guard, t: float, y: Array) -> Array:
 
     def value(d: Array) -> Array:
         q, v = here[1][0], here[2][0]
-        moved = np.concatenate([scene.moved(q, d[:n]), v + d[n : 2 * n]])
+        moved = np.concatenate([scene.move(q, d[:n]), v + d[n : 2 * n]])
         return np.asarray(watch.values(here[0] + d[-1], moved[None])[0, number : number + 1])
 
     return np.asarray(derivative(value, 2 * n + 1)[0])
@@ -316,7 +316,7 @@ def _at_once(rules: Transitions, before: Phase, after: Phase, t: float, y: Array
     depends = missing(n, f"{told} at one instant: what follows depends on which comes first")
     paths = []
     for order in permutations(causes):
-        path = _followed(rules, before, after, t, y, order)
+        path = _follow_events(rules, before, after, t, y, order)
         if path is None:
             return depends
         paths.append(path)
@@ -341,7 +341,7 @@ class _Step(NamedTuple):
     change: Change
 
 
-def _followed(
+def _follow_events(
     rules: Transitions, before: Phase, after: Phase, t: float, y: Array, order: Sequence[Guard]
 ) -> list[_Step] | None:
     """These events one after the other; None if they do not end in the motion after the instant."""
