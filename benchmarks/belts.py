@@ -1,10 +1,12 @@
 """How the time of a step grows with the links of a belt on its pulleys, and that until the first step.
 
-    python -m benchmarks.belts [25 50 100 200 …] [--steps 8] [--settled 300]
+    python -m benchmarks.belts [25 50 100 200 …] [--steps 8] [--landing 30] [--settled 300]
 
 The belt is that of :mod:`benchmarks.mixed_scenes`, built in Python: files of more than 250 bodies in each other are not
-read. Two phases, of the kernel, at 1e-7 m/s: *falling*, its first steps, before it meets the pulleys; and, with
-``--settled``, as many steps after so many of ``wt.simulate``, which takes those in Python that the kernel leaves.
+read. Three phases, at 1e-7 m/s: *falling*, the first steps of the kernel, before the belt meets the pulleys; *landing*,
+steps of ``wt.simulate`` from there on, with those that are taken in parts or in Python; and, with ``--settled``, steps
+of the kernel after so many of ``wt.simulate``. *left* counts landing steps beyond the tolerance, *residual* is their
+worst (m/s), *overlap* the deepest at their end (m), *gained* the energy from nothing as a share of the kinetic energy.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 import argparse
 import math
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +23,8 @@ from benchmarks.mixed_scenes import stadium
 from whippletree.contact.time_step import ContactBlocks
 
 STEP, THICK, GAP = 2e-3, 0.01, 8e-3
+FALL = 18
+"""Steps before the belt meets its pulleys."""
 ALONG = np.array([[0.0, 0, 1], [1, 0, 0], [0, 1, 0]])
 """From the axis of a capsule, z, to x."""
 
@@ -65,22 +69,61 @@ def _apart(X: Any, Y: Any) -> list[Any]:
     return [X[0, 3] - Y[0, 3], X[2, 3] - Y[2, 3]]
 
 
-def measure(links: int, steps: int, settled: int) -> tuple[float, float, float]:
-    """Processor time until the first step, s, and of a step in both phases, µs."""
+class Found(NamedTuple):
+    """Processor time until the first step, s, and of a step in each phase, µs; and how the landing went."""
+
+    first: float
+    falling: float
+    landing: float
+    settled: float
+    left: int
+    residual: float
+    overlap: float
+    gained: float
+
+
+def measure(links: int, steps: int, landing: int, settled: int) -> Found:
+    """All of it for a belt."""
     model = belt(links)
     begun = time.process_time()
-    kernel, blocks = wt.compile(model).contact_steps, ContactBlocks(model, alone=True).count
+    dyn = wt.compile(model)
+    kernel, blocks = dyn.contact_steps, ContactBlocks(model, alone=True).count
     given = (np.zeros((steps, model.nv)), np.full(steps, STEP), 1e-7, math.inf)
     state = (np.asarray(model.home.q, dtype=float), np.zeros(model.nv), np.zeros((blocks, 3)))
     kernel(*state, *given)
     first = time.process_time() - begun
     falling = min(_timed(kernel, *state, *given) for _ in range(5)) / steps * 1e6
-    if not settled:
-        return first, falling, math.nan
+    _fallen(model, FALL + 1)
+    begun = time.process_time()
+    _fallen(model, FALL)
+    between = time.process_time()
+    run = _fallen(model, FALL + landing)
+    landed = (time.process_time() - between - (between - begun)) / landing * 1e6
+    energy = float(dyn.kinetic_energy(run.q.values, run.v.values)[-1])
+    resting = _settled(model, kernel, given, settled) / steps * 1e6 if settled else math.nan
+    return Found(
+        first,
+        falling,
+        landed,
+        resting,
+        int(run.attrs["unconverged_steps"]) if not run.attrs["failure"] else -1,
+        float(run.residual_velocity.max()),
+        float(run.penetration.max()),
+        float(run.energy_balance[-1]) / energy,
+    )
+
+
+def _fallen(model: wt.Model, steps: int) -> Any:
+    # one row of output: contact forces of each would take longer than the steps
+    return wt.simulate(model, duration=steps * STEP, step=STEP, output_dt=steps * STEP, method="time_stepping")
+
+
+def _settled(model: wt.Model, kernel: Any, given: Any, settled: int) -> float:
+    """Processor time of some steps of the kernel, after so many of ``wt.simulate``."""
     run = wt.simulate(model, duration=settled * STEP, step=STEP, output_dt=settled * STEP, method="time_stepping")
-    q, v, impulses, *_ = kernel(run.q.values[-1], run.v.values[-1], state[2], *given)
-    resting = min(_timed(kernel, q[-1], v[-1], impulses[-1], *given) for _ in range(3)) / steps * 1e6
-    return first, falling, resting
+    blocks = ContactBlocks(model, alone=True).count
+    q, v, impulses, *_ = kernel(run.q.values[-1], run.v.values[-1], np.zeros((blocks, 3)), *given)
+    return min(_timed(kernel, q[-1], v[-1], impulses[-1], *given) for _ in range(3))
 
 
 def _timed(function: Any, *given: Any) -> float:
@@ -94,17 +137,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("links", type=int, nargs="*", default=[25, 50, 100, 200, 400, 1000])
     parser.add_argument("--steps", type=int, default=8)
+    parser.add_argument("--landing", type=int, default=30)
     parser.add_argument("--settled", type=int, default=0)
     given = parser.parse_args()
-    print(f"{'links':>6}{'first s':>10}{'falling µs':>12}{'settled µs':>12}{'exponents':>18}")
-    before: tuple[int, Any] | None = None
+    words = ("links", "first s", "falling µs", "landing µs", "settled µs", "left", "residual", "overlap", "gained")
+    print("".join(f"{word:>12}" for word in words) + "   exponents")
+    before: tuple[int, Found] | None = None
     for links in given.links:
-        found = measure(links, given.steps, given.settled)
+        found = measure(links, given.steps, given.landing, given.settled)
         told = ""
         if before is not None:
-            ratios = np.log(np.divide(found, before[1])) / math.log(links / before[0])
-            told = "".join(f"{x:9.2f}" for x in ratios[1:])
-        print(f"{links:6}{found[0]:10.1f}{found[1]:12.0f}{found[2]:12.0f}{told:>18}", flush=True)
+            ratios = np.log(np.divide(found[1:4], before[1][1:4])) / math.log(links / before[0])
+            told = "".join(f"{x:9.2f}" for x in ratios)
+        times = f"{found.first:12.1f}{found.falling:12.0f}{found.landing:12.0f}{found.settled:12.0f}"
+        judged = f"{found.left:12}{found.residual:12.1g}{found.overlap:12.1g}{found.gained:12.2g}"
+        print(f"{links:12}{times}{judged}{told}", flush=True)
         before = (links, found)
 
 

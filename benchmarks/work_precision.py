@@ -96,7 +96,7 @@ def problems() -> Iterator[Problem]:
     yield Problem("Andrews' squeezer", squeezer, 0.03, squeezer.home.q, squeezer.home.v, lambda t, q, v: torque + 0 * v)
     axle, road = car_axle()
     yield Problem("car axle", axle, 3.0, axle.home.q, axle.home.v, road)
-    for n in (1, 2):
+    for n in (2, 4):
         linkage = wt.mechanisms.n_four_bar(n)
         yield Problem(f"{n}-four-bar, to its dead point", linkage, 0.9, linkage.home.q, linkage.home.v)
     top = spinning_top()

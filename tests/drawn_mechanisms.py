@@ -1,10 +1,10 @@
 """Planar machines drawn by hand, which no generator of random mechanisms makes, each in two configurations.
 
-    pantograph       a parallelogram with long arms on a free base; and in line, where its rows depend on each other
-    scissor_lift     eight stages of crossing bars, on a hinge and a roller; and half a degree above flat
-    walker           two of Jansen's legs on one crank; and where a crank and its rod are in line
-    chain_drive      a ring of twelve links around three sprockets, pinned to their rims; and turned by a tenth of a turn
-    woven_grid       4 × 4 cells of pinned rods, one row of which is massless; and leaning the other way
+pantograph       a parallelogram with long arms on a free base; and in line, where its rows depend on each other
+scissor_lift     eight stages of crossing bars, on a hinge and a roller; and half a degree above flat
+walker           two of Jansen's legs on one crank; and where a crank and its rod are in line
+chain_drive      a ring of twelve links around three sprockets, pinned to their rims; and turned by a tenth of a turn
+woven_grid       4 × 4 cells of pinned rods, one row of which is massless; and leaning the other way
 """
 
 import math
@@ -137,7 +137,9 @@ def chain_drive():
         sketch.bar(f"sprocket {n}", "world", ring[k] * 0.8, ring[k], mass=2.0)
     for k in range(12):
         sketch.bar(f"link {k}", f"link {k - 1}" if k else "sprocket 0", ring[k], ring[k + 1], mass=0.2)
-    sketch.pin("sprocket 1", "link 4", ring[4]).pin("sprocket 2", "link 8", ring[8]).pin("link 11", "sprocket 0", ring[0])
+    sketch.pin("sprocket 1", "link 4", ring[4]).pin("sprocket 2", "link 8", ring[8]).pin(
+        "link 11", "sprocket 0", ring[0]
+    )
     model = sketch.builder.build()
     turned = wt.assemble(model, hold={"sprocket 0 joint": model.home.q[model.q_slice("sprocket 0 joint")][0] + 0.6})
     motors = ("sprocket 0 joint", "link 2 joint")

@@ -326,7 +326,7 @@ def test_rows_of_many_steps_are_taken_in_parts_to_the_same_bits(method, monkeypa
 
     starts = [0.3, 0.2], np.array([[0.3, 0.2], [1.0, -0.4]])
     whole = [run(q0) for q0 in starts]
-    monkeypatch.setattr(fixed_step_method, "STEPS_PER_CALL", 7)
+    monkeypatch.setattr(fixed_step_method, "FIXED_STEPS_PER_CALL", 7)
     for q0, expected in zip(starts, whole, strict=True):
         found = run(q0)
         assert np.array_equal(found.q.values, expected.q.values)
@@ -343,7 +343,7 @@ def test_a_run_that_fails_in_a_row_of_many_steps_keeps_the_rows_before(monkeypat
         )
 
     whole = run()
-    monkeypatch.setattr(fixed_step_method, "STEPS_PER_CALL", 7)
+    monkeypatch.setattr(fixed_step_method, "FIXED_STEPS_PER_CALL", 7)
     found = run()
     assert whole.attrs["failure"]
     assert found.attrs["failure"] == whole.attrs["failure"]

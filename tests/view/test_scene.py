@@ -246,6 +246,26 @@ def test_contact_forces_do_the_work_of_the_contact_rows():
     assert power == pytest.approx(float(strength.reshape(-1) @ ref.contact_velocity(q, v)), rel=1e-12)
 
 
+def test_forces_of_a_hull_of_many_corners_are_drawn_where_steps_meet_it():
+    """Steps have other candidates of such a hull on a plane than the functions of the model."""
+    balls = np.random.default_rng(1).normal(size=(4, 20, 3))
+    balls /= np.linalg.norm(balls, axis=2, keepdims=True)
+    corners = 0.1 * np.vstack([np.zeros(3), np.eye(3)])[:, None] + 0.01 * balls
+    corners = corners.reshape(-1, 3) - 0.025  # a blunt tetrahedron: one octant has no corner
+    builder = wt.Builder("stone").geometry("floor", "world", "half_space")
+    builder.body("stone", 1.0, inertia=(0.004, 0.004, 0.004))
+    builder.joint("fly", "free", "world", "stone", start=(0, 0, 0.06, 1, 0, 0, 0))
+    model = (
+        builder.geometry("hull", "stone", "mesh", vertices=corners).contact("lies", "hull", "floor", friction=1).build()
+    )
+    run = wt.simulate(model, duration=0.5, method="time_stepping", output_dt=0.5)
+    assert run.contact_force.shape[1] != len(wt.contact_set(model).names)
+    found = contact_forces(model, Moves(model, run.time.values, run.q.values), run)
+    pushes = sum(force[-1] for _, force in found.values())
+    np.testing.assert_allclose(pushes, run.contact_force.values[-1, :, 0].sum() * np.array([0, 0, 1.0]), atol=0.5)
+    assert all(abs(point[-1, 2]) < 1e-6 for point, force in found.values() if force[-1] @ force[-1] > 1e-6)
+
+
 def test_arrows_of_contact_forces_have_their_own_layer():
     model = wt.mechanisms.bouncing_ball(height=1.0)
     lying = model.home.q.copy()

@@ -1,4 +1,4 @@
-"""What operations add to an error beyond their slopes, from the errors of their operands.
+"""Second-order share of errors: how operations add to them beyond their slopes, from the errors of their operands.
 
 A sum passes errors on by its slopes alone. A product xy of operands that are wrong by ex and ey is wrong by ex ey more,
 a quotient x/y by more than everything where the divisor may be zero: such a remainder rₖ, together with the rounding
@@ -38,7 +38,7 @@ DRAWN = 1024
 """Operations for which random errors are drawn at a time."""
 
 Remainder = Callable[[Sequence[float], float, Sequence[float]], float]
-"""What an operation adds beyond its slopes, from the values of its operands, its own, and bounds on their errors."""
+"""The share that an operation adds beyond its slopes, from its operands, its value, and bounds on their errors."""
 
 
 class Operation(NamedTuple):
@@ -52,7 +52,7 @@ class Operation(NamedTuple):
     error: float
     """Bound on its own rounding."""
     rule: Remainder | None
-    """What it does to errors beyond its slopes; None for one that is linear."""
+    """Its effect on errors beyond its slopes; None for one that is linear."""
 
 
 class Carrier(Protocol):
@@ -62,7 +62,7 @@ class Carrier(Protocol):
         """The error of one operation."""
 
     def passed(self, slope: float, error: Any) -> Any:
-        """What an operation makes of the error of an operand; what comes from several is added up."""
+        """The error that an operation makes of that of an operand; those of several operands add up."""
 
     def bound(self, error: Any) -> float:
         """A bound on an error that was carried."""

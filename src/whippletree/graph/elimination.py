@@ -172,7 +172,7 @@ def _cut(part: Sequence[int], near: Sequence[set[int]]) -> _Cut | None:
 
 
 def _weight(nodes: Iterable[int], near: Sequence[set[int]]) -> int:
-    """What nodes of a cut make later fronts larger by: themselves, and the rows of their edges."""
+    """By how much the nodes of a cut enlarge later fronts: themselves, and the rows of their edges."""
     return sum(1 + len(near[k]) for k in nodes)
 
 

@@ -18,6 +18,7 @@ from whippletree.contact.kinematics.contact_set import contact_set_named
 from whippletree.contact.kinematics.large_scenes import Snapshot
 from whippletree.errors import ShapeError, UnsupportedError
 from whippletree.model import WORLD, Geometry, Model, require_model
+from whippletree.model.input_checks import as_names
 from whippletree.model.sensors import Sensor
 from whippletree.spatial import rotation_quaternion
 
@@ -192,7 +193,7 @@ class _Readings:
             return total  # nothing can touch
         pushes = np.asarray(self.run["contact_force"].values)[..., 0]
         pose, shape = self._placed(zone), shape_of(zone)
-        touching = contact_set_named(self.model, self.run["contact_force"].attrs["names"])
+        touching = contact_set_named(self.model, as_names(self.run["contact_force"].attrs["names"]))
         own = [(i, c) for i, c in enumerate(touching.candidates) if zone.body in (c.first_body, c.second_body)]
         for at in np.argwhere(np.any(pushes[..., [i for i, _ in own]] > 0, axis=-1)) if own else ():
             points, row = Snapshot(touching, self.q[tuple(at)]).points, tuple(at)

@@ -17,9 +17,11 @@ from whippletree.arithmetic.dual_numbers import Dual, duals, slopes
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.kinds import KINDS
 from whippletree.constraints.rows import Prepared, frame_places
-from whippletree.contact.kinematics.contact_set import contact_set
+from whippletree.contact.kinematics.contact_set import contact_set, contact_set_named
+from whippletree.contact.kinematics.large_scenes import Snapshot
 from whippletree.functions.reference import Reference
 from whippletree.model import WORLD, Constraint, Model
+from whippletree.model.input_checks import as_names
 from whippletree.spatial import Pose, skew
 from whippletree.tree.skeleton import Place, Skeleton, skeleton
 from whippletree.view import solids, style
@@ -338,11 +340,15 @@ def contact_points(model: Model, moves: Moves, near: float) -> dict[str, Array]:
 
 def contact_forces(model: Model, moves: Moves, run: xarray.Dataset) -> dict[str, tuple[Array, Array]]:
     """Of every contact: where it acts and its force on the first body, N, each (T, 3), from a run with contacts."""
-    contacts = contact_set(model) if model.touches else None
-    if "contact_force" not in run or contacts is None or not contacts.closed_form:
+    if "contact_force" not in run or not model.touches:
         return {}
-    plain = Reference(model)
-    points, axes = plain.contact_points(moves.q), plain.contact_axes(moves.q)
+    # steps have other candidates than events for some pairs of shapes: those that the run has met
+    names = getattr(run["contact_force"], "attrs", {}).get("names", ())
+    contacts = contact_set_named(model, as_names(names))  # one name may have come back from a file as a text
+    if not contacts.closed_form or len(contacts.names) != run["contact_force"].shape[1]:
+        return {}
+    found = [Snapshot(contacts, q).points for q in np.asarray(moves.q, dtype=float)]
+    points, axes = np.array([at.point for at in found]), np.array([at.axes for at in found])
     forces = np.einsum("tci,tcij->tcj", np.asarray(run["contact_force"], dtype=float), axes)
     return {name: (points[:, k], forces[:, k]) for k, name in enumerate(contacts.names)}
 

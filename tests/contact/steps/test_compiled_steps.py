@@ -122,7 +122,7 @@ def some(given, part):
     return [x[part] if isinstance(x, np.ndarray) else x for x in given]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(every=True)
 def test_the_bits_do_not_depend_on_the_batch(scene):
     program = contact_lists_program(scene.model)
     given = arguments(scene, 17)

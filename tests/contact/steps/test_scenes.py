@@ -226,6 +226,7 @@ def test_a_tower_of_boxes_stands(group):
     assert float(below.values[-1, :, 0].sum()) == pytest.approx(weights.sum(), rel=1e-4)
 
 
+@pytest.mark.slow
 def test_a_box_slides_down_no_slope_steeper_than_its_friction():
     tilt = np.arctan(0.5)
     for mu, moves in ((0.55, False), (0.45, True)):
@@ -238,6 +239,7 @@ def test_a_box_slides_down_no_slope_steeper_than_its_friction():
         assert speed == pytest.approx(expected, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_energy_and_work_are_told():
     model = balls(12)
     run = wt.simulate(model, duration=0.1, step=H, output_dt=0.02, method="time_stepping", tolerance=1e-9)

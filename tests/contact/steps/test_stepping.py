@@ -94,6 +94,7 @@ def test_ten_boxes_stand():
     assert result.contact_force.values[-1, ground, 0].sum() == pytest.approx(weight, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_a_quadruped_stands():
     model = wt.mechanisms.quadruped()
     result = run(model, 0.1, tolerance=1e-12)
@@ -104,7 +105,7 @@ def test_a_quadruped_stands():
     assert abs(float(finer.energy_balance[-1])) < abs(float(result.energy_balance[-1])) / 2
 
 
-@pytest.mark.slow
+@pytest.mark.slow(every=True)
 @pytest.mark.parametrize("count", [12, 100])
 def test_spheres_fall_into_a_box(count):
     model = wt.mechanisms.spheres_in_box(count)

@@ -281,7 +281,7 @@ class _Body:
     def rows(
         self, block: Block, loaded: Collection[str], registers: Registers
     ) -> tuple[PackedRows | None, list[tuple[Address, Operand]]]:
-        """What vectors compute of a block, if anything; and a list that gets those to be stored at its end."""
+        """Results of a block that vectors compute, if any; and a list that gets those to be stored at its end."""
         late: list[tuple[Address, Operand]] = []
         packs = self.packs(block)
         if packs is None:

@@ -9,8 +9,8 @@ G = B Bᵀ is never formed; with dy = Σ Bᵀ dλ all impulses can be eliminated
 C being the compliance of a servo's own row: one matrix of the size of the velocities, factored once for predictor and
 corrector. Where all of a block is unknown and C = 0, V is W⁻² as the scaling gives it: near the solution W² spans more
 orders of magnitude than numbers have digits, and its inverse has lost what is stiff (of 13 steps of belts of 100 and
-200 links that the method did not solve, seven were solved by that). What a block has no unknown for (the normal of dry friction, the tangents of a contact without any) is masked
-in V.
+200 links that the method did not solve, seven were solved by that). What a block has no unknown for (the normal of dry
+friction, the tangents of a contact without any) is masked in V.
 
 At first it begins near the impulses that sweeps have come to: z = λ − w, in scaled variables with
 w = G λ + g + s, is parted into x − w = z with x ∘ w = ν 1, so that the beginning is on the central path of a problem
@@ -340,7 +340,7 @@ class InteriorPoint:
         )
 
     def _remainder(self) -> Statement:
-        """What dλ leaves of every block's equations, as the next right-hand side."""
+        """Remainder of every block's equations after dλ, as the next right-hand side."""
         each = self.space.each
 
         def remains(dx: Array, aimed: Array, astray: Array, tilt: Array, V: Array, *rest: Any) -> list[Any]:

@@ -166,8 +166,8 @@ class ListSolver:
         return [*begin, put(0, at("turns")), Until(TURN, self.turns, address("done"), turn)]
 
     def _hard(self) -> list[Statement]:
-        """The methods for what sweeps have not solved, each judged alone: the interior-point method may come close where
-        Newton's method, after it, leads away again.
+        """The methods for what sweeps have not solved, each judged alone: the interior-point method may come close
+        where Newton's method, after it, leads away again.
         """
         found = self._kept(self._newton())
         if self.interior is not None:

@@ -303,7 +303,7 @@ class _RolloutBuilder:
         return [own, *at.problem[:4], *at[1:-1], *lift, *at.response]
 
     def _restored(self, kept: Kept, memory: Array) -> tuple[Any, Posed, Any]:
-        """What each block knows of itself, the posed step, and by how much restitution shifts its normal velocities."""
+        """Each block by itself, the posed step, and by how much restitution shifts its normal velocities."""
         own, G, g, friction, cap, free, gaps, shift, closing, approach, *rest = kept.restored(memory)
         lift, response = (rest[0], rest[1:]) if self.gains else (0, rest)
         problem = ContactProblem(G, g, friction, cap, self.blocks.hosts)

@@ -30,7 +30,7 @@ OUT_OF_PLANE = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class MotionSpace:
-    """What motions of a tree are made of."""
+    """Numbers that the motions of a tree are made of."""
 
     basis: Array
     """(6, 6), or (6, 3) for those of a plane: n, x and y."""

@@ -1,4 +1,4 @@
-"""What a joint of one freedom does as a contact of one row: the ends of its range, and its dry friction.
+"""Joints of one freedom as contacts of one row: the ends of their ranges, and their dry friction.
 
 A range lower ≤ q ≤ upper has the gaps q − lower and upper − q, each with a row of J that is plus or minus one for this
 joint: constant, so that it has no bias. Its *stops* are plastic contacts without friction or tangents.
@@ -193,7 +193,7 @@ class JointContacts:
 
     @cached_property
     def pressed(self) -> Array:
-        """What presses each whatever the motion does (k,), N m or N: c of dry friction, 0 for stops."""
+        """Force that presses each, whatever the motion does (k,), N m or N: c of dry friction, 0 for stops."""
         return np.array([0.0] * len(self.stops) + [float(axis.friction) for axis in self.rubbing])
 
     @cached_property

@@ -186,7 +186,7 @@ def scene_layout(model: Model) -> SceneLayout | Unsuited:
 
 
 def _unsuited(model: Model) -> Unsuited | None:
-    """What keeps a model from being a scene of free bodies, as far as its bodies and forces tell."""
+    """Why a model is no scene of free bodies, as far as its bodies and forces tell."""
     if not model.touches:
         return Unsuited("nothing may touch")
     if model.constraints:

@@ -44,7 +44,7 @@ WORK_PER_CHUNK = 16_000_000
 """Evaluations, of all runs, times the number of velocities, after which a chunk of output is handed on, to be shown and
 stored: some tenths of a second of computing."""
 
-STEPS_PER_CALL = 100_000
+FIXED_STEPS_PER_CALL = 100_000
 """Steps of a row that one call takes: their times are a list, which must not grow with the length of a row."""
 
 
@@ -179,14 +179,14 @@ class FixedStep(Method):
         if not y.shape[1]:  # nothing moves
             return np.empty((rows.count, runs, 0)), np.full(runs, rows.count)
         clock = self.task.times[rows.first : rows.first + rows.count]
-        if rows.steps <= STEPS_PER_CALL:
+        if rows.steps <= FIXED_STEPS_PER_CALL:
             states, steps = self._called(motion, kernel, y, rows.h, clock, np.arange(rows.steps))
             return states, steps // rows.steps
         states, good = np.empty((rows.count, *y.shape)), np.zeros(runs, dtype=int)
         for number in range(rows.count):
             alive = good == number
-            for first in range(0, rows.steps, STEPS_PER_CALL):
-                counts = np.arange(first, min(first + STEPS_PER_CALL, rows.steps))
+            for first in range(0, rows.steps, FIXED_STEPS_PER_CALL):
+                counts = np.arange(first, min(first + FIXED_STEPS_PER_CALL, rows.steps))
                 ends, steps = self._called(motion, kernel, y, rows.h, clock[number : number + 1], counts)
                 y, alive = ends[0], alive & (steps == len(counts))
             states[number] = y
@@ -196,8 +196,8 @@ class FixedStep(Method):
     def _called(
         self, motion: Motion, kernel: Any, y: Array, h: float, clock: Array, counts: Array
     ) -> tuple[Array, Array]:
-        """States (rows, runs, n) after the steps ``counts`` (steps,) from each time of the clock (rows,) on, and how many
-        steps of each run are good, (runs,)."""
+        """States (rows, runs, n) after the steps ``counts`` (steps,) from each time of the clock (rows,) on, and how
+        many steps of each run are good, (runs,)."""
         q, v = motion.split(y)
         inputs = {"q0": q, "v0": v, "dt": h, "clock": clock, "offsets": h * counts, "active": motion.all_on}
         states = np.empty((len(clock), *y.shape))

@@ -15,13 +15,12 @@ from whippletree.contact.problem.solver import ContactSolution
 from whippletree.errors import UnsupportedError
 from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.time_stepping.impulse_kernel import (
-    STEPS_OF_CALL,
     Steps,
     asked_steps,
     can_ask,
     kernel_batch,
 )
-from whippletree.simulation.time_stepping.impulse_step import ImpulseStep
+from whippletree.simulation.time_stepping.impulse_step import STEPS_OF_CALL, ImpulseStep
 from whippletree.simulation.time_stepping.inertial_gain import careful_step, watched_steps
 
 
@@ -77,7 +76,7 @@ class Advance(NamedTuple):
         together, given_back = STEPS_OF_CALL if stepper.motors.steady else 1, False
         asks = given is None and count > 1 and can_ask(stepper)
         while done < count:
-            now, some = t + done * h, min(together, count - done)
+            now, some = t + done * h, min(together, stepper.stride, count - done)
             left = given
             if asks and not given_back:
                 asked = asked_steps(stepper, now, y, impulses, h, count - done)

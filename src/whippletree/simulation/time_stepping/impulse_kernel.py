@@ -19,9 +19,6 @@ from whippletree.compiler.named_function import NamedFunction
 from whippletree.compiler.rollout.step_space import Driven
 from whippletree.simulation.time_stepping.impulse_step import ImpulseStep, Step
 
-STEPS_OF_CALL = 500
-"""Steps of one call: a Ctrl-C waits for no more, and the results of all of them are kept until its end."""
-
 
 class Steps(NamedTuple):
     """Some steps in a row, n of them."""

@@ -37,6 +37,9 @@ from whippletree.simulation.motion import Motion
 from whippletree.simulation.time_stepping.motors import Motors
 from whippletree.tree.mechanism import Mechanism
 
+STEPS_OF_CALL = 500
+"""Steps of one call of a kernel: a Ctrl-C waits for no more, and the results of all of them are kept until its end."""
+
 SWEEPS_TRIED = (0, 5, 15, 30)
 """Sweeps of a round that moves overlaps apart, until it is as exact as the velocities are, or to the last; what they
 leave is left to the next round or step."""
@@ -106,8 +109,10 @@ class ImpulseStep:
         self._free = FreeBodies(self.model)
         self.written = contact_set(self.model).closed_form
         """Whether compiled functions know all contacts."""
-        self._compiled = self.neighbourhood.is_compiled and self.written
-        every = zip(self.blocks.contacts.pairs, contact_set(self.model).pairs, strict=True)
+        every = list(zip(self.blocks.contacts.pairs, contact_set(self.model).pairs, strict=True))
+        # a hull without corners in some octant has a slot for each octant here, and fewer candidates there
+        alike = all(pair.slots == usual.slots for pair, usual in every)
+        self._compiled = self.neighbourhood.is_compiled and self.written and alike
         slots = [usual.touching is None for pair, usual in every for _ in range(pair.slots)]
         self.faces = np.array(slots, dtype=bool)
         """Which candidates are those of faces that meet, bool: forces are far from unique there, (candidates,)."""
@@ -116,6 +121,8 @@ class ImpulseStep:
         :mod:`whippletree.simulation.time_stepping.impulse_kernel`.
         """
         self._lists_pay = self.actuators.acting or not self.written or lists_pay(self.model)
+        self.stride = STEPS_OF_CALL
+        """Steps that the next call of the kernel is worth: few, after one that was refused."""
         self.damping = dampings(self.model).as_floats()
         """Of the joints, N m s/rad or N s/m."""
         self.has_springs = bool(self.model.elements) or any(joint.has_springs for joint in self.model.joints)

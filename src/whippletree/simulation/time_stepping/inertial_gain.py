@@ -1,7 +1,7 @@
 """Steps that gain energy from nothing, and what cures them: halves.
 
-A step takes inertial forces, and the curvature of loops, as they are at its beginning. Its kinetic energy K = vᵀ M v / 2
-then changes, beyond the work of contacts, motors and gravity, by
+A step takes inertial forces, and the curvature of loops, as they are at its beginning. Its kinetic energy
+K = vᵀ M v / 2 then changes, beyond the work of contacts, motors and gravity, by
 
     K(q⁺, v⁺) − K(q, v) − W + h Gᵀ (v + v⁺) / 2        G: gravity's generalised force
 
@@ -9,8 +9,8 @@ which is of second order in h for motions that the step resolves. In a long chai
 radian in a step it is not: a belt of 200 links that falls on its pulleys had five times its energy after two steps of
 2 ms, and was torn apart after four. Such a step is taken as two of half the length, as often as it takes; the first
 order of the method stays. So is one whose contact problem the kernel does not solve: on long trees Python takes a
-second or more for it, and halves are solved nearly always. Only long trees are watched: short ones gain little, and their first step comes sooner
-without the functions that watching needs.
+second or more for it, and halves are solved nearly always. Only long trees are watched: short ones gain little, and
+their first step comes sooner without the functions that watching needs.
 """
 
 from __future__ import annotations
@@ -23,12 +23,11 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.contact.problem.solver import ContactSolution
 from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.time_stepping.impulse_kernel import Asked, Steps, kernel_steps
-from whippletree.simulation.time_stepping.impulse_step import ImpulseStep
+from whippletree.simulation.time_stepping.impulse_step import STEPS_OF_CALL, ImpulseStep
 
 GAINED_SHARE = 0.02
-"""Share of the kinetic energy that a step may gain from nothing. Falling belts of 40 links, of which no step is halved,
-gain 0.015 at most; one of 200 gained 0.045 in one step while its energy was still right to a tenth, and 0.8 in the
-step before its end."""
+"""Share of the kinetic energy that a step may gain from nothing. A falling belt of 200 links gained 0.045 in one step
+while its energy was still right to a tenth, and 0.8 in a step before its end."""
 
 MOST_HALVINGS = 6
 """Times that a step is halved at most; the last halves are taken as they are."""
@@ -49,10 +48,12 @@ def watched_steps(
 ) -> Steps:
     """:func:`~whippletree.simulation.time_stepping.impulse_kernel.kernel_steps` up to the first that gains energy."""
     steps = kernel_steps(stepper, y, impulses, tau, h, ctrl, asked)
-    if not steps.number or not stepper.watched:
+    if not stepper.watched:
         return steps
     gain, tolerated = _gains(stepper, y, steps, h[: steps.number])
+    # what comes after a step that is refused is worked out in vain
     good = int(np.logical_and.accumulate(gain <= tolerated).sum())
+    stepper.stride = min(2 * stepper.stride, STEPS_OF_CALL) if good == len(h) else 1
     return Steps(*[column[:good] for column in steps])
 
 

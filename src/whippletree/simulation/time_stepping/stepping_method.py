@@ -24,7 +24,7 @@ from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.method import Chunk, Memo, Method, Task, Variable, positive
 from whippletree.simulation.output.dataset import velocities
 from whippletree.simulation.time_stepping.impulse_batch import WORKS, Advance, advance_batch
-from whippletree.simulation.time_stepping.impulse_kernel import STEPS_OF_CALL, Asked
+from whippletree.simulation.time_stepping.impulse_kernel import Asked
 from whippletree.simulation.time_stepping.impulse_step import ImpulseStep
 from whippletree.simulation.time_stepping.inertial_gain import watched_steps
 
@@ -270,7 +270,7 @@ class TimeStepping(Method):
         for number in range(row, len(self.task.times)):
             own = self._division(number - 1)
             total += own[1]
-            if total > STEPS_OF_CALL:
+            if total > self.stepper.stride:
                 break
             found.append(own)
         return found

@@ -1,7 +1,9 @@
 """Fronts of an elimination as loops: dense triangles whose sizes and places are looked up.
 
 Of a front the lower triangle is stored, row by row, four numbers at a time (:data:`CHUNK`), each row as long as it must
-be; its boundary comes first, so that every loop begins at 0. Numbers of unknowns (``y``, ``x``, ``size``, ``pivot``,
+be; its boundary comes first, so that every loop begins at 0. Rows of pivots are kept for the way out. Those of the
+boundary are needed from the first child's contribution to the front's own, and share their memory with others of other
+times: of a grid of 2346 rods that is what stays in the caches. Numbers of unknowns (``y``, ``x``, ``size``, ``pivot``,
 ``inverse``) belong to the program around.
 """
 
@@ -39,8 +41,10 @@ class FrontLoops:
         self.width = max([len(own) for own in plan.unknowns] or [1])
         self.chunks = -(-self.width // CHUNK)
         counts = [len(own) for own in plan.unknowns] or [0]
-        self.row_starts = _row_starts(counts)
-        self.front_chunks = sum(int(_chunks_of_rows(n).sum()) for n in counts)
+        inner = [len(front.boundary) for front in plan.fronts]
+        parents = [front.parent for front in plan.fronts]
+        order = _depth_first(parents, inner)
+        self.row_starts, self.pivot_chunks, self.front_chunks = _placed_rows(counts, inner, parents, order)
         self.space.add(Buffer("front", "work", (max(self.front_chunks, 1), self.chunks, CHUNK), pitch=CHUNK))
         width, fronts = self.width, max(len(counts), 1)
 
@@ -50,7 +54,6 @@ class FrontLoops:
                 found[f, : len(own)] = own
             return found
 
-        inner = [len(front.boundary) for front in plan.fronts]
         own = [len(front.own) for front in plan.fronts]
         self.space.index("front rows", padded([rows.tolist() for rows in self.row_starts], width))
         self.space.index("front unknowns", padded([own.tolist() for own in plan.unknowns], width))
@@ -75,7 +78,13 @@ class FrontLoops:
         self.space.index("front inner", inner)
         self.space.index("front chunks", [-(-n // CHUNK) for n in counts])
         self.space.index("front own", own)
-        self.space.index("front parent", [max(front.parent, 0) for front in plan.fronts])
+        self.space.index("front parent", [max(parent, 0) for parent in parents])
+        self.space.index("front order", order or [0])
+        first = _first_children(parents, order)
+        leaves = [n if f not in first else 0 for f, n in enumerate(inner)]
+        begun = [inner[parent] if first.get(parent) == f else 0 for f, parent in enumerate(parents)]
+        self.space.index("fresh rows", leaves or [0])
+        self.space.index("fresh rows of parent", begun or [0])
         every = np.arange(width)
         self.space.index("chunk of", every // CHUNK)
         self.space.index("unit of", every % CHUNK)
@@ -83,11 +92,17 @@ class FrontLoops:
         self.space.table("is motion", (~plan.rows).astype(float))
 
     def clear(self) -> list[Statement]:
-        """Zeros everywhere."""
-        code = Code()
-        for u in range(CHUNK):
-            code.store(0.0, "front", Index("chunk"), Index(None, 0), Index(None, u))
-        return [Loop("chunk", self.front_chunks, (code.block(),))]
+        """Zeros in the rows of pivots; those of boundaries are cleared when their time begins."""
+        return [Loop("chunk", self.pivot_chunks, (_zeros(Index("chunk"), Index(None, 0)),))]
+
+    def _clear_boundary(self, front: str, count: str) -> Statement:
+        """Zeros in the first rows of a front."""
+        rows = (
+            Lookup("row of i", Address("front rows", (Index(front), Index("i")))),
+            Lookup("chunks of i", Address("chunks up to", (Index("i"),))),
+            Loop("chunk", Index("chunks of i"), (_zeros(Index("row of i"), Index("chunk")),)),
+        )
+        return Loop("i", Index(count), rows)
 
     def scatter(self, table: Array) -> Statement:
         """values added to their places in the fronts."""
@@ -108,7 +123,7 @@ class FrontLoops:
         return Loop("entry", len(table), (*lookups("entry", looks), code.block()))
 
     def inwards(self) -> Statement:
-        """Elimination, from the first front to the last; several pivots at a time, so that memory is passed over once
+        """Elimination, fronts before their parents; several pivots at a time, so that memory is passed over once
         for all of them. Those that are left over in a front go in pairs, the last one perhaps alone: the second factor
         is 0 then.
         """
@@ -121,7 +136,9 @@ class FrontLoops:
         others = Loop("i", Index("rest"), (*self._at_i(), *self._row_under(2)))
         step = (*self._at_pair(), alone.block(), self._pivot(0), pair, *self._at_second()[:2], others)
         steps = Loop("step", Index("steps"), step)
-        return Loop("f", len(self.plan.fronts), (*self._at_front(), self._tiles(), steps, self._hand_up()))
+        begin, begin_parent = self._clear_boundary("f", "fresh"), self._clear_boundary("parent", "fresh of parent")
+        body = (*self._at_front(), begin, self._tiles(), steps, begin_parent, self._hand_up())
+        return Loop("turn", len(self.plan.fronts), body)
 
     def _tiles(self) -> Statement:
         """Several pivots of a front, each of which is a row under those before it, and then all rows under them."""
@@ -203,8 +220,10 @@ class FrontLoops:
             ("steps", "front steps"),
             ("inner", "front inner"),
             ("parent", "front parent"),
+            ("fresh", "fresh rows"),
+            ("fresh of parent", "fresh rows of parent"),
         ]
-        return lookups("f", looks)
+        return [Lookup("f", Address("front order", (Index("turn"),))), *lookups("f", looks)]
 
     def _at_pivot(self) -> list[Statement]:
         return [
@@ -247,7 +266,7 @@ class FrontLoops:
         return Loop("i", Index("inner"), tuple(rows))
 
     def outwards(self) -> Statement:
-        """Substitution, from the last front to the first; as many sums side by side as a chunk has numbers, for one
+        """Substitution, parents before their fronts; as many sums side by side as a chunk has numbers, for one
         alone would wait for itself at every term.
         """
         self.space.work(sums=(CHUNK,), known=(self.chunks, CHUNK))
@@ -279,7 +298,7 @@ class FrontLoops:
             Loop("i", Index("inner"), (*self._at_i()[1:4], fill.block())),
             Loop("step", Index("own"), step, backwards=True),
         )
-        return Loop("f", len(self.plan.fronts), body, backwards=True)
+        return Loop("turn", len(self.plan.fronts), body, backwards=True)
 
 
 def _chunks_of_rows(size: int) -> Array:
@@ -287,11 +306,94 @@ def _chunks_of_rows(size: int) -> Array:
     return np.arange(size) // CHUNK + 1
 
 
-def _row_starts(sizes: Sequence[int]) -> list[Array]:
-    """For each front, the first chunk of each of its rows; all rows lie one after the other."""
+def _depth_first(parents: Sequence[int], inner: Sequence[int]) -> list[int]:
+    """The fronts in an order in which few boundaries wait: each right after its children, the widest of them first."""
+    children: dict[int, list[int]] = {}
+    for f, parent in enumerate(parents):
+        children.setdefault(parent, []).append(f)
+    order: list[int] = []
+    open_ = children.get(-1, [])[:]
+    while open_:
+        # parents before children, the last of these first: turned round below
+        order.append(open_.pop())
+        open_ += sorted(children.get(order[-1], ()), key=lambda f: -inner[f])
+    return order[::-1]
+
+
+def _first_children(parents: Sequence[int], order: Sequence[int]) -> dict[int, int]:
+    """The child of each front that is eliminated first; leaves have none."""
+    found: dict[int, int] = {}
+    for f in order:
+        if parents[f] >= 0:
+            found.setdefault(parents[f], f)
+    return found
+
+
+def _placed_rows(
+    sizes: Sequence[int], inner: Sequence[int], parents: Sequence[int], order: Sequence[int]
+) -> tuple[list[Array], int, int]:
+    """For each front, the first chunk of each of its rows; how many chunks the rows of pivots take, and all of them.
+
+    Rows of pivots come first, one after the other. Those of a boundary get room when their front's first child hands
+    up, or where a leaf begins, and give it back when their own front has handed up.
+    """
     rows = [_chunks_of_rows(n) for n in sizes]
-    starts = np.concatenate([[0], np.cumsum(np.concatenate(rows))[:-1]]) if sum(sizes) else np.zeros(0, dtype=int)
-    return np.split(starts, np.cumsum(sizes)[:-1])
+    pivots = [int(own[b:].sum()) for own, b in zip(rows, inner, strict=False)]
+    kept, room = sum(pivots), _Room()
+    first, places = _first_children(parents, order), dict[int, int]()
+    needed = [int(own[:b].sum()) for own, b in zip(rows, inner, strict=False)]
+    starts: list[Array] = [np.zeros(0, dtype=int)] * len(rows)
+    begin = 0
+    for f in order:
+        if f not in first:
+            places[f] = room.take(needed[f])
+        if first.get(parents[f]) == f:
+            places[parents[f]] = room.take(needed[parents[f]])
+        room.give_back(places[f], needed[f])
+        own, b = rows[f], inner[f]
+        outer = kept + places[f] + np.cumsum(own[:b]) - own[:b]
+        starts[f] = np.concatenate([outer, begin + np.cumsum(own[b:]) - own[b:]])
+        begin += pivots[f]
+    return starts, kept, kept + room.most
+
+
+class _Room:
+    """Chunks that are taken and given back: always the first gap that is large enough."""
+
+    def __init__(self) -> None:
+        self.gaps: list[tuple[int, int]] = []
+        """Begin and end of each, in order; behind the last one everything is free."""
+        self.end = self.most = 0
+
+    def take(self, count: int) -> int:
+        """The begin of so many chunks."""
+        for k, (begin, end) in enumerate(self.gaps):
+            if end - begin >= count:
+                self.gaps[k] = begin + count, end
+                return begin
+        begin, self.end = self.end, self.end + count
+        self.most = max(self.most, self.end)
+        return begin
+
+    def give_back(self, begin: int, count: int) -> None:
+        """Free again what was taken."""
+        joined: list[tuple[int, int]] = []
+        for low, high in sorted([gap for gap in (*self.gaps, (begin, begin + count)) if gap[1] > gap[0]]):
+            if joined and joined[-1][1] == low:
+                joined[-1] = joined[-1][0], high
+            else:
+                joined.append((low, high))
+        if joined and joined[-1][1] == self.end:
+            self.end = joined.pop()[0]
+        self.gaps = joined
+
+
+def _zeros(row: Index, chunk: Index) -> Block:
+    """Zeros in one chunk of a row."""
+    code = Code()
+    for u in range(CHUNK):
+        code.store(0.0, "front", row, chunk, Index(None, u))
+    return code.block()
 
 
 # --- blocks traced by hand: numbers come from memory at addresses, and go there ---------------------------------------

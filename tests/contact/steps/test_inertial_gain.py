@@ -1,0 +1,96 @@
+"""Steps that gain energy from nothing are taken in halves; what is told of them is told once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import whippletree as wt
+from whippletree.simulation.motion import Motion
+from whippletree.simulation.time_stepping import inertial_gain
+from whippletree.simulation.time_stepping.impulse_batch import Advance
+from whippletree.simulation.time_stepping.impulse_kernel import Steps, kernel_steps
+from whippletree.simulation.time_stepping.impulse_step import ImpulseStep
+
+LINKS, STEP, COUNT = 60, 4e-3, 12
+
+
+@pytest.fixture(scope="module")
+def chain():
+    """A long chain above a floor that it does not reach, without gravity: its energy stays what it is."""
+    b = wt.Builder("chain", gravity=(0, 0, 0)).geometry("floor", "world", "half_space", position=(0, 0, -100))
+    before = "world"
+    for k in range(LINKS):
+        name = f"link {k}"
+        b.body(name, 0.02, (0.025, 0, 0), (1e-6, 4e-6, 4e-6))
+        b.joint(name, "revolute", before, name, axis=(0, 1, 0), position=(0.05 if k else 0, 0, 0))
+        b.geometry(name, name, "sphere", radius=0.01)
+        b.contact(name, name, "floor")
+        before = name
+    return b.build()
+
+
+@pytest.fixture(scope="module")
+def thrown(chain):
+    """Links that turn one way and the other by a quarter of a radian in a step."""
+    rng = np.random.default_rng(1)
+    absolute = 60 * rng.choice([-1.0, 1.0], size=LINKS)
+    return np.diff(absolute, prepend=0.0)
+
+
+@pytest.mark.slow
+def test_a_chain_that_is_thrown_keeps_its_energy(chain, thrown):
+    dyn = wt.compile(chain)
+    run = wt.simulate(
+        chain, v0=thrown, duration=COUNT * STEP, step=STEP, output_dt=COUNT * STEP, method="time_stepping"
+    )
+    before, kept = dyn.kinetic_energy(run.q.values, run.v.values)
+    # the steps as they are, none refused
+    stepper = ImpulseStep(Motion(dyn), 1e-7)
+    y, still = np.concatenate([chain.home.q, thrown]), np.zeros((stepper.blocks.count, 3))
+    steps = kernel_steps(stepper, y, still, np.zeros(chain.nv), np.full(COUNT, STEP))
+    torn = dyn.kinetic_energy(*stepper.motion.split(steps.states))
+    assert steps.number < COUNT or torn[-1] > 3 * before
+    assert kept < 1.5 * before
+
+
+def test_a_step_in_halves_is_told_as_one(chain, thrown):
+    stepper = ImpulseStep(Motion(wt.compile(chain)), 1e-7)
+    y = np.concatenate([np.asarray(chain.home.q, dtype=float), thrown])
+    still, nothing = np.zeros((stepper.blocks.count, 3)), np.zeros(chain.nv)
+    assert not inertial_gain.watched_steps(stepper, y, still, nothing, np.array([STEP])).number
+    assert stepper.stride == 1
+    made = inertial_gain.careful_step(stepper, 0.0, y, still, nothing, STEP, np.zeros(0), [])
+    whole = kernel_steps(stepper, y, still, nothing, np.array([STEP]))
+    assert made.number == whole.number == 1
+    before, careful, careless = wt.compile(chain).kinetic_energy(
+        *stepper.motion.split(np.stack([y, made.states[0], whole.states[0]]))
+    )
+    assert abs(careful - before) < (careless - before) / 2
+
+
+def test_work_that_halves_do_not_change_is_no_reason_for_them(chain, thrown, monkeypatch):
+    """Someone who does not say so pushes: the whole step is taken."""
+    stepper = ImpulseStep(Motion(wt.compile(chain)), 1e-7)
+    y = np.concatenate([np.asarray(chain.home.q, dtype=float), 1e-3 * thrown])
+    still, push = np.zeros((stepper.blocks.count, 3)), np.full(chain.nv, 1e-3)
+    plain = stepper.joint_work
+    monkeypatch.setattr(stepper, "joint_work", lambda *given: 0 * plain(*given))
+    made = inertial_gain.careful_step(stepper, 0.0, y, still, push, STEP, np.zeros(0), [])
+    np.testing.assert_array_equal(made.states, kernel_steps(stepper, y, still, push, np.array([STEP])).states)
+
+
+def test_steps_beyond_the_last_row_are_not_counted_in_it(chain):
+    """Of seven steps that a kernel has solved, three belong to the one row that is whole."""
+    stepper = ImpulseStep(Motion(wt.compile(chain)), 1e-7)
+    ones = np.ones(7)
+    start = np.concatenate([np.asarray(chain.home.q, dtype=float), np.zeros(chain.nv)])
+    blocks = stepper.blocks.count
+    steps = Steps(np.tile(start, (7, 1)), np.zeros((7, blocks, 3)), np.arange(21.0).reshape(7, 3), *[ones] * 6)
+    row = Advance.of_rows(stepper, start, steps, np.array([3]), np.array([STEP]))
+    assert row.contact_work.tolist() == row.sweeps.tolist() == [3.0]
+    assert row.residual_velocity.tolist() == [7.0]
+
+
+def test_short_trees_are_not_watched():
+    assert not ImpulseStep(Motion(wt.compile(wt.mechanisms.four_bar())), 1e-7).watched
