@@ -39,7 +39,7 @@ class Listing(Compiled):
         super().__init__(model, np.float64, 1, (), "cpu")
         self.last: Program | None = None
 
-    def _compiled(self, key: Any, build: Callable[[], Program], **options: Any) -> Any:
+    def _compile_once(self, key: Any, build: Callable[[], Program], **options: Any) -> Any:
         self.last = build()
 
 
