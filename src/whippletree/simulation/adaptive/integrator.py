@@ -279,8 +279,11 @@ class Integrator:
         self.statistics.largest_rtol = max(self.statistics.largest_rtol, rtol)
 
     def _notice_rounding(self, kept: Sequence[AcceptedStep]) -> None:
-        """What rounding allows at the ends of steps that were taken in one call, an excursion between questions: told,
-        but no step is held to it, so that it does not matter where a run was taken up."""
+        """Note the tolerance that rounding allows at the ends of steps that were taken in one call.
+
+        It is reported as an excursion between two looks; no step is held to it, so that it does not matter where a run
+        was taken up.
+        """
         if self.tolerance is not None and len(kept) > 1:
             allowed = self.tolerance(np.stack([step.state for step in kept]))
             self.statistics.largest_rtol = max(self.statistics.largest_rtol, allowed)

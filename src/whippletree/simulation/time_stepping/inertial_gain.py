@@ -90,7 +90,7 @@ class _Taken(NamedTuple):
 
 
 class _Halving(NamedTuple):
-    """What stays the same in all parts of a step."""
+    """A step that is taken in halves: all that its parts share."""
 
     stepper: ImpulseStep
     tau: Array
