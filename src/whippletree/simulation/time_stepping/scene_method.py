@@ -99,7 +99,7 @@ class SceneStepping(TimeStepping):
             )
         self.scene = SteppedScene(layout, self.tolerance, SCENE_OVERLAP, int(effort), self.sleep)
         self.steps, self.unconverged, self.at_rounding, self.worst, self.lists_made = 0, 0, 0, 0.0, 0
-        self.gained = 0.0
+        self.gained, self.overlap, self.overlapping = 0.0, 0.0, 0
         self._named = _pair_count(layout) <= NAMED_UP_TO
         self._start_energy = self._energy(task.start)
         if not np.isfinite(self._start_energy):
@@ -200,6 +200,9 @@ class SceneStepping(TimeStepping):
         self.unconverged += int((residual > self.tolerance).sum())
         self.gained += float(np.maximum(told.account[:, ROWS["contact_work"]], 0.0).sum())
         self.worst = max(self.worst, float(residual.max(initial=0.0)))
+        overlap = told.account[:, ROWS["overlap"]]
+        self.overlap = max(self.overlap, float(overlap.max(initial=0.0)))
+        self.overlapping += int((overlap > SCENE_OVERLAP).sum())
         self.lists_made = self.scene.rebuilds
 
     def _row(
@@ -280,6 +283,8 @@ class SceneStepping(TimeStepping):
             "sleep": "never" if self.sleep is None else self.sleep,
             "path": COMPILED,
             "contact_energy_gained": self.gained,
+            "largest_overlap": self.overlap,
+            "overlapping_steps": self.overlapping,
         }
 
 
