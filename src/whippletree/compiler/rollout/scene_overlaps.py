@@ -1,11 +1,10 @@
-"""Overlaps at the end of a step of a scene, by the shapes where they then are: the last part of a step, inside a kernel.
+"""Overlaps at the end of a step of a scene, by the shapes where they then are, are moved apart inside its kernel.
 
 A step forecasts its gaps along the normals at its beginning. A body that turns has other normals at its end, another
-corner, or another face: bodies that meet at 3 m/s and turn at 20 rad/s overlapped by up to 10 mm then, where no
-candidate was known at the beginning. So poses and candidates are found anew at the end, which the next step needs
-anyway. Where they overlap, the bodies are moved apart, with fresh normals each time, as
-:meth:`~whippletree.simulation.time_stepping.impulse_step.ImpulseStep._apart` does it for other mechanisms. Velocities in
-the world stay.
+corner, or another face: boxes that meet at 3 m/s and turn at 20 rad/s overlapped by up to 10 mm then, for want of a
+candidate at the beginning, and capsules by 4 mm. So poses and candidates are found anew at the end, which the next
+step needs anyway. Where they overlap, the bodies are moved apart, with fresh normals each time, as the steps of other
+mechanisms do it. Velocities in the world stay.
 
 An overlap of the start is no fault of a step. A body has an ``allowance``: what its deepest overlap at the beginning of
 the step was, less what a step undoes of it; a contact may be as deep as both of its bodies may.
@@ -48,9 +47,9 @@ CountedWay: TypeAlias = Callable[[Array, Array, Any, Any, Array], Any]
 class SceneOverlaps:
     """Statements that leave the bodies apart, by ``now q``, ``now v``, ``far`` and what the narrow phase finds.
 
-    ``allowance`` (N,) is an input and an output of the kernel; ``ends`` (T, 2) an output: of the beginning of each step,
-    and so of the end of the one before, the overlap beyond all allowances, m, and the work against gravity of what was
-    moved apart, J.
+    ``allowance`` (N,) is an input and an output of the kernel; ``ends`` (T, 2) an output: of the beginning of each
+    step, and so of the end of the one before, the overlap beyond all allowances, m, and the work against gravity of
+    what was moved apart, J.
     """
 
     def __init__(self, contacts: SceneContacts, positions: ScenePositions) -> None:

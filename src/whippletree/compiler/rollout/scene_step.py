@@ -10,9 +10,9 @@ and with the velocities of their centres of mass: M is then a number and a 3 × 
    energy (:mod:`~whippletree.compiler.rollout.step_bounces`);
 4. looks at the contacts that were left out, at the velocity that came out: what would overlap joins the list, and the
    solution goes on. So nothing is left out that matters, whatever step 2 guessed;
-5. moves apart what would overlap by the forecast of the gaps, and moves on; unless a body would by then have travelled so far that a
-   pair which is not in the lists could touch. Then the step is not taken, and the call ends: whoever called makes new
-   lists and begins that step again;
+5. moves apart what would overlap by the forecast of the gaps, and moves on; unless a body would by then have
+   travelled so far that a pair which is not in the lists could touch. Then the step is not taken, and the call ends:
+   whoever called makes new lists and begins that step again;
 6. finds poses and candidates where the bodies are now, and moves apart what overlaps there
    (:mod:`~whippletree.compiler.rollout.scene_overlaps`). In a kernel this is the beginning of the next step, whose
    candidates they are; the last step of a call has no length.
@@ -134,9 +134,10 @@ def scene_program(classes: Sequence[GeometryClass], kinds: Sequence[PairKind]) -
 
     Outputs: q, v, travel, impulses, gaps (C,) at the beginning of the last step, account (T, 9), of the last step the
     mean acceleration ``a`` (N, 6) and the change of (ω, velocity of the centre of mass) by contacts ``kick`` (N, 6),
-    calm0 and allowance0 for the next call, the overlap and the work of moving it apart at the beginning of each step and
-    of the first one that was not made, ``ends``, the number of steps that were made, whose rows of the account are filled, and why no more
+    calm0 for the next call, the number of steps that were made, whose rows of the account are filled, and why no more
     were, ``ended``: 1 if all were, −1 where a body went too far for the lists, −2 where a state is no longer finite.
+    Then allowance0 for the next call, and ``ends`` (T, 2): overlap (m) and work of moving it apart (J) at the beginning
+    of each step, also of the one that was not made.
     """
     return _StepBuilder(classes, kinds).program_of_steps()
 

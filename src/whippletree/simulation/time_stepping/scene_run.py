@@ -385,7 +385,7 @@ def _recalled(warm: Warm, keys: Array) -> Array:
 
 
 ROWS = {name: k for k, name in enumerate((*ACCOUNT, "overlap"))}
-"""Columns of the account by name: those of the kernel, and the overlap beyond that of the start which a step leaves, m."""
+"""Columns of the account by name: those of the kernel, and the overlap, m, that a step leaves beyond the start's."""
 
 
 def _rows(account: list[Array]) -> Array:
