@@ -77,6 +77,11 @@ def simulated(model, q, v, duration=0.08):
     return wt.simulate(model, q, v, duration=duration, step=H, output_dt=H, method="time_stepping", tolerance=1e-6)
 
 
+def lenient(layout, tolerance, overlap, *rest):
+    """A scene whose steps may leave overlaps up to a metre, as if the rounds that move them apart had ended early."""
+    return SteppedScene(layout, tolerance, 1.0, *rest)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kinds", ["bb", "cc", "bbb"])
 def test_bodies_that_are_thrown_at_each_other_do_not_overlap(kinds):
@@ -122,14 +127,22 @@ def test_an_overlap_of_the_start_is_eased_apart_and_allows_no_other():
 
 @pytest.mark.slow
 def test_an_overlap_that_a_step_leaves_is_told(monkeypatch):
-    """As if the rounds had ended early: overlaps up to a metre are left."""
-
-    def lenient(layout, tolerance, overlap, *rest):
-        return SteppedScene(layout, tolerance, 1.0, *rest)
-
     monkeypatch.setattr(scene_method, "SteppedScene", lenient)
     run = simulated(scene("bb"), *thrown(2, 0))
     worst = run.penetration.values.max()
     assert worst > 1e-4
     assert run.attrs["largest_overlap"] == pytest.approx(worst, rel=1e-12)
     assert 0 < run.attrs["overlapping_steps"] <= (run.penetration.values > SCENE_OVERLAP).sum()
+
+
+@pytest.mark.slow
+def test_a_checkpoint_keeps_what_was_told_of_overlaps(monkeypatch, tmp_path):
+    monkeypatch.setattr(scene_method, "SteppedScene", lenient)
+    path = tmp_path / "run.zarr"
+    options = {"duration": 0.08, "step": H, "output_dt": H, "method": "time_stepping", "tolerance": 1e-6}
+    model, (q, v) = scene("bb"), thrown(2, 0)
+    first = wt.simulate(model, q, v, checkpoint=path, **options)
+    again = wt.simulate(model, q, v, checkpoint=path, **options)
+    assert first.attrs["largest_overlap"] > 0
+    for name in ("largest_overlap", "overlapping_steps"):
+        assert again.attrs[name] == first.attrs[name]

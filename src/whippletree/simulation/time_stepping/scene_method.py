@@ -71,7 +71,7 @@ class SceneStepping(TimeStepping):
     """One scene of many free bodies."""
 
     options: ClassVar[tuple[str, ...]] = (*TimeStepping.options, "effort", "sleep")
-    counters: ClassVar[tuple[str, ...]] = (*TimeStepping.counters, "lists_made")
+    counters: ClassVar[tuple[str, ...]] = (*TimeStepping.counters, "lists_made", "overlap", "overlapping")
 
     def __init__(
         self,
@@ -99,6 +99,7 @@ class SceneStepping(TimeStepping):
             )
         self.scene = SteppedScene(layout, self.tolerance, SCENE_OVERLAP, int(effort), self.sleep)
         self.steps, self.unconverged, self.at_rounding, self.worst, self.lists_made = 0, 0, 0, 0.0, 0
+        self.halved = 0  # as a step of other mechanisms may be: free bodies need none
         self.gained, self.overlap, self.overlapping = 0.0, 0.0, 0
         self._named = _pair_count(layout) <= NAMED_UP_TO
         self._start_energy = self._energy(task.start)
@@ -277,6 +278,7 @@ class SceneStepping(TimeStepping):
             "steps": self.steps,
             "unconverged_steps": self.unconverged,
             "steps_at_rounding": self.at_rounding,
+            "halved_steps": self.halved,
             "largest_residual_velocity": self.worst,
             "contact_tolerance": self.tolerance,
             "contact_lists_made": self.lists_made,
