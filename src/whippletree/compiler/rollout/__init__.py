@@ -38,6 +38,7 @@ scene_contacts    its contacts: their rows, what impulses do, starts with moment
 scene_sticking    impulses with which everything sticks, for scenes that begin at rest
 scene_solver      its contact problem: sweeps, as far as they are needed
 scene_positions   its projection of positions, which moves apart what overlaps
+scene_overlaps    overlaps at the ends of its steps, by the shapes where they then are
 step_bounces      restitution in both kinds of steps: no more of it than adds no energy
 contact_sweeps    sweeps over contacts, coloured so that neighbours do not disturb each other
 """

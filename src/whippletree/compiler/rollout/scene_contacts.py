@@ -7,6 +7,7 @@ J V, of two bodies alone, and a sweep costs what the list is long, whatever the 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -117,7 +118,7 @@ class SceneContacts:
     """
 
     def __init__(self, space: WorkSpace) -> None:
-        self.space = space
+        self.space, self.active, self.touched = space, ACTIVE, TOUCHED
         space.work(
             row=("C", ROW),
             own=("C", 6),  # the contact's own part of G, its upper triangle
@@ -136,6 +137,14 @@ class SceneContacts:
             going_on=(1,),
             untabled=(1,),  # whether the tables of this step are still to be made
         )
+
+    def on_lists(self, active: str, touched: str) -> SceneContacts:
+        """Statements with the same buffers on another list of contacts and its bodies."""
+        found = copy(self)
+        found.active, found.touched = active, touched
+        self.space.numbers_list(active, "C")
+        self.space.numbers_list(touched, "N")
+        return found
 
     # ---- what both bodies of a contact are ------------------------------------------------------------------------
 
@@ -211,7 +220,7 @@ class SceneContacts:
 
     def each(self, *blocks: Statement, backwards: bool = False) -> Each:
         """Some statements for every contact of the list."""
-        return Each(CONTACT, ACTIVE, (*self.bodies(), *blocks), backwards)
+        return Each(CONTACT, self.active, (*self.bodies(), *blocks), backwards)
 
     # ---- the problem ---------------------------------------------------------------------------------------------
 
@@ -236,7 +245,7 @@ class SceneContacts:
             self.space.put(1, at("untabled")),
             Loop(BODY, "N", (self.space.put(-1, at("loaded", BODY)),)),
             self.each(traced_block(rows, reads, writes)),
-            Collect(TOUCHED, BODY, "N", self.space.address("loaded", BODY)),
+            Collect(self.touched, BODY, "N", self.space.address("loaded", BODY)),
         ]
 
     def tables(self) -> list[Statement]:
@@ -262,8 +271,8 @@ class SceneContacts:
             loops.append(traced_block(lambda x: [np.atleast_1d(x)], [now], [before]))
         return [
             self.space.put(1, at("theta")),
-            Each(CONTACT, ACTIVE, (loops[0],)),
-            Each(BODY, TOUCHED, (loops[1],)),
+            Each(CONTACT, self.active, (loops[0],)),
+            Each(BODY, self.touched, (loops[1],)),
         ]
 
     def go_ahead(self, impulse: str, velocity: str) -> list[Statement]:
@@ -286,6 +295,6 @@ class SceneContacts:
             loops.append(traced_block(ahead, [*both, at("beta")], both))
         return [
             traced_block(momentum, [at("uphill"), at("theta")], [at("beta"), at("theta")]),
-            Each(CONTACT, ACTIVE, (loops[0],)),
-            Each(BODY, TOUCHED, (loops[1],)),
+            Each(CONTACT, self.active, (loops[0],)),
+            Each(BODY, self.touched, (loops[1],)),
         ]

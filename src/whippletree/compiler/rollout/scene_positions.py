@@ -1,11 +1,14 @@
 """Overlaps at the end of a step of a scene are moved apart: its projection of positions, inside a kernel.
 
 π with 0 ≤ π ⟂ gap + h u + G π ≥ 0 along the normals, as displacements ``moved`` of the bodies; velocities are left
-alone. By pairs of sweeps with momentum, as for impulses.
+alone. By pairs of sweeps with momentum, as for impulses. Of the forecast of gaps first, whose rows are those of the
+impulses, then of the gaps as they are (:mod:`~whippletree.compiler.rollout.scene_overlaps`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -23,7 +26,7 @@ SCENE_CORRECTIONS = 300
 
 
 class ScenePositions:
-    """Statements that find ``moved``, from the contacts of the list and the velocities after the step."""
+    """Statements that find ``moved``, from the contacts of the list."""
 
     def __init__(self, contacts: SceneContacts) -> None:
         self.space, self.contacts = contacts.space, contacts
@@ -39,22 +42,41 @@ class ScenePositions:
             corrections=(1,),
         )
 
+    def on_lists(self, contacts: SceneContacts) -> ScenePositions:
+        """Statements with the same buffers on the lists of other contacts."""
+        found = copy(self)
+        found.contacts = contacts
+        return found
+
     def move_apart(self) -> list[Statement]:
+        """Sweeps that move apart what would overlap by the forecast of gaps at the end of the step."""
+
+        def begin(touch: Array, row: Array, h: Any, first: Array, second: Array) -> Any:
+            return largest([touch[0] + h * relative_velocity(row, first, second)[0], -h * RELAXATION_SPEED])
+
+        reads = [*self.space.each(("touch", "row"), CONTACT), self.space.at("now dt"), *self.contacts.both("vel")]
+        return self._apart(begin, reads)
+
+    def move_ends_apart(self) -> list[Statement]:
+        """Sweeps that move apart what overlaps at the end of the step by more than the bodies may."""
+
+        def begin(touch: Array, first: Any, second: Any) -> Any:
+            return touch[0] + select(less(first, second), first, second)
+
+        return self._apart(begin, [self.space.at("touch", CONTACT), *self.contacts.both("allowed")])
+
+    def _apart(self, gap: Callable[..., Any], reads: Sequence[Piece]) -> list[Statement]:
         """Sweeps that end where a pair moves no contact farther than ``overlap tolerance``, if anything overlaps."""
         at, each, put, address = self.space.at, self.space.each, self.space.put, self.space.address
 
-        def begin(touch: Array, row: Array, h: Any, first: Array, second: Array, overlap: Array) -> list[Any]:
-            ahead = largest([touch[0] + h * relative_velocity(row, first, second)[0], -h * RELAXATION_SPEED])
+        def begin(overlap: Array, *given: Any) -> list[Any]:
+            ahead = gap(*given)
             return [[ahead], [0], [largest([overlap[0], -ahead])]]
 
         def needed(overlap: Array, smallest: Any) -> list[Any]:
             return [[select(less(smallest, overlap[0]), 1, -1)], [-1], [0]]
 
-        first = traced_block(
-            begin,
-            [*each(("touch", "row"), CONTACT), at("now dt"), *self.contacts.both("vel"), at("overlap")],
-            [*each(("ahead", "push"), CONTACT), at("overlap")],
-        )
+        first = traced_block(begin, [at("overlap"), *reads], [*each(("ahead", "push"), CONTACT), at("overlap")])
         decide = traced_block(needed, each(("overlap", "overlap tolerance")), each(("apart", "done", "corrections")))
         sweeps = (*self.contacts.tables(), *self.contacts.remember("push", "moved"), self._iterate())
         return [put(0, at("overlap")), self.contacts.each(first), decide, If(address("apart"), sweeps)]

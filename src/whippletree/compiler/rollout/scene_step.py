@@ -10,9 +10,12 @@ and with the velocities of their centres of mass: M is then a number and a 3 × 
    energy (:mod:`~whippletree.compiler.rollout.step_bounces`);
 4. looks at the contacts that were left out, at the velocity that came out: what would overlap joins the list, and the
    solution goes on. So nothing is left out that matters, whatever step 2 guessed;
-5. moves apart what would overlap at the end, and moves on; unless a body would by then have travelled so far that a
-   pair which is not in the lists could touch. Then the step is not taken, and the call ends: whoever called makes new
-   lists and begins that step again.
+5. moves apart what would overlap by the forecast of the gaps, and moves on; unless a body would by then have
+   travelled so far that a pair which is not in the lists could touch. Then the step is not taken, and the call ends:
+   whoever called makes new lists and begins that step again;
+6. finds poses and candidates where the bodies are now, and moves apart what overlaps there
+   (:mod:`~whippletree.compiler.rollout.scene_overlaps`). In a kernel this is the beginning of the next step, whose
+   candidates they are; the last step of a call has no length.
 
 How far bodies travel is measured against their mean motion, and so does the world: of balls that fall together only the
 world goes far. Its way d counts as √(|d|² − (grain · d)²): less along its ``grain`` than across, for its skin is an
@@ -42,6 +45,7 @@ from whippletree.compiler.rollout.scene_contacts import (
     relative_velocity,
 )
 from whippletree.compiler.rollout.scene_kinds import scene_narrow_phase
+from whippletree.compiler.rollout.scene_overlaps import SceneOverlaps
 from whippletree.compiler.rollout.scene_positions import ScenePositions
 from whippletree.compiler.rollout.scene_solver import SceneSolver
 from whippletree.compiler.rollout.step_bounces import SceneBounces
@@ -93,6 +97,7 @@ INPUTS: dict[str, tuple[Any, ...]] = {
     "budget": ("N",),
     "grain": (3,),
     "calm0": (),
+    "allowance0": ("N",),
 }
 """Inputs of reals, and their shapes."""
 
@@ -108,6 +113,8 @@ OUTPUTS: dict[str, tuple[Any, ...]] = {
     "calm at end": (),
     "steps": (),
     "ended": (),
+    "allowance": ("N",),
+    "ends": ("T", 2),
 }
 """Outputs, and their shapes."""
 
@@ -118,7 +125,7 @@ def scene_program(classes: Sequence[GeometryClass], kinds: Sequence[PairKind]) -
     Inputs, with N bodies (the last is the world), C contacts and T steps: q0 (N, 7), v0 (N, 6), tau (N, 6), bodies
     (N, 17), placements (N, 12), swing and travel0 (N,), impulses0 (C, 3), node (C, 3), friction and restitution (C,),
     gravity (3,), dt (T,), tolerance (m/s), overlap tolerance (m), effort (sweeps), budget (N,) (m), grain (3,),
-    calm0 (m/s, the residual at which there is nothing to do); then the lists of
+    calm0 (m/s, the residual at which there is nothing to do), allowance0 (N,) (m); then the lists of
     :func:`~whippletree.compiler.rollout.scene_kinds.scene_narrow_phase`.
 
     ``node`` holds both bodies of a contact, and the number (below N) of the island that it is in.
@@ -129,6 +136,8 @@ def scene_program(classes: Sequence[GeometryClass], kinds: Sequence[PairKind]) -
     mean acceleration ``a`` (N, 6) and the change of (ω, velocity of the centre of mass) by contacts ``kick`` (N, 6),
     calm0 for the next call, the number of steps that were made, whose rows of the account are filled, and why no more
     were, ``ended``: 1 if all were, −1 where a body went too far for the lists, −2 where a state is no longer finite.
+    Then allowance0 for the next call, and ``ends`` (T, 2): overlap (m) and work of moving it apart (J) at the beginning
+    of each step, also of the one that was not made.
     """
     return _StepBuilder(classes, kinds).program_of_steps()
 
@@ -178,6 +187,7 @@ class _StepBuilder(WorkSpace):
         self.numbers_list(TOUCHED, "N")
         self.contacts = SceneContacts(self)
         self.solver, self.positions = SceneSolver(self.contacts), ScenePositions(self.contacts)
+        self.overlaps = SceneOverlaps(self.contacts, self.positions)
         self.bounces = SceneBounces(self, self.contacts, self.solver)
         self.narrow, lists = scene_narrow_phase(classes, kinds, self)
         self.add(*lists, *self.outputs)
@@ -192,12 +202,12 @@ class _StepBuilder(WorkSpace):
             Until("round", SOLVER_ROUNDS, self.address("solved"), tuple(self._round())),
             *self._finish(),
         )
+        find = (Loop(NODE, "N", (self._pose(),)), *self.narrow, self.put(1, self.at("known")))
         step = (
             traced_block(lambda h: [[h], [h]], [self.at("dt", STEP)], [self.at("now dt"), self.at("lasts")]),
+            *self.overlaps.move_apart(find, _way),
             self.put(0, self.at("drift"), self.at("crowd")),
-            Loop(NODE, "N", (self._pose(), self._add_up(self.at("free", NODE)))),
-            *self.narrow,
-            self.put(1, self.at("known")),
+            Loop(NODE, "N", (self._add_up(self.at("free", NODE)),)),
             self._gaps(),
             self._mean(),
             # a step that would go too far without impulses is not even begun; one of no length is a look at the gaps
@@ -218,6 +228,7 @@ class _StepBuilder(WorkSpace):
             Loop(NODE, "N", (copy,)),
             Loop(CONTACT, "C", (impulse,)),
             self.solver.begin_calm(self.at("calm0")),
+            self.overlaps.begin(),
             self.put(1, self.at("alive")),
             self.put(0, self.at("made steps")),
             self.put(-1, self.at("known")),
@@ -458,7 +469,8 @@ class _StepBuilder(WorkSpace):
 
         names = ("residual", "left", "works", "joint work", "corrected", "made", "listed", "made steps")
         told = traced_block(tell, self.each(names), [self.at("account", STEP), self.at("made steps")])
-        return [Loop(NODE, "N", (copy,)), Loop(CONTACT, "C", (count,)), self.solver.calm_down(), told]
+        count_contacts = Loop(CONTACT, "C", (count,))
+        return [Loop(NODE, "N", (copy,)), count_contacts, self.overlaps.allow(), self.solver.calm_down(), told]
 
     def _results(self) -> list[Statement]:
         bodies = traced_block(
@@ -472,7 +484,7 @@ class _StepBuilder(WorkSpace):
             self.each(("calm", "made steps", "alive")),
             self.each(("calm at end", "steps", "ended")),
         )
-        return [Loop(NODE, "N", (bodies,)), Loop(CONTACT, "C", (contacts,)), told]
+        return [Loop(NODE, "N", (bodies,)), Loop(CONTACT, "C", (contacts,)), self.overlaps.keep(), told]
 
     def _gaps(self) -> Statement:
         gap = Piece((), (Address("touch", (Index(CONTACT), Index(None, 0))),))

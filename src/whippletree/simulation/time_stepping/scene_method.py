@@ -71,7 +71,7 @@ class SceneStepping(TimeStepping):
     """One scene of many free bodies."""
 
     options: ClassVar[tuple[str, ...]] = (*TimeStepping.options, "effort", "sleep")
-    counters: ClassVar[tuple[str, ...]] = (*TimeStepping.counters, "lists_made")
+    counters: ClassVar[tuple[str, ...]] = (*TimeStepping.counters, "lists_made", "overlap", "overlapping")
 
     def __init__(
         self,
@@ -99,7 +99,8 @@ class SceneStepping(TimeStepping):
             )
         self.scene = SteppedScene(layout, self.tolerance, SCENE_OVERLAP, int(effort), self.sleep)
         self.steps, self.unconverged, self.at_rounding, self.worst, self.lists_made = 0, 0, 0, 0.0, 0
-        self.gained = 0.0
+        self.halved = 0  # as a step of other mechanisms may be: free bodies need none
+        self.gained, self.overlap, self.overlapping = 0.0, 0.0, 0
         self._named = _pair_count(layout) <= NAMED_UP_TO
         self._start_energy = self._energy(task.start)
         if not np.isfinite(self._start_energy):
@@ -200,6 +201,9 @@ class SceneStepping(TimeStepping):
         self.unconverged += int((residual > self.tolerance).sum())
         self.gained += float(np.maximum(told.account[:, ROWS["contact_work"]], 0.0).sum())
         self.worst = max(self.worst, float(residual.max(initial=0.0)))
+        overlap = told.account[:, ROWS["overlap"]]
+        self.overlap = max(self.overlap, float(overlap.max(initial=0.0)))
+        self.overlapping += int((overlap > SCENE_OVERLAP).sum())
         self.lists_made = self.scene.rebuilds
 
     def _row(
@@ -274,12 +278,15 @@ class SceneStepping(TimeStepping):
             "steps": self.steps,
             "unconverged_steps": self.unconverged,
             "steps_at_rounding": self.at_rounding,
+            "halved_steps": self.halved,
             "largest_residual_velocity": self.worst,
             "contact_tolerance": self.tolerance,
             "contact_lists_made": self.lists_made,
             "sleep": "never" if self.sleep is None else self.sleep,
             "path": COMPILED,
             "contact_energy_gained": self.gained,
+            "largest_overlap": self.overlap,
+            "overlapping_steps": self.overlapping,
         }
 
 

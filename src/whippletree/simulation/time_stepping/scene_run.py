@@ -57,6 +57,8 @@ class Warm(NamedTuple):
     """How long each body has been slow, s, (bodies,); ∞ for those asleep."""
     calm: Array
     """Residual at which a step has nothing to do, m/s, ()."""
+    allowance: Array
+    """How deep the bodies and the world may overlap, m, (bodies + 1,): as deep as they do where nothing is known."""
 
     @staticmethod
     def cold() -> Warm:
@@ -71,6 +73,7 @@ class Warm(NamedTuple):
             none,
             none,
             np.array(np.inf),
+            none,
         )
 
 
@@ -95,7 +98,7 @@ class StepsTaken(NamedTuple):
     gaps: Array
     """Of the candidates in the lists at the end, m."""
     account: Array
-    """One row for each step, in the order of :data:`~whippletree.compiler.rollout.scene_step.ACCOUNT`."""
+    """One row for each step, see :data:`ROWS`."""
     finite: bool
     """Whether all steps were made; if not, the state was no longer finite after these."""
     keys: Array
@@ -196,25 +199,27 @@ class SteppedScene:
         Q = np.concatenate([q.reshape(-1, 7), [[0.0, 0, 0, 1, 0, 0, 0]]])
         V, forces = (np.concatenate([x.reshape(-1, 6), np.zeros((1, 6))]) for x in (v, tau))
         account: list[Array] = []
-        done = 0
+        done, last = 0, (np.zeros((len(Q), 6)),) * 2
         if len(warm.anchor):
             held, travel = self._lists_of(warm), warm.travel
         else:
             held = self._new_lists(Q, self._skins(Q, V, warm, dt), np.zeros(self.count))
             travel = np.zeros(len(Q))
+            warm = warm._replace(allowance=np.full(len(Q), np.inf))
         impulses = _recalled(warm, held.lists.keys)
         while not held.islands.all_asleep:
             lists = held.lists
             count = min(len(dt) - done, max(1, int(CONTACTS_OF_CALL / (1 + len(lists.keys)))))
             count = count if self.sleep is None else min(count, STEPS_OF_WATCH)
             steps = np.append(dt[done : done + count], 0.0)
-            Q, V, travel, impulses, gaps, rows, a, kick, calm, taken, ended = self._call(
-                Q, V, forces, travel, impulses, held, steps, warm.calm
+            Q, V, travel, impulses, gaps, rows, a, kick, calm, taken, ended, allowance, ends = self._call(
+                Q, V, forces, travel, impulses, held, steps, warm
             )
             made = int(taken)
-            account.append(rows[:made])
+            _add_to_account(account, rows[:made], ends[: made + 1])
             done += made
-            warm = self._kept(held, impulses, travel, warm)._replace(calm=np.array(calm))
+            last = (a, kick) if made else last
+            warm = self._kept(held, impulses, travel, warm)._replace(calm=np.array(calm), allowance=allowance)
             if ended > -2 and self.sleep is not None:
                 held, slept = self._watched(held, V, float(steps[:made].sum()))
                 warm = warm._replace(quiet=held.islands.quiet)
@@ -225,10 +230,11 @@ class SteppedScene:
                     warm = self._kept(held, impulses, travel, warm)
                     if done < len(dt):
                         continue
-            if ended < -1 or done == len(dt):
+            if ended < -1 or (done == len(dt) and ended > 0):
+                a, kick = last
                 kick[:-1][held.islands.asleep, 3:] = -dt[-1] * self.gravity
                 flat = (Q[:-1].ravel(), V[:-1].ravel(), warm, a[:-1].ravel(), kick[:-1])
-                return StepsTaken(*flat, gaps, np.concatenate(account), bool(ended > -2), lists.keys)
+                return StepsTaken(*flat, gaps, _rows(account), bool(ended > -2), lists.keys)
             if ended < 0:
                 # a step that went too far although the lists were new needs a thicker skin
                 fresh = made == 0 and not travel.any()
@@ -239,14 +245,14 @@ class SteppedScene:
 
     def _still(self, Q: Array, warm: Warm, dt: Array, account: list[Array]) -> StepsTaken:
         """Steps of a scene that is all asleep: nothing happens."""
-        rest = np.zeros((len(dt) - sum(len(rows) for rows in account), len(ACCOUNT)))
+        rest = np.zeros((len(dt) - sum(len(rows) for rows in account), len(ROWS)))
         nothing, kick = np.zeros(6 * self.count), np.zeros((self.count, 6))
         kick[:, 3:] = -dt[-1] * self.gravity
         q = Q[:-1].ravel()
         if self._gaps_asleep is None or not np.array_equal(self._gaps_asleep[0], q):
             self._gaps_asleep = (q, *self.gaps(q))
         _, keys, gaps = self._gaps_asleep
-        return StepsTaken(q, nothing, warm, nothing, kick, gaps, np.concatenate([*account, rest]), True, keys)
+        return StepsTaken(q, nothing, warm, nothing, kick, gaps, _rows([*account, rest]), True, keys)
 
     def _watched(self, held: _HeldLists, V: Array, time: float) -> tuple[_HeldLists, bool]:
         """These lists, with the new state of the islands, and whether one has fallen asleep."""
@@ -290,7 +296,8 @@ class SteppedScene:
             keys = np.concatenate([keys, warm.keys[slept]])
             impulses = np.concatenate([impulses, warm.impulses[slept]])
         order = np.argsort(keys, kind="stable")
-        return Warm(keys[order], impulses[order], held.anchor, *held.lists.skins, travel, quiet, warm.calm)
+        known = (warm.calm, warm.allowance)
+        return Warm(keys[order], impulses[order], held.anchor, *held.lists.skins, travel, quiet, *known)
 
     def gaps(self, q: Array) -> tuple[Array, Array]:
         """Candidates that are near, and their gaps, m."""
@@ -298,8 +305,9 @@ class SteppedScene:
         thin = Skins(np.full(len(Q), THINNEST * self.rule.size), np.zeros(3))
         nothing, lists = np.zeros((len(Q), 6)), self.lists(Q, thin)
         held = _HeldLists(lists, Q, Islands(np.zeros(0, dtype=int), np.zeros(self.count)))
+        unknown = Warm.cold()._replace(allowance=np.full(len(Q), np.inf))
         found = self._call(
-            Q, nothing, nothing, np.zeros(len(Q)), np.zeros((len(lists.keys), 3)), held, np.zeros(1), np.array(0.0)
+            Q, nothing, nothing, np.zeros(len(Q)), np.zeros((len(lists.keys), 3)), held, np.zeros(1), unknown
         )
         return lists.keys, found[4]
 
@@ -312,7 +320,7 @@ class SteppedScene:
         impulses: Array,
         held: _HeldLists,
         dt: Array,
-        calm: Array,
+        warm: Warm,
     ) -> tuple[Any, ...]:
         layout, lists, bodies = self.layout, held.lists, self.layout.bodies
         if held.islands.asleep.any():
@@ -324,7 +332,7 @@ class SteppedScene:
         found: tuple[Any, ...] = run(
             *(Q, V, forces, bodies, layout.placements, layout.swing, travel, impulses),
             *(lists.friction, lists.restitution, self.gravity, dt),
-            *(self.tolerance, self.overlap, self.sweep_bound, *lists.skins, calm, lists.node),
+            *(self.tolerance, self.overlap, self.sweep_bound, *lists.skins, warm.calm, warm.allowance, lists.node),
             *(layout.open, layout.nodes, lists.pairs, lists.margins),
         )
         return found
@@ -376,5 +384,22 @@ def _recalled(warm: Warm, keys: Array) -> Array:
     return found
 
 
-ROWS = {name: k for k, name in enumerate(ACCOUNT)}
-"""Columns of the account by name."""
+ROWS = {name: k for k, name in enumerate((*ACCOUNT, "overlap"))}
+"""Columns of the account by name: those of the kernel, and the overlap, m, that a step leaves beyond the start's."""
+
+
+def _rows(account: list[Array]) -> Array:
+    return np.concatenate([np.zeros((0, len(ROWS))), *account])
+
+
+def _add_to_account(account: list[Array], rows: Array, ends: Array) -> None:
+    """Rows of some steps, with what was found at their ends; ``ends`` begins with the end of the step before them."""
+    if account and len(account[-1]):
+        account[-1][-1, ROWS["correction_work"]] += ends[0, 1]
+        account[-1][-1, ROWS["overlap"]] = ends[0, 0]
+    elif len(rows):
+        ends[1, 1] += ends[0, 1]
+    rows = np.column_stack([rows, ends[1:, 0]])
+    rows[:, ROWS["correction_work"]] += ends[1:, 1]
+    if len(rows):
+        account.append(rows)
