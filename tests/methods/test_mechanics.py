@@ -14,6 +14,7 @@ from methods.closeness import close, residual_scale
 from strategies import Random, make_model, make_motion, motions
 from whippletree.spatial import Pose
 
+
 def rotor_case(parents, kinds):
     """A motion of a random mechanism whose free joints have rotors."""
     model = make_model(parents, kinds, 0)
