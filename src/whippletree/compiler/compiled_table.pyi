@@ -859,8 +859,9 @@ class _JointReactionsOfMotion(_Function):
     def __call__(self, q: ArrayLike, v: ArrayLike, a: ArrayLike, f: ArrayLike, wrenches: ArrayLike, t: ArrayLike = ..., active: ArrayLike = ..., *, out: Any = None) -> JointReactionsOfMotion:
         """``joint_reactions`` of a motion whose accelerations a, constraint forces f (rows,) and external loads are known.
 
-        The wrenches (bodies, 6) act on the bodies from outside: contacts, a payload, ``actuator_wrenches``; gravity, tendons
-        and fluids are the model's. They are moments and forces about the origin and in the axes of each body's frame.
+        The wrenches (bodies, 6) act on the bodies from outside: contacts, a payload, ``actuator_wrenches``; gravity,
+        tendons and fluids are the model's. They are moments and forces about the origin and in the axes of each body's
+        frame.
 
         Inputs, with any batch dimensions in front:
             q (nq,): rad or m; quaternions w, x, y, z
@@ -1688,8 +1689,9 @@ class CompiledTable:
     def joint_reactions_of_motion(self) -> _JointReactionsOfMotion:
         """``joint_reactions`` of a motion whose accelerations a, constraint forces f (rows,) and external loads are known.
 
-        The wrenches (bodies, 6) act on the bodies from outside: contacts, a payload, ``actuator_wrenches``; gravity, tendons
-        and fluids are the model's. They are moments and forces about the origin and in the axes of each body's frame.
+        The wrenches (bodies, 6) act on the bodies from outside: contacts, a payload, ``actuator_wrenches``; gravity,
+        tendons and fluids are the model's. They are moments and forces about the origin and in the axes of each body's
+        frame.
 
         Inputs, with any batch dimensions in front:
             q (nq,): rad or m; quaternions w, x, y, z

@@ -323,8 +323,9 @@ def joint_reactions_of_motion(
 ) -> tuple[Array, Array]:
     """``joint_reactions`` of a motion whose accelerations a, constraint forces f (rows,) and external loads are known.
 
-    The wrenches (bodies, 6) act on the bodies from outside: contacts, a payload, ``actuator_wrenches``; gravity, tendons
-    and fluids are the model's. They are moments and forces about the origin and in the axes of each body's frame.
+    The wrenches (bodies, 6) act on the bodies from outside: contacts, a payload, ``actuator_wrenches``; gravity,
+    tendons and fluids are the model's. They are moments and forces about the origin and in the axes of each body's
+    frame.
     """
     found = reactions.joint_reactions(m, q, v, a, f, None, t, active, wrenches)
     return found.wrenches, found.determined

@@ -805,8 +805,9 @@ class ReferenceTable:
     def joint_reactions_of_motion(self, q: Any, v: Any, a: Any, f: Any, wrenches: Any, t: Any = ..., active: Any = ...) -> JointReactionsOfMotion:
         """``joint_reactions`` of a motion whose accelerations a, constraint forces f (rows,) and external loads are known.
 
-        The wrenches (bodies, 6) act on the bodies from outside: contacts, a payload, ``actuator_wrenches``; gravity, tendons
-        and fluids are the model's. They are moments and forces about the origin and in the axes of each body's frame.
+        The wrenches (bodies, 6) act on the bodies from outside: contacts, a payload, ``actuator_wrenches``; gravity,
+        tendons and fluids are the model's. They are moments and forces about the origin and in the axes of each body's
+        frame.
 
         Inputs, with any batch dimensions in front:
             q (nq,): rad or m; quaternions w, x, y, z

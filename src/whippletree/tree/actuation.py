@@ -42,7 +42,7 @@ def actuator_forces(m: Mechanism, q: Array, v: Array, drives: Array, numbers: Co
         if numbers is not None and number not in numbers:
             continue
         if actuator.tendon is not None and elements is not None:
-            _pull_tendon(elements, actuator, drive)
+            _pull_tendon(elements, actuator.tendon, actuator, drive)
         elif actuator.frame is None:
             tau = _drive_joints(m, actuator, drive, q, v, tau)
         else:
@@ -60,15 +60,15 @@ def actuator_wrenches(m: Mechanism, q: Array, v: Array, drives: Array) -> Array:
     elements = ElementsOnBodies(m, q, v)
     for actuator, drive in zip(m.tree.model.actuators, drives, strict=True):
         if actuator.tendon is not None:
-            _pull_tendon(elements, actuator, drive)
+            _pull_tendon(elements, actuator.tendon, actuator, drive)
         elif actuator.frame is not None:
             rate = actuator.gear @ kinematics.twist(m.tree, elements.links, m.place(actuator.frame))
             elements.push(actuator.frame, actuator.gear * force(actuator, drive, 0, rate))
     return elements.wrenches()
 
 
-def _pull_tendon(elements: Elements, actuator: Actuator, drive: Any) -> None:
-    tendon, gear = elements.m.tree.model.tendon(actuator.tendon), actuator.gear.tolist()[0]
+def _pull_tendon(elements: Elements, name: str, actuator: Actuator, drive: Any) -> None:
+    tendon, gear = elements.m.tree.model.tendon(name), actuator.gear.tolist()[0]
     length, velocity = elements.stretch(tendon)
     elements.pull(tendon, gear * force(actuator, drive, gear * length, gear * velocity))
 

@@ -295,7 +295,9 @@ class ElementsOnBodies(Elements):
 
 def element_wrenches(m: Mechanism, q: Array, v: Array) -> Array:
     """Wrenches (bodies, 6) of tendons, fluids and held-up weight, in the axes and about the origin of each body."""
-    return ElementsOnBodies(m, q, v).add_all().wrenches()
+    elements = ElementsOnBodies(m, q, v)
+    elements.add_all()
+    return elements.wrenches()
 
 
 def tendon_wrenches(m: Mechanism, q: Array, tendons: Sequence[Tendon], forces: Array) -> Array:

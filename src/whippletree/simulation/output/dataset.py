@@ -330,7 +330,7 @@ class Output:
         }
 
     def _reactions_under(self, driven: Array | None) -> Array:
-        """Reactions (k, reactions, 6, 2), with contacts, stops and friction, and wrenches (k, bodies, 6) of actuators."""
+        """Reactions (k, reactions, 6, 2), with contacts, stops and friction, and actuators' wrenches (k, bodies, 6)."""
         wanted = {"a": "forward_dynamics"} | ({"f": "constraint_forces"} if self.model.constraints else {})
         known = {"f": np.zeros((len(self.q), 0))} | self.met.motion
         known |= {word: self._evaluated(name) for word, name in wanted.items() if word not in self.met.motion}
