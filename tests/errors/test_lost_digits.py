@@ -12,8 +12,9 @@ from whippletree.accuracy.predicted_error import predicted_errors
 from whippletree.arithmetic import rounding_tape
 from whippletree.functions.lost_digits import LOSSY
 
-LOSSY_SEEDS = (28, 45, 133, 244, 276, 302, 406)
-"""Of these, 276 and 406 lose the same digits whatever the last ones of the state are; 302 loses all."""
+LOSSY_SEEDS = (28, 45, 133, 244, 276, 302, 406, 921250553)
+"""Of these, 276 and 406 lose the same digits whatever the last ones of the state are; 302 loses all; what other last
+digits of the model of 921250553 change undoes its error."""
 
 SOUND_SEEDS = (3, 4, 7, 12)
 

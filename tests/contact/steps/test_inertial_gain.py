@@ -52,6 +52,7 @@ def test_a_chain_that_is_thrown_keeps_its_energy(chain, thrown):
     torn = dyn.kinetic_energy(*stepper.motion.split(steps.states))
     assert steps.number < COUNT or torn[-1] > 3 * before
     assert kept < 1.5 * before
+    assert 0 < run.attrs["halved_steps"] <= COUNT
 
 
 def test_a_step_in_halves_is_told_as_one(chain, thrown):
@@ -63,6 +64,7 @@ def test_a_step_in_halves_is_told_as_one(chain, thrown):
     made = inertial_gain.careful_step(stepper, 0.0, y, still, nothing, STEP, np.zeros(0), [])
     whole = kernel_steps(stepper, y, still, nothing, np.array([STEP]))
     assert made.number == whole.number == 1
+    assert stepper.halved == 1
     before, careful, careless = wt.compile(chain).kinetic_energy(
         *stepper.motion.split(np.stack([y, made.states[0], whole.states[0]]))
     )
@@ -78,6 +80,7 @@ def test_work_that_halves_do_not_change_is_no_reason_for_them(chain, thrown, mon
     monkeypatch.setattr(stepper, "joint_work", lambda *given: 0 * plain(*given))
     made = inertial_gain.careful_step(stepper, 0.0, y, still, push, STEP, np.zeros(0), [])
     np.testing.assert_array_equal(made.states, kernel_steps(stepper, y, still, push, np.array([STEP])).states)
+    assert stepper.halved == 0
 
 
 def test_steps_beyond_the_last_row_are_not_counted_in_it(chain):

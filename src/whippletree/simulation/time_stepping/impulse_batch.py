@@ -45,6 +45,8 @@ class Advance(NamedTuple):
     """Steps whose residual exceeds the tolerance."""
     at_rounding: Any
     """Of these, steps whose residual is what rounding leaves; 0 in batches, which do not ask."""
+    halved: Any
+    """Steps that were taken in halves."""
     contact_work: Any
     friction_work: Any
     joint_work: Any
@@ -69,7 +71,7 @@ class Advance(NamedTuple):
         """
         if not np.isfinite(y).all():
             return Advance.none(stepper, y, impulses, stepper.motion.split(y)[1])
-        start, done = y, 0
+        start, done, halved = y, 0, stepper.halved
         parts: list[Steps] = []
         solutions: list[ContactSolution] = []
         # a controller changes the forces after every step
@@ -106,6 +108,7 @@ class Advance(NamedTuple):
             interior_steps=sum(solution.interior_steps for solution in solutions),
             unconverged=sum(not solution.converged for solution in solutions),
             at_rounding=sum(solution.at_rounding for solution in solutions),
+            halved=stepper.halved - halved,
         )
 
     @staticmethod
@@ -134,6 +137,7 @@ class Advance(NamedTuple):
             interior_steps=nothing,
             unconverged=nothing,
             at_rounding=nothing,
+            halved=nothing,
             contact_work=np.add.reduceat(steps.contact_work, firsts),
             friction_work=np.add.reduceat(steps.friction_work, firsts),
             joint_work=np.add.reduceat(steps.joint_work, firsts),
@@ -250,7 +254,7 @@ def _in_turn_asked_once(
 
 
 WORKS = ("contact_work", "friction_work", "joint_work", "correction_work")
-SUMMED = ("sweeps", "newton_steps", "interior_steps", "unconverged", "at_rounding", *WORKS)
+SUMMED = ("sweeps", "newton_steps", "interior_steps", "unconverged", "at_rounding", "halved", *WORKS)
 LARGEST = ("residual_impulse", "residual_velocity", "cone_violation")
 
 
@@ -312,6 +316,7 @@ def _rolled(stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: float,
         interior_steps=np.zeros(len(y)),
         unconverged=(made.measure[:, :, 1] > stepper.tolerance).sum(axis=1),
         at_rounding=np.zeros(len(y)),
+        halved=np.zeros(len(y)),
         contact_work=made.work.sum(axis=1),
         friction_work=made.friction_work.sum(axis=1),
         joint_work=stepper.joint_work(held, places[:, :-1], before, made.v, h).sum(axis=1),
@@ -335,7 +340,7 @@ def _by_lists(stepper: ImpulseStep, t: float, y: Array, impulses: Array, tau: Ar
     sums = [getattr(steps, word).sum(axis=1) for word in ("sweeps", "newton_steps")]
     works = [getattr(steps, word).sum(axis=1) for word in WORKS]
     columns = [state, steps.impulses[:, -1], a, stepper.motion.split(state)[0], impulse, velocity, cone, *sums]
-    columns = [np.array(column) for column in (*columns, nothing, nothing, nothing, *works)]
+    columns = [np.array(column) for column in (*columns, *[nothing] * 4, *works)]
     for run in np.flatnonzero(good < count):
         solved = Steps(*[column[run, : good[run]] for column in steps])
         own = _one_of_many(stepper, t, y[run], impulses[run], solved, count, h)

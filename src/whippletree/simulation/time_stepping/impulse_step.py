@@ -123,6 +123,8 @@ class ImpulseStep:
         self._lists_pay = self.actuators.acting or not self.written or lists_pay(self.model)
         self.stride = STEPS_OF_CALL
         """Steps that the next call of the kernel is worth: few, after one that was refused."""
+        self.halved = 0
+        """Steps that were taken in halves, :mod:`whippletree.simulation.time_stepping.inertial_gain`."""
         self.damping = dampings(self.model).as_floats()
         """Of the joints, N m s/rad or N s/m."""
         self.has_springs = bool(self.model.elements) or any(joint.has_springs for joint in self.model.joints)

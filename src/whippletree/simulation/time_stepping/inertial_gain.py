@@ -76,7 +76,9 @@ def careful_step(
     """
     if not stepper.watched:
         return _python_step(stepper, t, y, impulses, tau, h, ctrl, solutions)
-    return _Halving(stepper, tau, ctrl, solutions).step(t, y, impulses, h, MOST_HALVINGS).steps
+    taken = _Halving(stepper, tau, ctrl, solutions).step(t, y, impulses, h, MOST_HALVINGS)
+    stepper.halved += taken.halved
+    return taken.steps
 
 
 class _Taken(NamedTuple):
@@ -84,6 +86,7 @@ class _Taken(NamedTuple):
     """One step."""
     gain: float
     """J"""
+    halved: bool = False
 
 
 class _Halving(NamedTuple):
@@ -106,7 +109,7 @@ class _Halving(NamedTuple):
         gain = first.gain + second.gain
         if whole is not None and np.isfinite(whole.gain) and gain > STUBBORN * whole.gain:
             return whole
-        return _Taken(_one_step(first.steps, second.steps), gain)
+        return _Taken(_one_step(first.steps, second.steps), gain, halved=True)
 
     def _whole(self, t: float, y: Array, impulses: Array, h: float, last: bool) -> tuple[_Taken | None, float]:
         """The step as it is, None if it leads nowhere and is not the last attempt; and the gain that is tolerated."""

@@ -68,7 +68,7 @@ class TimeStepping(Method):
     tolerances = False
     remembers = "always"
     instants = False
-    counters: ClassVar[tuple[str, ...]] = ("steps", "unconverged", "at_rounding", "worst", "gained")
+    counters: ClassVar[tuple[str, ...]] = ("steps", "unconverged", "at_rounding", "halved", "worst", "gained")
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class TimeStepping(Method):
         self.stepper = ImpulseStep(task.motion, tolerance)
         self.stepper.motors.hold(self.longest)
         self._driven = self._compile_controller()
-        self.steps, self.unconverged, self.at_rounding, self.worst = 0, 0, 0, 0.0
+        self.steps, self.unconverged, self.at_rounding, self.halved, self.worst = 0, 0, 0, 0, 0.0
         self.gained = 0.0
         """Work of contacts where it was positive, of all runs, J."""
         self._missed = False
@@ -304,6 +304,7 @@ class TimeStepping(Method):
         self.steps += count
         self.unconverged += int(np.sum(made.unconverged[row]))
         self.at_rounding += int(np.sum(made.at_rounding[row]))
+        self.halved += int(np.sum(made.halved[row]))
         with np.errstate(over="ignore"):  # a run on its way out of bounds
             self.gained += float(np.sum(np.maximum(np.nan_to_num(made.contact_work[row]), 0.0)))
         self.worst = max(self.worst, float(np.max(made.residual_velocity[row], initial=0.0)))
@@ -400,6 +401,7 @@ class TimeStepping(Method):
             "steps": self.steps,
             "unconverged_steps": self.unconverged,
             "steps_at_rounding": self.at_rounding,
+            "halved_steps": self.halved,
             "largest_residual_velocity": self.worst,
             "contact_tolerance": self.stepper.tolerance,
             "path": self.stepper.path,
