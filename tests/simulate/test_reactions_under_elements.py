@@ -55,7 +55,7 @@ def test_the_limit_of_a_tendon_pulls_at_its_bodies():
     pull = 2.0 * 9.81 / down * np.array([0.6, down])  # whose vertical part carries the weight
     found = run.joint_reactions.sel(reaction="pole").values[-1]
     assert np.isclose(np.hypot(0.6, down), 1.5, atol=1e-3)
-    assert abs(run.a.values[-1, 0]) < 0.1  # it was once that of a block without a rope
+    assert abs(run.a.values[-1, 0]) < 0.1
     assert np.isclose(found[3], -pull[0], rtol=1e-3)
     assert abs(found[5]) < 0.02 * pull[1]
 
