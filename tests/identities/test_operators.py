@@ -193,7 +193,7 @@ def test_no_order_of_the_bodies_is_special(system, random):
 def tree_answers(model, motion):
     """Bias, mass matrix and forward dynamics by the recursions of the tree."""
     mechanism = Mechanism.of(model)
-    still = [link._replace(a=0 * link.a, b=0 * link.b) for link in mechanism.moving(motion.q, motion.v)]
+    still = [link.at_rest() for link in mechanism.moving(motion.q, motion.v)]
     moving, sweep, base = mechanism.moving(motion.q, motion.v), mechanism.sweep, mechanism.base
     zero = 0 * motion.v
 

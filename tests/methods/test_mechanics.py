@@ -6,16 +6,33 @@
 from dataclasses import replace
 
 import numpy as np
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 import whippletree as wt
 from methods.closeness import close, residual_scale
-from strategies import KINDS, Random, motions
+from strategies import Random, make_model, make_motion, motions
 from whippletree.spatial import Pose
 
-FLAT_KINDS = tuple(kind for kind in KINDS if kind not in ("spherical", "free"))
-"""Joints with q̇ = v, so that Lagrange's equations hold in their usual form."""
+
+def rotor_case(parents, kinds):
+    """A motion of a random mechanism whose free joints have rotors."""
+    model = make_model(parents, kinds, 0)
+    lacking = [j.kind == "free" and not j.armature for j in model.joints]
+    joints = (replace(j, rotor_inertia=1.5) if lacks else j for j, lacks in zip(model.joints, lacking))
+    model = replace(model, joints=tuple(joints))
+    return model, make_motion(model, 0)
+
+
+TURNING_ROTORS = [
+    rotor_case(parents, kinds)
+    for parents, kinds in (
+        ((-1, -1), ("revolute", "free")),
+        ((-1, 0), ("revolute", "free")),
+        ((-1, 0, 1), ("free", "weld", "free")),
+    )
+]
+"""Rotors on free joints: of the world, of a body that turns, and of one that is itself free."""
 
 
 def with_springs(model, seed):
@@ -26,6 +43,13 @@ def with_springs(model, seed):
         for joint in model.joints
     )
     return replace(model, joints=tuple(joints))
+
+
+def turning_rotors(test):
+    """A test that sees the cases above beside those that it draws."""
+    for case in TURNING_ROTORS:
+        test = example(case)(test)
+    return test
 
 
 @given(motions(), st.integers(0, 99))
@@ -45,17 +69,35 @@ def test_power_balance(case, seed):
     close(kinetic + potential, (total - passive) @ v - dampers @ v**2, scale)
 
 
-@given(motions(kinds=FLAT_KINDS))
+@given(motions())
+@turning_rotors
 def test_lagranges_equations(case):
-    """c = Ṁ v − ½ ∂(vᵀ M v)/∂q + ∂V/∂q: the bias from the mass matrix and the potential alone."""
+    """c = Ṁ v − ½ ∂(vᵀ M v)/∂q + turning + ∂V/∂q: the bias from the mass matrix and the potential alone."""
     model, (q, v, *_) = case
     assume(model.nv)
     ref = wt.reference(model)
     M_rate = ref.jvp("mass_matrix")(q, v)
     slope, _ = ref.vjp("kinetic_energy")(q, v, 1.0)
     gravity = ref.vjp("potential_energy")(q, 1.0)
+    turning = turning_momenta(model, ref.mass_matrix(q) @ v, v)
     c = ref.bias(q, v)
-    close(M_rate @ v - slope + gravity, c, np.abs(M_rate) @ np.abs(v) + np.abs(slope) + np.abs(gravity) + np.abs(c))
+    scale = np.abs(M_rate) @ np.abs(v) + np.abs(slope) + np.abs(gravity) + np.abs(turning).max() + np.abs(c)
+    close(M_rate @ v - slope + turning + gravity, c, scale)
+
+
+def turning_momenta(model, p, v):
+    """What Lagrange's equations add where v is not the rate of coordinates but seen from axes that turn (Hamel 1904).
+
+    Of the momenta p = ∂T/∂v of a ball joint ω × p; of a free joint ω × p and v × p of both its parts.
+    """
+    found = np.zeros(model.nv)
+    for joint, part in zip(model.joints, model.v_slices):
+        if joint.kind == "spherical":
+            found[part] = np.cross(v[part], p[part])
+        elif joint.kind == "free":
+            (w, u), (angular, linear) = np.split(v[part], 2), np.split(p[part], 2)
+            found[part] = np.concatenate([np.cross(w, angular) + np.cross(u, linear), np.cross(w, linear)])
+    return found
 
 
 @given(motions())
@@ -77,8 +119,13 @@ def test_half_the_rate_of_M_does_the_work_of_the_bias(case):
 
 
 @given(motions())
+@turning_rotors
 def test_momentum_changes_by_the_forces_of_the_world(case):
-    """Ḣ = Σ wrenches of the world on the bodies that hang from it + weight at the centre of mass."""
+    """Ḣ = Σ wrenches of the world on the bodies that hang from it + weight at the centre of mass.
+
+    Rotors resist the motion of their joints and have no momentum in the world; nor has what turns them a part in the
+    wrenches between bodies.
+    """
     model, (q, v, a, _) = case
     assume(model.nv)
     ref = wt.reference(model)

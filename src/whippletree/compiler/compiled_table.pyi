@@ -514,6 +514,21 @@ class _ActuatorForces(_Function):
         Returns tau (nv,).
         """
 
+class _ActuatorWrenches(_Function):
+    def __call__(self, q: ArrayLike, v: ArrayLike, ctrl: ArrayLike, act: ArrayLike, *, out: Any = None) -> Array:
+        """Wrenches (bodies, 6) of the actuators of tendons and frames, about the origin and in the axes of each body.
+
+        Those of joints act between the two bodies of their joint, as its force. The whole is in ``actuator_forces``, as
+        joint forces; ``joint_reactions_of_motion`` takes these wrenches.
+
+        Inputs, with any batch dimensions in front:
+            q (nq,): rad or m; quaternions w, x, y, z
+            v (nv,): rad/s or m/s
+            ctrl (actuators,): commands, in the units of each actuator
+            act (activations,): activations, in the units of the commands that they follow
+        Returns wrenches (bodies, 6).
+        """
+
 class _ActivationRates(_Function):
     def __call__(self, ctrl: ArrayLike, act: ArrayLike, *, out: Any = None) -> Array:
         """How fast the activations of actuators follow their commands; the ends of their ranges are not asked.
@@ -811,7 +826,8 @@ class _JointReactions(_Function):
         ``wt.reaction_names(model)`` names the entries. Redundant constraints leave some components open (of a planar
         four-bar with hinges 12 of 20): of these the least Σ r² is returned, 1 N m counted as 1 N;
         ``joint_reactions_with_weights`` takes other weights. ``tau`` is the whole joint force: add ``passive_forces`` for
-        springs and dampers.
+        springs and dampers. Tendons, fluids and held-up weight of the model load the bodies that they act on; for contacts,
+        and actuators of tendons and frames, ``joint_reactions_of_motion`` takes wrenches.
 
         Inputs, with any batch dimensions in front:
             q (nq,): rad or m; quaternions w, x, y, z
@@ -843,8 +859,9 @@ class _JointReactionsOfMotion(_Function):
     def __call__(self, q: ArrayLike, v: ArrayLike, a: ArrayLike, f: ArrayLike, wrenches: ArrayLike, t: ArrayLike = ..., active: ArrayLike = ..., *, out: Any = None) -> JointReactionsOfMotion:
         """``joint_reactions`` of a motion whose accelerations a, constraint forces f (rows,) and external loads are known.
 
-        The wrenches (bodies, 6) act on the bodies from outside: contacts, a payload, wind; gravity is the model's. They are
-        moments and forces about the origin and in the axes of each body's frame.
+        The wrenches (bodies, 6) act on the bodies from outside: contacts, a payload, ``actuator_wrenches``; gravity,
+        tendons and fluids are the model's. They are moments and forces about the origin and in the axes of each body's
+        frame.
 
         Inputs, with any batch dimensions in front:
             q (nq,): rad or m; quaternions w, x, y, z
@@ -1354,6 +1371,20 @@ class CompiledTable:
         Returns tau (nv,).
         """
     @property
+    def actuator_wrenches(self) -> _ActuatorWrenches:
+        """Wrenches (bodies, 6) of the actuators of tendons and frames, about the origin and in the axes of each body.
+
+        Those of joints act between the two bodies of their joint, as its force. The whole is in ``actuator_forces``, as
+        joint forces; ``joint_reactions_of_motion`` takes these wrenches.
+
+        Inputs, with any batch dimensions in front:
+            q (nq,): rad or m; quaternions w, x, y, z
+            v (nv,): rad/s or m/s
+            ctrl (actuators,): commands, in the units of each actuator
+            act (activations,): activations, in the units of the commands that they follow
+        Returns wrenches (bodies, 6).
+        """
+    @property
     def activation_rates(self) -> _ActivationRates:
         """How fast the activations of actuators follow their commands; the ends of their ranges are not asked.
 
@@ -1627,7 +1658,8 @@ class CompiledTable:
         ``wt.reaction_names(model)`` names the entries. Redundant constraints leave some components open (of a planar
         four-bar with hinges 12 of 20): of these the least Σ r² is returned, 1 N m counted as 1 N;
         ``joint_reactions_with_weights`` takes other weights. ``tau`` is the whole joint force: add ``passive_forces`` for
-        springs and dampers.
+        springs and dampers. Tendons, fluids and held-up weight of the model load the bodies that they act on; for contacts,
+        and actuators of tendons and frames, ``joint_reactions_of_motion`` takes wrenches.
 
         Inputs, with any batch dimensions in front:
             q (nq,): rad or m; quaternions w, x, y, z
@@ -1657,8 +1689,9 @@ class CompiledTable:
     def joint_reactions_of_motion(self) -> _JointReactionsOfMotion:
         """``joint_reactions`` of a motion whose accelerations a, constraint forces f (rows,) and external loads are known.
 
-        The wrenches (bodies, 6) act on the bodies from outside: contacts, a payload, wind; gravity is the model's. They are
-        moments and forces about the origin and in the axes of each body's frame.
+        The wrenches (bodies, 6) act on the bodies from outside: contacts, a payload, ``actuator_wrenches``; gravity,
+        tendons and fluids are the model's. They are moments and forces about the origin and in the axes of each body's
+        frame.
 
         Inputs, with any batch dimensions in front:
             q (nq,): rad or m; quaternions w, x, y, z

@@ -330,7 +330,7 @@ def respond(at: Clustered, links: Field, factors: Field, tau: Field, gamma: Fiel
             z = zeros(len(link.H)) + link.b + on_ports.get(0, 0)
             epsilon = tau[0] - link.H.T @ z
             outwards = z + factor.K @ epsilon + factor.rest @ (zeros(len(link.H)) + link.a)
-            return handed_up(at, kind, link.X.force(outwards)), _Leaning(factor.D.solve(epsilon), zeros(0))
+            return handed_up(at, kind, link.X.force(outwards - link.r)), _Leaning(factor.D.solve(epsilon), zeros(0))
         if isinstance(factor, MotionFactor):
             p = factor.particular(gamma)
             forces, z = standing_forces(kind, links, factor.loads, on_ports, base if kind.grounded else zeros(6), p)

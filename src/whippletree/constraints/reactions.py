@@ -19,7 +19,10 @@ The recursions of the tree see nodes, into which bodies that are welded together
 (:mod:`whippletree.tree.skeleton`). A weld carries a load like any other joint, also one to the world, so for
 :func:`body_loads` each body balances by itself:
 
-    f(k) = M α + V × M V − w + Σ f(child)        w: what acts on body k from outside, beside gravity
+    f(k) = M α + V × M V − w + Σ f(child)        w: what acts on body k beside its joints and gravity
+
+w holds the tendons, fluids and held-up weight of the model (:mod:`whippletree.tree.element_forces`), whose forces pass
+the bearings, and what the caller knows: contacts, actuators of tendons and frames, a payload.
 
 Bodies are indexed there, and the functions are always unrolled.
 """
@@ -42,6 +45,7 @@ from whippletree.model.constraint_syntax import MANY_FRAMES
 from whippletree.spatial import Pose, RigidInertia, cross_force
 from whippletree.spatial.modal import DeformedInertia
 from whippletree.tree import inertia, inverse
+from whippletree.tree.element_forces import element_wrenches
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import Place, Skeleton
 from whippletree.tree.sweeps import Field
@@ -118,11 +122,13 @@ def joint_reactions(
 
     ``weights`` (reactions, 6), positive: which of the reactions that statics leaves open are the least ones; None: 1
     for each, so that 1 N m counts as much as 1 N. ``external`` (bodies, 6): what acts on each body from outside beside
-    gravity, in its frame.
+    gravity and the model's elements, in its frame.
     """
     links = m.moving(q, v)
     alpha = inverse.accelerations(m.sweep, links, m.velocities(a), m.base)
     needed = inertial_wrenches(m, links, alpha)
+    if m.tree.model.elements:
+        needed = [own - wrench for own, wrench in zip(needed, element_wrenches(m, q, v), strict=True)]
     if external is not None:
         needed = [own - wrench for own, wrench in zip(needed, external, strict=True)]
     system = constraint_set(m.tree.model)

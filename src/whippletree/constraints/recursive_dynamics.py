@@ -156,7 +156,7 @@ def _inwards(m: Mechanism, links: Field, tau: Field, rows: LongRows, chosen: Cho
         K, D, rest = split_inertia(P, link.H, link.J)
         epsilon, E = tau - link.H.T @ z, efforts - C @ link.H
         outwards = z + K @ epsilon + rest @ (zeros(size) + link.a)
-        message = Inward(link.X.inertia(rest), link.X.force(outwards), _each(link.X.force, C + E @ K.T))
+        message = Inward(link.X.inertia(rest), link.X.force(outwards - link.r), _each(link.X.force, C + E @ K.T))
         return message, Freed(K, D.pivots, D.solve(epsilon), E, D.solve(E.T))
 
     return m.sweep.gather(eliminate, Inward(0, 0, 0), links, tau, m.spread(pulls, rows.nodes))

@@ -173,7 +173,7 @@ def standing_forces(
     wrenches = [loads[k] @ alphas[k] + links[k].b + on_ports.get(k, 0) for k in range(len(links))]
     total = zeros(6)
     for k in reversed(range(len(links))):
-        up, parent = links[k].X.force(wrenches[k]), kind.parents[k]
+        up, parent = links[k].X.force(wrenches[k] - links[k].r), kind.parents[k]
         if parent >= 0:
             wrenches[parent] = wrenches[parent] + up
         else:

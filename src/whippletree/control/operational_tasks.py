@@ -126,7 +126,7 @@ def _momentum_bias(m: Mechanism, links: Field, center: Array) -> Array:
     alpha = inverse.accelerations(m.sweep, links, joint_zeros(m.sweep, links), zeros(6))
 
     def carried(link: Link, alpha: Array, pose: Any) -> Any:
-        return pose.force(link.M @ alpha + link.b)
+        return pose.force(link.M @ alpha + link.b - link.r)
 
     rate = m.sweep.total(carried, zeros(6), links, alpha, world_poses(m.sweep, links))
     # ḣ_G = ḣ_O − c × l̇, since the centre moves along l

@@ -299,7 +299,8 @@ def joint_reactions(
     ``wt.reaction_names(model)`` names the entries. Redundant constraints leave some components open (of a planar
     four-bar with hinges 12 of 20): of these the least Σ r² is returned, 1 N m counted as 1 N;
     ``joint_reactions_with_weights`` takes other weights. ``tau`` is the whole joint force: add ``passive_forces`` for
-    springs and dampers.
+    springs and dampers. Tendons, fluids and held-up weight of the model load the bodies that they act on; for contacts,
+    and actuators of tendons and frames, ``joint_reactions_of_motion`` takes wrenches.
     """
     return _reactions(m, q, v, tau, None, t, active)
 
@@ -322,8 +323,9 @@ def joint_reactions_of_motion(
 ) -> tuple[Array, Array]:
     """``joint_reactions`` of a motion whose accelerations a, constraint forces f (rows,) and external loads are known.
 
-    The wrenches (bodies, 6) act on the bodies from outside: contacts, a payload, wind; gravity is the model's. They are
-    moments and forces about the origin and in the axes of each body's frame.
+    The wrenches (bodies, 6) act on the bodies from outside: contacts, a payload, ``actuator_wrenches``; gravity,
+    tendons and fluids are the model's. They are moments and forces about the origin and in the axes of each body's
+    frame.
     """
     found = reactions.joint_reactions(m, q, v, a, f, None, t, active, wrenches)
     return found.wrenches, found.determined

@@ -437,6 +437,17 @@ def actuator_forces(m: Mechanism, q: Array, v: Array, ctrl: Array, act: Array | 
     return actuation.actuator_forces(m, q, v, drives)
 
 
+@function(wrenches=("bodies", 6), constraints="tree", actuators=True)
+def actuator_wrenches(m: Mechanism, q: Array, v: Array, ctrl: Array, act: Array | None = None) -> Array:
+    """Wrenches (bodies, 6) of the actuators of tendons and frames, about the origin and in the axes of each body.
+
+    Those of joints act between the two bodies of their joint, as its force. The whole is in ``actuator_forces``, as
+    joint forces; ``joint_reactions_of_motion`` takes these wrenches.
+    """
+    drives = ctrl if act is None else actuation.drives(m.tree.model, ctrl, act)
+    return actuation.actuator_wrenches(m, q, v, drives)
+
+
 @function(rate=("activations",), constraints="tree", actuators=True)
 def activation_rates(m: Mechanism, ctrl: Array, act: Array) -> Array:
     """How fast the activations of actuators follow their commands; the ends of their ranges are not asked."""

@@ -68,6 +68,8 @@ class Motion:
         self.ties: set[str] = set()
         """Messages about rest at points where branches meet that are equally good."""
         self.own_controller, self.actuated = controller, actuated
+        self.driver = controller if actuated is None and isinstance(controller, ActuatorForces) else actuated
+        """The actuators under their commands, also where these were given as the controller."""
         self.remembers = remembers and actuated is not None and bool(self.model.activations)
         parts = [part for part in (controller, actuated) if part is not None]
         self.all_that_drives = together(*parts) if len(parts) > 1 else (parts[0] if parts else None)
@@ -172,9 +174,9 @@ class Motion:
 
     def commands(self, t: Array, q: Array, v: Array) -> Array:
         """Commands of the actuators (m, actuators) at m states."""
-        assert self.actuated is not None
-        commands = self.actuated.commands
-        if is_batched(self.actuated):
+        assert self.driver is not None
+        commands = self.driver.commands
+        if is_batched(self.driver):
             return np.asarray(commands(t, q, v), dtype=float)
         return np.array([commands(*state) for state in zip(t.tolist(), q, v, strict=True)], dtype=float)
 

@@ -11,7 +11,7 @@ The theory first, then the recursions in the order in which they build on each o
     inverse          joint forces of a motion: Newton–Euler, and by composite inertias
     inertia          mass matrix and its diagonal, M⁻¹ b, M⁻¹, operational-space inertia
     forward          accelerations under forces: the articulated recursion; with some joints prescribed (hybrid)
-    element_forces   joint forces of tendons, fluids and held-up weight
+    element_forces   joint forces, and wrenches on bodies, of tendons, fluids and held-up weight
     wrapping         tendons around spheres and cylinders: where the shortest path touches them
     actuation        actuators and muscles: activations that follow commands, and joint forces
     momentum         energies, momentum, centre of mass, regressor

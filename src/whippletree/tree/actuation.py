@@ -29,7 +29,7 @@ from whippletree.arithmetic.arrays import Array, vector, zeros
 from whippletree.arithmetic.scalars import clip, exp, less, select
 from whippletree.model import Activation, Actuator, Model, Muscle
 from whippletree.tree import kinematics
-from whippletree.tree.element_forces import Elements
+from whippletree.tree.element_forces import Elements, ElementsOnBodies
 from whippletree.tree.mechanism import Mechanism
 
 
@@ -42,9 +42,7 @@ def actuator_forces(m: Mechanism, q: Array, v: Array, drives: Array, numbers: Co
         if numbers is not None and number not in numbers:
             continue
         if actuator.tendon is not None and elements is not None:
-            tendon, gear = m.tree.model.tendon(actuator.tendon), actuator.gear.tolist()[0]
-            length, velocity = elements.stretch(tendon)
-            elements.pull(tendon, gear * force(actuator, drive, gear * length, gear * velocity))
+            _pull_tendon(elements, actuator.tendon, actuator, drive)
         elif actuator.frame is None:
             tau = _drive_joints(m, actuator, drive, q, v, tau)
         else:
@@ -52,6 +50,27 @@ def actuator_forces(m: Mechanism, q: Array, v: Array, drives: Array, numbers: Co
             row = actuator.gear @ J
             tau = tau + row * force(actuator, drive, 0, row @ v)
     return _within_effort_limits(m, tau if elements is None else tau + elements.forces())
+
+
+def actuator_wrenches(m: Mechanism, q: Array, v: Array, drives: Array) -> Array:
+    """Wrenches (bodies, 6) of the actuators of tendons and frames, in the axes and about the origin of each body.
+
+    Those of joints act between the two bodies of their joint, as its force.
+    """
+    elements = ElementsOnBodies(m, q, v)
+    for actuator, drive in zip(m.tree.model.actuators, drives, strict=True):
+        if actuator.tendon is not None:
+            _pull_tendon(elements, actuator.tendon, actuator, drive)
+        elif actuator.frame is not None:
+            rate = actuator.gear @ kinematics.twist(m.tree, elements.links, m.place(actuator.frame))
+            elements.push(actuator.frame, actuator.gear * force(actuator, drive, 0, rate))
+    return elements.wrenches()
+
+
+def _pull_tendon(elements: Elements, name: str, actuator: Actuator, drive: Any) -> None:
+    tendon, gear = elements.m.tree.model.tendon(name), actuator.gear.tolist()[0]
+    length, velocity = elements.stretch(tendon)
+    elements.pull(tendon, gear * force(actuator, drive, gear * length, gear * velocity))
 
 
 def _drive_joints(m: Mechanism, actuator: Actuator, drive: Any, q: Array, v: Array, tau: Array) -> Array:

@@ -5,6 +5,9 @@
 A tendon's tension pulls its frames together along the pieces between them, so that tau = −(∂l/∂q)ᵀ tension; its rate
 is l̇ = (∂l/∂q) v. Where it goes round an obstacle (:mod:`whippletree.tree.wrapping`), two pieces end on that. Nodes are
 indexed, and these functions are always unrolled.
+
+Joint forces tell how elements move a mechanism. What they load, bearings and welds, is asked of the wrenches on the
+bodies themselves (:class:`ElementsOnBodies`).
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.arithmetic.scalars import less, negated, select, sqrt
+from whippletree.model import WORLD
 from whippletree.model.force_elements import FluidBox, Lift, Tendon, Wrap
 from whippletree.spatial import Pose, cross, join
 from whippletree.tree import wrapping
@@ -35,11 +39,19 @@ class Stretch(NamedTuple):
     velocity: Any
 
 
+class BodyPlace(NamedTuple):
+    """Where a point or a frame of a body is: the body's node (−1 for the world), the pose there, and the body."""
+
+    node: int
+    pose: Pose
+    body: str
+
+
 class TendonPiece(NamedTuple):
     """A part of a tendon between two places: straight, or on the surface of an obstacle."""
 
-    first: Place
-    second: Place
+    first: BodyPlace
+    second: BodyPlace
     length: Any
     direction: Array
     """From the first to the second, (3,), in the world; zeros where the piece has no length, or there is none."""
@@ -74,10 +86,18 @@ class Elements:
                 if element.acts:
                     self.pull(element, -tension(element, *self.stretch(element)))
             elif isinstance(element, FluidBox):
-                self._push(self._placed(element.body, element.pose), self._drag(element))
+                place = self._placed(element.body, element.pose)
+                if self._is_felt(place):
+                    self._push(place, self._drag(element, place))
             else:
                 self._lift(element)
         return self
+
+    def push(self, frame: str, wrench: Array) -> None:
+        """Let a wrench (6,) act on a frame, in its axes and about its origin."""
+        place = self._found(frame)
+        if self._is_felt(place):
+            self._push(place, wrench)
 
     def forces(self, balanced: int = -1) -> Array:
         """Joint forces (nv,) of what was added; ``balanced``: a node on which, with what it carries, all cancels."""
@@ -108,7 +128,7 @@ class Elements:
         for _, along, weight in self._sum(tendon):
             self.tau[along] = self.tau[along] + weight * force
         for piece in self._pieces(tendon):
-            if piece.moves:
+            if self._loads(piece):
                 push = piece.direction * (force / piece.divisor)
                 self._push_at(piece.first, -push)
                 self._push_at(piece.second, push)
@@ -118,9 +138,9 @@ class Elements:
         alone = copy(self)
         alone.tau, alone._wrenches = zeros(len(self.tau)), {}
         alone.pull(tendon, 1)
-        return alone.forces(self.m.tree.meeting([node for node, _ in self._ends(tendon)]) if tendon.route else -1)
+        return alone.forces(self.m.tree.meeting([place.node for place in self._ends(tendon)]) if tendon.route else -1)
 
-    def _ends(self, tendon: Tendon) -> list[Place]:
+    def _ends(self, tendon: Tendon) -> list[BodyPlace]:
         return [place for piece in self._pieces(tendon) for place in (piece.first, piece.second)]
 
     def _sum(self, tendon: Tendon) -> list[tuple[int, int, Any]]:
@@ -136,7 +156,7 @@ class Elements:
             wraps = {(wrap.branch, wrap.after): wrap for wrap in tendon.around}
             found: list[TendonPiece] = []
             for k, (branch, divisor) in enumerate(zip(tendon.route, tendon.divisors.tolist(), strict=True)):
-                places = [self.m.place(frame) for frame in branch]
+                places = [self._found(frame) for frame in branch]
                 for i, (first, second) in enumerate(pairwise(places)):
                     wrap = wraps.get((k, i))
                     if wrap is None:
@@ -146,27 +166,27 @@ class Elements:
             self._known[tendon.name] = found
         return self._known[tendon.name]
 
-    def _around(self, wrap: Wrap, first: Place, second: Place, divisor: Any) -> list[TendonPiece]:
+    def _around(self, wrap: Wrap, first: BodyPlace, second: BodyPlace, divisor: Any) -> list[TendonPiece]:
         """A straight piece if the path misses an obstacle, two of them and one on its surface if not."""
-        middle = self.m.place(wrap.frame)
+        middle = self._found(wrap.frame)
         at = self._pose(middle)
         ends = [at.R.T @ (self._pose(place).p - at.p) for place in (first, second)]
-        side = self._seen_from(middle, self.m.place(wrap.side)) if wrap.side else None
+        side = self._seen_from(middle, self._found(wrap.side)) if wrap.side else None
         path = wrapping.around_obstacle(wrap.kind, ends[0], ends[1], wrap.radius, side)
-        on, off = (Place(middle.node, middle.pose @ Pose(_eye(), point)) for point in (path.first, path.second))
+        on, off = (middle._replace(pose=middle.pose @ Pose(_eye(), point)) for point in (path.first, path.second))
         found = [TendonPiece(first, second, *_where(negated(path.touches), *self._straight(first, second)), divisor)]
         for one, other in ((first, on), (off, second)):
             found.append(TendonPiece(one, other, *_where(path.touches, *self._straight(one, other)), divisor))
         return [*found, TendonPiece(on, off, *_where(path.touches, path.length, zeros(3)), divisor)]
 
-    def _seen_from(self, middle: Place, place: Place) -> Array:
+    def _seen_from(self, middle: BodyPlace, place: BodyPlace) -> Array:
         """Origin of a place in the frame of another one, (3,); the same in all states where both are on one body."""
         if middle.node == place.node:
             return np.asarray(middle.pose.R.T @ (place.pose.p - middle.pose.p))
         at = self._pose(middle)
         return np.asarray(at.R.T @ (self._pose(place).p - at.p))
 
-    def _straight(self, first: Place, second: Place) -> tuple[Any, Array]:
+    def _straight(self, first: BodyPlace, second: BodyPlace) -> tuple[Any, Array]:
         """Length of a straight piece, and its direction (3,) in the world; none where it has no length."""
         d = self._pose(second).p - self._pose(first).p
         square = d @ d
@@ -176,12 +196,9 @@ class Elements:
 
     # --- bodies ---
 
-    def _drag(self, box: FluidBox) -> Array:
+    def _drag(self, box: FluidBox, place: BodyPlace) -> Array:
         """Wrench (6,) of a fluid on a box, in the axes and at the centre of the box."""
-        place = self._placed(box.body, box.pose)
-        if place.node < 0:
-            return zeros(6)
-        V = place.pose.motion(self.links[place.node].V)
+        V = place.pose.motion(self.links[place.node].V) if place.node >= 0 else zeros(6)
         spin, speed = V[:3], V[3:] - self._pose(place).R.T @ box.wind.astype(object)
         a, b, c = edges = box.size.tolist()
         d = sum(edges) / 3
@@ -195,35 +212,100 @@ class Elements:
     def _lift(self, lift: Lift) -> None:
         tree = self.m.tree
         body = tree.model.bodies[tree.model.body_index(lift.body)]
-        at = Place(tree.bodies[body.name].node, tree.bodies[body.name].pose @ Pose(_eye(), body.center.astype(object)))
-        self._push_at(at, -lift.share * body.mass * self.m.gravity)
+        node, at = tree.bodies[body.name]
+        center = BodyPlace(node, at @ Pose(_eye(), body.center.astype(object)), body.name)
+        self._push_at(center, -lift.share * body.mass * self.m.gravity)
 
     # --- points ---
 
-    def _placed(self, body: str, pose: Array) -> Place:
-        node, at = self.m.tree.bodies[body]
-        return Place(node, at @ Pose.from_matrix(pose))
+    def _found(self, frame: str) -> BodyPlace:
+        return BodyPlace(*self.m.place(frame), self.m.tree.model.frame(frame).body)
 
-    def _pose(self, place: Place) -> Pose:
+    def _placed(self, body: str, pose: Array) -> BodyPlace:
+        node, at = self.m.tree.bodies[body]
+        return BodyPlace(node, at @ Pose.from_matrix(pose), body)
+
+    def _pose(self, place: Place | BodyPlace) -> Pose:
         found: Pose = place.pose if place.node < 0 else self.poses[place.node] @ place.pose
         return found
 
-    def _velocity(self, place: Place) -> Array:
+    def _velocity(self, place: BodyPlace) -> Array:
         """Of a point, in the world, (3,)."""
         if place.node < 0:
             return zeros(3)
         V = self.links[place.node].V
         return np.asarray(self.poses[place.node].R @ (V[3:] + cross(V[:3], place.pose.p)))
 
-    def _push_at(self, place: Place, force: Array) -> None:
+    def _push_at(self, place: BodyPlace, force: Array) -> None:
         """Let a force (3,) in world axes act on a point."""
-        if place.node >= 0:
-            own = self.poses[place.node].R.T @ force
-            _add(self._wrenches, place.node, join(cross(place.pose.p, own), own))
+        if self._is_felt(place):
+            own = self.poses[place.node].R.T @ force if place.node >= 0 else force
+            self._apply(place, join(cross(place.pose.p, own), own))
 
-    def _push(self, place: Place, wrench: Array) -> None:
+    def _push(self, place: BodyPlace, wrench: Array) -> None:
         """Let a wrench (6,) act in the axes and at the origin of a place."""
-        _add(self._wrenches, place.node, place.pose.force(wrench))
+        self._apply(place, place.pose.force(wrench))
+
+    # --- who feels a force ---
+
+    def _loads(self, piece: TendonPiece) -> bool:
+        """Whether the tension of a piece does anything."""
+        return piece.moves
+
+    def _is_felt(self, place: BodyPlace) -> bool:
+        """Whether a force there does anything."""
+        return place.node >= 0
+
+    def _apply(self, place: BodyPlace, wrench: Array) -> None:
+        """Let a wrench (6,) act in the axes and at the origin of a place's node."""
+        _add(self._wrenches, place.node, wrench)
+
+
+class ElementsOnBodies(Elements):
+    """The force elements as loads of each body by itself, also of those that are welded together or to the world.
+
+    A tendon between two bodies of one rigid part moves nothing, and loads the weld between them. What tendons pull at
+    joints, as sums of their coordinates, is a joint force and no part of this.
+    """
+
+    def __init__(self, m: Mechanism, q: Array, v: Array) -> None:
+        super().__init__(m, q, v)
+        self._loaded: dict[str, Array] = {}
+
+    def wrenches(self) -> Array:
+        """What was added, (bodies, 6), about the origin and in the axes of each body's frame."""
+        places = self.m.tree.bodies
+        bodies = [body.name for body in self.m.tree.model.bodies]
+        found = [
+            places[name].pose.inverse().force(self._loaded[name]) if name in self._loaded else zeros(6)
+            for name in bodies
+        ]
+        return np.array(found, dtype=object).reshape(-1, 6)
+
+    def _loads(self, piece: TendonPiece) -> bool:
+        return piece.first.body != piece.second.body
+
+    def _is_felt(self, place: BodyPlace) -> bool:
+        return place.body != WORLD
+
+    def _apply(self, place: BodyPlace, wrench: Array) -> None:
+        before = self._loaded.get(place.body)
+        self._loaded[place.body] = wrench if before is None else before + wrench
+
+
+def element_wrenches(m: Mechanism, q: Array, v: Array) -> Array:
+    """Wrenches (bodies, 6) of tendons, fluids and held-up weight, in the axes and about the origin of each body."""
+    elements = ElementsOnBodies(m, q, v)
+    elements.add_all()
+    return elements.wrenches()
+
+
+def tendon_wrenches(m: Mechanism, q: Array, tendons: Sequence[Tendon], forces: Array) -> Array:
+    """Wrenches (bodies, 6) of forces (n,) along some tendons, positive where they make these longer."""
+    elements = ElementsOnBodies(m, q, zeros(m.tree.model.nv))
+    for tendon, force in zip(tendons, forces, strict=True):
+        elements.pull(tendon, force)
+    return elements.wrenches()
 
 
 def element_forces(m: Mechanism, q: Array, v: Array) -> Array:

@@ -13,6 +13,8 @@ enters before (Featherstone 2008, §7.3), where P⁺ has more zeros.
 Hybrid dynamics gives some joints their forces, the others their accelerations, in O(N) too (002, recap). A prescribed
 joint is not eliminated on the way inwards, P⁺ = P: it hands its articulated inertia on whole, with the wrench that its
 own acceleration costs. On the way outwards its acceleration is known, and its force is read off.
+
+A rotor that turns has a share r of b. It pulls at its own joint, so it stays in ε, and is taken out of z⁺.
 """
 
 from __future__ import annotations
@@ -64,7 +66,7 @@ def articulate(sweep: Sweeper, links: Field, tau: Field) -> Field:
         K, D, rest = split_inertia(P, link.H, link.J)
         epsilon = tau - link.H.T @ z
         outwards = z + K @ epsilon + rest @ (zeros(len(link.H)) + link.a)
-        message = Articulated(link.X.inertia(rest), link.X.force(outwards))
+        message = Articulated(link.X.inertia(rest), link.X.force(outwards - link.r))
         return message, Freedom(K, D.solve(epsilon), D.pivots)
 
     return sweep.gather(eliminate, NOTHING, links, tau)
@@ -152,11 +154,11 @@ def hybrid_dynamics(sweep: Sweeper, links: Field, prescribed: Field, given: Fiel
         P, z = dense(link.M) + children.P, zeros(len(link.H)) + link.b + children.z
         if fixed:
             moved = z + P @ (link.a + link.H @ given)
-            return Articulated(link.X.inertia(P), link.X.force(moved)), Prescribed(P, z)
+            return Articulated(link.X.inertia(P), link.X.force(moved - link.r)), Prescribed(P, z)
         K, D, rest = split_inertia(P, link.H, link.J)
         epsilon = given - link.H.T @ z
         handed = z + K @ epsilon + rest @ (zeros(len(link.H)) + link.a)
-        message = Articulated(link.X.inertia(rest), link.X.force(handed))
+        message = Articulated(link.X.inertia(rest), link.X.force(handed - link.r))
         return message, Freedom(K, D.solve(epsilon), D.pivots)
 
     def outwards(parent: Array, link: Link, kept: Any, given: Array) -> tuple[Array, JointOutcome]:

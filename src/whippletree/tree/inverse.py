@@ -13,7 +13,7 @@ class Load(NamedTuple):
     """Wrench that a body passes through its joint."""
 
     force: Array
-    """Inter-body wrench f(k), from the parent on the body, in the body's frame, (m,)."""
+    """Inter-body wrench f(k), from the parent on the body, in the body's frame, without the rotor's share, (m,)."""
     effort: Array
     """Joint force T = H f + J θ̈, (n,)."""
 
@@ -33,7 +33,8 @@ def loads(sweep: Sweeper, links: Field, qdd: Field, base: Any) -> Field:
 
     def collect(children: Any, link: Link, alpha: Array, qdd: Array) -> tuple[Array, Load]:
         f = link.M @ alpha + link.b + children
-        return link.X.force(f), Load(f, link.H.T @ f + link.J * qdd)
+        felt = f - link.r
+        return link.X.force(felt), Load(felt, link.H.T @ f + link.J * qdd)
 
     return sweep.gather(collect, 0, links, accelerations(sweep, links, qdd, base), qdd)
 
@@ -63,7 +64,7 @@ def inverse_dynamics_by_composites(sweep: Sweeper, links: Field, qdd: Field, bas
 
     def lump(children: Composite, link: Link, qdd: Array) -> tuple[Composite, Composite]:
         R, y = dense(link.M) + children.R, link.b + children.y
-        message = Composite(link.X.inertia(R), link.X.force(R @ (link.H @ qdd + link.a) + y))
+        message = Composite(link.X.inertia(R), link.X.force(R @ (link.H @ qdd + link.a) + y - link.r))
         return message, Composite(R, y)
 
     def effort(link: Link, own: Composite, alpha: Array, qdd: Array) -> Array:

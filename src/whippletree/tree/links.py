@@ -43,18 +43,20 @@ class Link(NamedTuple):
     a: Any = 0
     """Acceleration at θ̈ = 0 beyond what the parent hands down, (m,)."""
     b: Any = 0
-    """Wrench at α = 0: gyroscopic, less external forces, (m,)."""
+    """Wrench at α = 0: gyroscopic, less external forces, (m,); with the rotor's share r."""
     slip: Any = 0
     """H* θ̇: the twist against the parent, (m,)."""
     drift: Any = 0
     """The joint's own part of a: the rate of its subspace times θ̇, (m,)."""
     sway: Any = 0
     """A frame of a flexible body: its twist against the body, which φ* hands down with the body's own, (6,)."""
+    r: Any = 0
+    """The rotor's share of b, which goes with J θ̈: a force of the joint alone, that its parent does not feel, (m,)."""
 
     def at_rest(self) -> Link:
         """The link without its velocity terms a and b."""
         still = zeros(len(self.H))
-        return self._replace(a=still, b=still)
+        return self._replace(a=still, b=still, r=0)
 
     def turning(self, V: Array) -> Array:
         """a (m,) of a body whose twist, seen from wherever that is, is V (m,)."""
@@ -123,9 +125,23 @@ def moving_link(parent: Array, node: Node, q: Array, v: Array) -> Link:
     V = X.motion(parent) + slip
     a = cross_motion(V, slip) + drift
     b = cross_force(V, node.inertia @ V)
-    if node.turns:  # a mass against the world has the acceleration v̇ + ω × v
-        b = b + node.armature * join(zeros(3), cross(slip[:3], slip[3:]))
-    return Link(X, H, node.inertia, node.armature, V, a, b, slip, drift)
+    if not node.turns:
+        return Link(X, H, node.inertia, node.armature, V, a, b, slip, drift)
+    # ½ J |v|² of velocities in axes that turn with the body: Lagrange's equations ask for J (v̇ + ω × v)
+    r = node.armature * join(zeros(3), cross(slip[:3], slip[3:]))
+    return Link(X, H, node.inertia, node.armature, V, a, b + r, slip, drift, r=r)
+
+
+def confine_rotors(sweep: Sweeper, links: Field) -> Field:
+    """Links whose parents do not feel the rotors of the joints that they carry: b − Σ φ r(child).
+
+    A rotor acts between the two sides of its joint. Within b, its share r would be handed on to the parent.
+    """
+
+    def take_back(children: Any, link: Link) -> tuple[Array, Link]:
+        return link.X.force(zeros(len(link.H)) + link.r), link._replace(b=link.b - children)
+
+    return sweep.gather(take_back, 0, links)
 
 
 def _modal_link(parent: Array, node: Node, eta: Array, rates: Array) -> Link:

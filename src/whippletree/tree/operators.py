@@ -50,7 +50,7 @@ from whippletree.graph import (
 )
 from whippletree.model import Model, require_model
 from whippletree.spatial import Pose, RigidInertia, cross, cross_force, cross_motion, join
-from whippletree.tree.links import dense, moving_links, still_links
+from whippletree.tree.links import confine_rotors, dense, moving_links, still_links
 from whippletree.tree.skeleton import rotor_turns, skeleton
 from whippletree.tree.sweeps import BlockWeight, Unrolled
 
@@ -137,7 +137,7 @@ def _with_modes(model: Model, q: Array, v: Array | None) -> SpatialOperators:
     if v is None:
         links = still_links(sweep, tree.nodes, eta)
     else:
-        links = moving_links(sweep, tree.nodes, eta, [v[part] for part in tree.v_slices])
+        links = confine_rotors(sweep, moving_links(sweep, tree.nodes, eta, [v[part] for part in tree.v_slices]))
     bodies, joints = [joint.child for joint in tree.joints], [joint.name for joint in tree.joints]
     base = join(zeros(3), -model.gravity)
     return SpatialOperators.from_links(tree.parents, links, bodies=bodies, joints=joints, base=base)
@@ -146,23 +146,21 @@ def _with_modes(model: Model, q: Array, v: Array | None) -> SpatialOperators:
 def _moving(model: Model, still: SpatialOperators, q: Array, v: Array) -> SpatialOperators:
     """The operators with the terms that velocities add: a = V × H* θ̇ + Ḣ* θ̇ and b = V ×* M V, body by body."""
     bodies = still.E_phi.rows
+    names = bodies.names
     vectors = still.velocities(v), still.H.T @ v, still.M @ still.velocities(v)
     twists, relative, momenta = (bodies.split(x).values() for x in vectors)
     biases = (kind.bias(q[i], v[j]) for kind, i, j in zip(model.joint_types, model.q_slices, model.v_slices))
     a = [cross_motion(V, moved) + bias for V, moved, bias in zip(twists, relative, biases)]
     b = [cross_force(V, momentum) for V, momentum in zip(twists, momenta)]
-    for i, joint in enumerate(model.joints):
-        if rotor_turns(joint) and _stands(model, model.parents[i]):
+    for i, (joint, parent) in enumerate(zip(model.joints, model.parents)):
+        if rotor_turns(joint):
             spin, linear = np.split(v[model.v_slices[i]], 2)
-            b[i] = b[i] + joint.armature * join(zeros(3), cross(spin, linear))
+            r = joint.armature * join(zeros(3), cross(spin, linear))
+            b[i] = b[i] + r
+            if parent >= 0:  # which does not feel what acts at the joint alone
+                b[parent] = b[parent] - still.E_phi.block(names[parent], names[i]) @ r
     a, b = _same_numbers(a, b)
-    names = bodies.names
     return replace(still, a=still.a + bodies.join(dict(zip(names, a))), b=still.b + bodies.join(dict(zip(names, b))))
-
-
-def _stands(model: Model, body: int) -> bool:
-    """Whether nothing moves a body, by its number; −1 is the world."""
-    return body < 0 or (not model.joint_types[body].nv and _stands(model, model.parents[body]))
 
 
 @dataclass(frozen=True, eq=False)

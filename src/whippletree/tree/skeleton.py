@@ -47,8 +47,7 @@ class Node(NamedTuple):
     armature: Any
     """Inertia that the rotor adds to each freedom."""
     turns: bool = False
-    """Whether that inertia resists along axes that turn with the node: of a free joint on the world. (On another part
-    its velocities are taken as they are.)"""
+    """Whether that inertia resists along axes that turn with the node: of a free joint."""
 
 
 class Place(NamedTuple):
@@ -193,9 +192,9 @@ def _skeleton(model: Model) -> Skeleton:
             carriers.append(k)
             continue
         # equal bodies on equal joints share a node: then a chain of a million rods is made once, not a million times
-        key = (id(at), node < 0, *_content(body, joint))
+        key = (id(at), *_content(body, joint))
         if key not in made:
-            part, back = _moving_part(at, body, joint, on_world=node < 0)
+            part, back = _moving_part(at, body, joint)
             made[key] = part, turns.setdefault((joint.kind in ALIGNED, joint.axis.tobytes()), back)
         part, back = made[key]
         bodies[body.name] = Place(len(nodes), back)
@@ -221,13 +220,13 @@ def _content(body: Body, joint: Joint) -> tuple[Any, ...]:
     return (joint.kind, *[a.dtype.char for a in arrays], *[a.tobytes() for a in arrays], *scalars, *map(type, scalars))
 
 
-def _moving_part(at: Pose, body: Body, joint: Joint, on_world: bool) -> tuple[Node, Pose]:
+def _moving_part(at: Pose, body: Body, joint: Joint) -> tuple[Node, Pose]:
     """The node of a body on a joint, and the pose of the body's frame in it; ``at``: pose of the parent in its node."""
     own = RigidInertia.about_center(body.mass, body.center, body.inertia)
     kind, align = _align_axis(joint)
     back = align.inverse()
-    turns = on_world and rotor_turns(joint)
-    return Node(kind, at @ Pose.from_matrix(joint.pose) @ align, own.carried(back), joint.armature, turns), back
+    placement = at @ Pose.from_matrix(joint.pose) @ align
+    return Node(kind, placement, own.carried(back), joint.armature, rotor_turns(joint)), back
 
 
 def rotor_turns(joint: Joint) -> bool:

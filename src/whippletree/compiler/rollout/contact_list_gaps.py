@@ -19,6 +19,7 @@ from whippletree.compiler.rollout.step_space import BLOCK, Driven, StepSpace
 from whippletree.contact.geometry.shape_numbers import POSE
 from whippletree.contact.time_step import ContactBlocks
 from whippletree.model import Model
+from whippletree.tree.element_forces import tendon_wrenches
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import skeleton
 
@@ -62,3 +63,24 @@ def tendon_limits_program(model: Model) -> Program:
         lambda q: list(blocks.tendon_limits(Mechanism(tree), q)), [piece(buffers[0])], [piece(b) for b in buffers[1:]]
     )
     return Program("tendon_limits", tuple(buffers), (stretch,))
+
+
+def limited_tendon_wrenches(dyn: Compiled) -> NamedFunction:
+    """The function of :func:`limited_tendon_wrenches_program`, compiled once for a model."""
+    return dyn.program(("limited_tendon_wrenches",), lambda: limited_tendon_wrenches_program(dyn.model))
+
+
+def limited_tendon_wrenches_program(model: Model) -> Program:
+    """q (nq,) and forces (tendons,) that make limited tendons longer → wrenches on all bodies (bodies, 6)."""
+    blocks, tree = ContactBlocks(model, alone=True), skeleton(model)
+    buffers = [
+        Buffer("q", "input", (model.nq,)),
+        Buffer("forces", "input", (len(blocks.taut),)),
+        Buffer("wrenches", "output", (len(model.bodies), 6)),
+    ]
+    pull = traced_block(
+        lambda q, forces: [tendon_wrenches(Mechanism(tree), q, blocks.taut, forces)],
+        [piece(buffer) for buffer in buffers[:2]],
+        [piece(buffers[2])],
+    )
+    return Program("limited_tendon_wrenches", tuple(buffers), (pull,))

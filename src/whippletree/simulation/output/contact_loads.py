@@ -1,8 +1,9 @@
-"""Forces that a run met beside joint forces and constraints, as loads: of contacts, joint stops and dry friction.
+"""Forces that a run met beside joint forces and constraints, as loads: of contacts, stops and dry friction, actuators.
 
 As joint forces they enter the equations of motion, M a + c = tau + Jᵀ λ + Aᵀ f; as wrenches on bodies they pass the
 joints, whose reactions they cause. Stops and dry friction act between the two bodies of a joint, along its freedom:
-they are joint forces, and part of that joint's own reaction.
+they are joint forces, and part of that joint's own reaction. Actuators of tendons and frames are known as joint forces,
+and act on bodies.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.compiler.rollout.contact_list_gaps import tendon_limits
+from whippletree.compiler.rollout.contact_list_gaps import limited_tendon_wrenches, tendon_limits
 from whippletree.contact.kinematics.broad_phase import Neighbourhood
 from whippletree.contact.kinematics.contact_set import ContactSet, contact_set, contact_set_named
 from whippletree.contact.kinematics.large_scenes import Snapshot
@@ -21,6 +22,9 @@ from whippletree.simulation.motion import Motion
 
 OF_JOINTS = ("limit_force", "friction_force")
 """Variables of runs that hold a force for each of some joints of one freedom."""
+
+LOADS = (*OF_JOINTS, "tendon_limit_force", "contact_force", "contact_moment")
+"""Variables of runs that hold loads."""
 
 
 class ContactLoads(NamedTuple):
@@ -34,20 +38,23 @@ class ContactLoads(NamedTuple):
     """Of their torsional and rolling friction about these axes, N m, (k, contacts, 3)."""
     contacts: ContactSet
     """The candidates, in the form that the run has met."""
+    pulls: Array
+    """Of the ends of the ranges of tendons, N, positive where they make these longer, (k, tendons)."""
 
 
 def contact_loads(motion: Motion, q: Array, found: dict[str, tuple[tuple[str, ...], Array]]) -> ContactLoads:
     """The loads at configurations q (k, nq), of variables by name: names of joints or contacts, and values (k, …)."""
     model = motion.model
     tau, forces, contacts = np.zeros((len(q), model.nv)), np.zeros((len(q), 0, 3)), contact_set(model)
+    pulls = np.zeros((len(q), 0))
     for word in OF_JOINTS:
         joints, values = found.get(word, ((), np.zeros((len(q), 0))))
         for number, joint in enumerate(joints):
             tau[:, model.slice(joint)] += values[:, number, None]
     if "tendon_limit_force" in found:
-        _, values = found["tendon_limit_force"]
+        _, pulls = found["tendon_limit_force"]
         _, signs, rows = tendon_limits(motion.dyn)(q)
-        tau += np.einsum("ktv,kt->kv", rows, signs * values)
+        tau += np.einsum("ktv,kt->kv", rows, signs * pulls)
     if "contact_force" in found and found["contact_force"][1].shape[1]:
         names, forces = found["contact_force"]
         contacts = contact_set_named(model, names)
@@ -62,13 +69,15 @@ def contact_loads(motion: Motion, q: Array, found: dict[str, tuple[tuple[str, ..
         _, moments = found["contact_moment"]
         nearby = Neighbourhood(contacts)
         tau += np.array([nearby.joint_forces(*row, turning=True) for row in zip(q, moments, strict=True)])
-    return ContactLoads(tau, forces, moments, contacts)
+    return ContactLoads(tau, forces, moments, contacts, pulls)
 
 
 def body_wrenches(motion: Motion, q: Array, loads: ContactLoads) -> Array:
-    """Forces and moments of contacts as wrenches on all bodies (k, bodies, 6), each in its body's frame."""
+    """Loads of contacts and taut tendons as wrenches on all bodies (k, bodies, 6), each in its body's frame."""
     model = motion.model
     wrenches = np.zeros((len(q), len(model.bodies), 6))
+    if loads.pulls.shape[1]:
+        wrenches += np.asarray(limited_tendon_wrenches(motion.dyn)(q, loads.pulls))
     if not loads.forces.shape[1]:
         return wrenches
     points, axes = _places(motion, q, loads.contacts)
@@ -81,6 +90,20 @@ def body_wrenches(motion: Motion, q: Array, loads: ContactLoads) -> Array:
             both = np.stack([moment, push], axis=1)  # in world axes
             wrenches[:, model.body_index(name)] += (both @ pose[:, :3, :3]).reshape(-1, 6)
     return wrenches
+
+
+def actuator_wrenches(motion: Motion, t: Array, q: Array, v: Array, act: Array | None) -> Array | None:
+    """Wrenches on all bodies (k, bodies, 6) of actuators of tendons and frames at k states; None if nothing drives any.
+
+    ``act``: activations (k, activations) of states that hold them.
+    """
+    driver = motion.driver
+    if driver is None or all(a.tendon is None and a.frame is None for a in motion.model.actuators):
+        return None
+    state = {"q": q, "v": v, "ctrl": motion.commands(t, q, v)}
+    if motion.model.activations:
+        state["act"] = np.array([driver.known(float(moment)) for moment in t]) if act is None else act
+    return motion.evaluate("actuator_wrenches", **state)
 
 
 def _places(motion: Motion, q: Array, contacts: ContactSet) -> tuple[Array, Array]:

@@ -17,7 +17,13 @@ from whippletree.model import Model
 from whippletree.simulation.conditioning_watch import Watch, ratio
 from whippletree.simulation.method import Method, Variable
 from whippletree.simulation.motion import Motion
-from whippletree.simulation.output.contact_loads import OF_JOINTS, ContactLoads, body_wrenches, contact_loads
+from whippletree.simulation.output.contact_loads import (
+    LOADS,
+    ContactLoads,
+    actuator_wrenches,
+    body_wrenches,
+    contact_loads,
+)
 from whippletree.simulation.output.labels import (
     alternatives,
     coordinate_units,
@@ -208,7 +214,7 @@ class Met(NamedTuple):
     """Forces and accelerations that a method has found itself, at the good states."""
 
     forces: dict[str, tuple[tuple[str, ...], Array]]
-    """Of contacts, stops and dry friction, by variable: names, and values (k, …)."""
+    """Of contacts, stops, taut tendons and dry friction, by variable: names, and values (k, …)."""
     motion: dict[str, Array]
     """Accelerations ``a`` (k, nv) and constraint forces ``f`` (k, rows), where they belong to these very states."""
 
@@ -217,7 +223,7 @@ class Met(NamedTuple):
         """Of a run's record."""
         forces = {
             word: (method.variables[word].names, grid.at_states(record.variable(word)))
-            for word in (*OF_JOINTS, "contact_force", "contact_moment")
+            for word in LOADS
             if word in method.variables and method.variables[word].names
         }
         own = {"a": "a", "f": "constraint_forces"} if method.instants else {}
@@ -309,7 +315,11 @@ class Output:
     def reactions(self) -> dict[str, Any]:
         """Loads of joints and closures, and those that statics determines."""
         names = reaction_names(self.model)
-        found = self._reactions_in_contact() if self.met.forces else self._evaluated("joint_reactions")
+        driven = actuator_wrenches(self.motion, self.grid.moments, self.q, self.v, self.activations)
+        if driven is None and not self.met.forces:
+            found = self._evaluated("joint_reactions")
+        else:
+            found = self._reactions_under(driven)
         dimensions = ("reaction", "component")
         title = "reactions on the child, in its frame; of closures on the second frame"
         return {
@@ -319,12 +329,12 @@ class Output:
             ),
         }
 
-    def _reactions_in_contact(self) -> Array:
-        """Reactions (k, reactions, 6, 2), with what contacts, stops and friction do."""
+    def _reactions_under(self, driven: Array | None) -> Array:
+        """Reactions (k, reactions, 6, 2), with contacts, stops and friction, and actuators' wrenches (k, bodies, 6)."""
         wanted = {"a": "forward_dynamics"} | ({"f": "constraint_forces"} if self.model.constraints else {})
         known = {"f": np.zeros((len(self.q), 0))} | self.met.motion
         known |= {word: self._evaluated(name) for word, name in wanted.items() if word not in self.met.motion}
-        wrenches = body_wrenches(self.motion, self.q, self.loads)
+        wrenches = body_wrenches(self.motion, self.q, self.loads) + (0 if driven is None else driven)
         state = {"q": self.q, "v": self.v, "t": self.grid.moments, "wrenches": wrenches}
         return self.motion.evaluate("joint_reactions_of_motion", **state, **known)
 
@@ -348,7 +358,7 @@ class Output:
 
     @cached_property
     def loads(self) -> ContactLoads:
-        """Of contacts, stops and dry friction."""
+        """Of contacts, stops, taut tendons and dry friction."""
         return contact_loads(self.motion, self.q, self.met.forces)
 
     @cached_property

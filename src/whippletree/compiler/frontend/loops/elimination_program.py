@@ -251,7 +251,8 @@ class EliminationProgram(WorkSpace):
             if self.forward or self.steps:
                 gravity = X.R.T @ np.asarray(self.tree.model.gravity).astype(object)
                 fall = np.concatenate([zeros(3), gravity])
-                load[:6] = load[:6] + link.M @ (fall - drift if self.steps else fall) - link.b
+                load[:6] = load[:6] + link.M @ (fall - drift if self.steps else fall) - (link.b - link.r)
+                load = load - element.h @ (link.H.T @ (zeros(len(link.H)) + link.r))
             if self.steps:  # changes of velocities and impulses in place of accelerations and forces
                 load = (load + element.h @ code.vector("tau", "v at", shape.n)) * code.load("h")
             self.node_values.append(self._keep(code, element, load, gamma, shift))
