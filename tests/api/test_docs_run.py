@@ -48,7 +48,7 @@ def script(page):
 WITH_CODE = [page for page in PAGES if any(not mark for mark, _, _ in blocks(page))]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(every=True)
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: page.stem)
 def test_page_runs(page, tmp_path):
     # the page is compiled under its own name, so that a traceback points to its lines

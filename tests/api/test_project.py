@@ -1,6 +1,5 @@
 """The project's habits: a quick import, a README that runs, one version, a Makefile that explains itself."""
 
-import ast
 import importlib.metadata
 import os
 import re
@@ -154,8 +153,7 @@ def test_every_module_and_every_class_has_a_name_of_its_own():
     """One word for one thing: who reads a name knows which one is meant."""
     sources = sorted((ROOT / "src" / "whippletree").rglob("*.py"))
     modules = Counter(path.name for path in sources if path.name != "__init__.py")
-    classes = Counter(
-        node.name for path in sources for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef)
-    )
+    classes = Counter(name for path in sources for name in re.findall(r"^class (\w+)", path.read_text(), re.M))
+    assert len(classes) > 500
     assert not [name for name, count in modules.items() if count > 1]
     assert not [name for name, count in classes.items() if count > 1]

@@ -31,7 +31,7 @@ def carried_balls():
     return b.build()
 
 
-@pytest.mark.slow
+@pytest.mark.slow(every=True)
 @pytest.mark.parametrize("way", [(1.0, 0.0), (0.5, 3**0.5 / 2)])
 def test_balls_roll_on_a_box_that_is_pulled(way):
     """A ball on a plane with acceleration a is carried along at 2/7 a: (M + 2/7 · 25 m) a = F − μ (M + 25 m) g.

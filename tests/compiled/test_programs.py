@@ -166,6 +166,7 @@ def test_large_work_space_comes_from_the_heap():
     agree(program, batch(program, states=3), np.float64, widths=(1, 8), states=3)
 
 
+@pytest.mark.slow(every=True)
 def test_a_matrix_with_many_rows():
     """More results than registers, and more tiles than are written out."""
     trace = Trace()
@@ -181,6 +182,7 @@ def test_a_matrix_with_many_rows():
     np.testing.assert_array_equal(f(states, out=target), f(states))
 
 
+@pytest.mark.slow(every=True)
 def test_very_long_code(monkeypatch):
     """Longer than a basic block may become."""
     monkeypatch.setattr(cpu_memory, "LONGEST_BLOCK", 500)

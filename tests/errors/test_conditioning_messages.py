@@ -139,6 +139,7 @@ def test_an_excursion_between_two_questions_is_told():
     assert run.attrs["largest_rtol"] > 2e-12
 
 
+@pytest.mark.slow(every=True)
 def test_a_start_without_a_certain_digit_is_told():
     model, motion = make_hostile_model(820000389)
     with pytest.warns(ConditioningWarning, match="rounding leaves no digit of the accelerations at the start for cert"):

@@ -148,7 +148,7 @@ def test_flush_boxes_meet_along_the_normal_of_their_faces():
             assert not np.any(points.gap < -2 * scale - 1e-15)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(every=True)
 @pytest.mark.parametrize("method", ["events", "time_stepping"])
 def test_a_five_bar_leg_lands(method):
     """A closed loop with springs at the hips drops on its foot and stands with its weight."""

@@ -250,6 +250,7 @@ def test_energy_and_work_are_told():
     assert run.cone_violation.values.max() < 1e-12
 
 
+@pytest.mark.slow(every=True)
 def test_a_run_that_was_resumed_is_the_same():
     model = balls(12)
     method = SceneStepping(_task(model, 0.08, 0.01), step=H)
@@ -278,6 +279,7 @@ def test_effort_bounds_the_time_of_a_step_and_the_residual_is_told():
         wt.simulate(model, duration=0.1, method="time_stepping", effort=0)
 
 
+@pytest.mark.slow(every=True)
 def test_a_scene_at_rest_needs_hardly_a_sweep():
     """Impulses of the step before are looked at first; some sweeps beyond the tolerance are invested once."""
     sizes = [(0.4 - 0.05 * k, 0.3 - 0.03 * k, 0.2) for k in range(4)]
