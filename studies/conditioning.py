@@ -27,7 +27,7 @@ from whippletree import mechanisms
 from whippletree.accuracy.coordinates import compare_coordinates
 from whippletree.accuracy.measures import Measures, measures
 from whippletree.accuracy.predicted_error import CLOSED_ROUTES, TREE_ROUTES
-from whippletree.accuracy.report import conditioning
+from whippletree.accuracy.report import conditioning, correlation
 from whippletree.simulation.conditioning_watch import ConditioningWarning
 from whippletree.simulation.run import simulate
 from whippletree.view.conditioning_figure import swinging
@@ -91,7 +91,7 @@ def closed_loops() -> list[str]:
         assert found.block is not None  # the model has constraints
         assert found.schur is not None
         ranges = [_range(x) for x in (found.kappa, found.block.kappa, found.schur.kappa)]
-        known = [motions.correlation(found.diagonal_ratio, x) for x in (found.kappa, found.block.kappa)]
+        known = [correlation(found.diagonal_ratio, x) for x in (found.kappa, found.block.kappa)]
         cells = [*ranges, *(f"{c:+.2f}" if np.isfinite(c) else "none" for c in known)]
         lines.append(f"| {model.name} | {' | '.join(cells)} |")
     return lines
