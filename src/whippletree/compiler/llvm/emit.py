@@ -257,7 +257,7 @@ class _Body:
             waiting,
             self.memory.pause,
             rows,
-            self.readers(block, waiting, registers) if rows is None else None,
+            self.readers(block, registers) if rows is None else None,
         )
         result = dict(zip(block.stores, results, strict=True))
         self.store([(a, result[a]) for a, _ in stores if a not in early], registers)
@@ -265,16 +265,16 @@ class _Body:
             self.memory.store_row(address, vector, registers)
         self.memory.finish_stores()
 
-    def readers(self, block: Block, waiting: Mapping[int, Sequence[Address]], registers: Registers) -> Readers:
-        """How inputs of a block, and what it stores before its end, can be read again.
+    def readers(self, block: Block, registers: Registers) -> Readers:
+        """How inputs of a block can be read again: nothing that it reads is written before its end.
 
-        Nothing that a block reads is written before its end, nor anything that it has written.
+        Results that are stored before its end cannot: two of them may go to one place, whose indices are known to the
+        running program only.
         """
         inputs = {i: block.loads[node[1]] for i, node in enumerate(block.code.nodes) if node[0] == "input"}
-        places = inputs | {node: addresses[0] for node, addresses in waiting.items()}
         return {
             node: lambda address=address: self.memory.prepare_loads([address], registers)(0)  # type: ignore[misc]
-            for node, address in places.items()
+            for node, address in inputs.items()
             if self.memory.holds_still(address)
         }
 

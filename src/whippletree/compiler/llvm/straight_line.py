@@ -76,8 +76,8 @@ def emit_straight(
 
     ``ready(node, value)`` is called for the awaited nodes as soon as their values are known: they can be stored.
     ``pause()`` is called now and then, where a new basic block may begin. With ``rows``, vectors compute some nodes;
-    outputs that only go to memory as rows have no operand of their own. ``readers``: of inputs, and of awaited nodes
-    once they are ready, those that may be read again where they are needed much later.
+    outputs that only go to memory as rows have no operand of their own. ``readers``: of inputs that may be
+    read again where they are needed much later.
     """
     emission = _Emission(writer, code.nodes, load, rows, readers or {})
     stages = _stages_of_sines(code.nodes)
