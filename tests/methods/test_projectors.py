@@ -222,10 +222,12 @@ def test_functions_of_a_model_are_those_of_its_matrices(model):
             np.testing.assert_allclose(found, getattr(ref, name)(q), atol=1e-13)
             np.testing.assert_allclose(found, projector(ref.mass_matrix(q), ref.constraint_jacobian(q)), atol=1e-12)
     for q, Q in zip(states, dyn.qr_projector(states), strict=True):
-        own = qr_projector(ref.constraint_jacobian(q))
-        np.testing.assert_allclose(Q, ref.qr_projector(q), atol=1e-13)
+        # at home six legs are alike, and rounding chooses among bases of the same motions
+        for own in (ref.qr_projector(q), qr_projector(ref.constraint_jacobian(q))):
+            np.testing.assert_allclose(Q.T @ Q, own.T @ own, atol=1e-13)
         np.testing.assert_allclose(Q @ Q.T, np.eye(len(Q)), atol=1e-14)
-        np.testing.assert_allclose(Q.T @ Q, own.T @ own, atol=1e-13)
+    apart = states[1]
+    np.testing.assert_allclose(dyn.qr_projector(apart), ref.qr_projector(apart), atol=1e-13)
 
 
 def test_derivative_of_a_compiled_projector():
