@@ -310,3 +310,21 @@ def test_a_named_dimension_is_reached_by_its_own_counter_only():
             check(program_of(Loop("t", "T", (copy(load, at("y", "t")),)), buffers=(u, v, y)))
     with pytest.raises(ProgramError, match="outside"):
         check(program_of(copy(at("u", 0), at("y", 0)), buffers=(u, y)))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_results_stored_in_one_place_keep_their_values_in_the_block(dtype):
+    """The index of a store is known at run time only: the first of two may lie under the second when it is used."""
+    places = Buffer("p", "index", (3,), np.array([1, 0, 1]), integer=True)
+    x, w, y = Buffer("x", "input", (3, 2)), Buffer("w", "work", (2,)), Buffer("y", "output", (3,))
+
+    def long_way(a, b):
+        first, second = a * b, a - b
+        walked = second
+        for k in range(40):
+            walked = walked * a + (k + 1) * b
+        return first, second, walked + first
+
+    body = block(long_way, [at("x", "i", 0), at("x", "i", 1)], [at("w", 1), at("w", "p"), at("y", "i")])
+    program = program_of(Loop("i", 3, (Lookup("p", at("p", "i")), body)), buffers=(x, y, w, places))
+    agree(program, {"x": np.random.default_rng(0).normal(size=(11, 3, 2))}, dtype)
