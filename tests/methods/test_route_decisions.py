@@ -9,6 +9,7 @@ import pytest
 import whippletree as wt
 from long_mechanisms import floating_ladder
 from whippletree.compiler.named_function import ANSWERED_IN_PYTHON
+from whippletree.constraints import kkt
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.exploration import LONG_SYSTEM
 from whippletree.constraints.light_loops import is_light
@@ -160,3 +161,20 @@ def test_a_row_of_a_long_system_that_is_all_but_redundant_is_named(tilt):
     structure = constraint_set(replace(chain, constraints=(*chain.constraints, second))).structure
     assert structure.redundant == ()
     assert [sine < FAINT for sine in structure.faint.values()] == ([True] if tilt < FAINT else [])
+
+
+@pytest.mark.parametrize(("share", "trusted"), [(5e-24, True), (1e-25, False)])
+def test_an_inertia_that_rounding_may_have_left_of_zero_is_not_trusted(share, trusted):
+    """Its pivot is as large as its own diagonal; only the mean inertia tells how little that is."""
+    M = np.diag([1.0] * 7 + [share])
+    margins = kkt.schur(M, np.zeros((0, 8)), range(-1, 7), doubtful=True).margins(2.0**-33)
+    assert [kind for kind, _ in margins] == [kkt.MASS] * 8
+    assert [margin > 0 for _, margin in margins] == [True] * 7 + [trusted]
+
+
+def test_rows_that_yield_need_not_be_independent_in_the_block_matrix():
+    """Of two rows that are all but parallel, one with a compliance: only the rigid one has a margin."""
+    A = np.array([[1.0, 2.0], [3.0, 6.0 + 1e-6]])
+    margins = kkt.block(np.eye(2), A, np.array([0.0, 0.1])).margins(2.0**-33)
+    assert [(kind, float(margin)) for kind, margin in margins] == [(kkt.ROWS, pytest.approx(5.0))]
+    assert min(float(margin) for _, margin in kkt.block(np.eye(2), A).margins(2.0**-33)) < 0

@@ -10,7 +10,9 @@ from whippletree.contact.contact_modes import OPEN, SLIDE, STICK, Mode, open_mod
 from whippletree.contact.problem import active_set
 from whippletree.simulation.events import zeno
 from whippletree.simulation.events.equations import EventEquations
-from whippletree.simulation.events.guards import Guards, may_graze
+from whippletree.simulation.events.event_log import KINDS
+from whippletree.simulation.events.event_method import Events
+from whippletree.simulation.events.guards import LIFT_OFF, SLIP, Guard, Guards, may_graze
 from whippletree.simulation.events.phase import HYPERSTATIC, Phase
 from whippletree.simulation.events.transitions import Transitions, _staying
 from whippletree.simulation.events.zeno import EVENT_PATIENCE, EVENTS_AT_ONCE, LEAN, Patience, accumulation
@@ -211,3 +213,26 @@ def test_a_contact_that_carries_nothing_stays_closed_unless_it_parts():
     slides = _staying(answer, problem, rates, [0], 1e-9)
     assert slides.status == (SLIDE, OPEN)
     np.testing.assert_allclose(slides.directions[0], [1.0, 0.0])
+
+
+@pytest.mark.parametrize(("height", "hop"), [(0.3, np.inf), (-0.3, 4 / 3)])
+def test_a_hop_of_a_turning_body_knows_that_its_tip_goes_round(height, hop):
+    """A tip that leaves the ground at 0.8 m/s is drawn to its pivot by r ω²: upwards for good, or down again."""
+    builder = wt.Builder("windmill", (0, 0, 0)).geometry("ground", "world", "half_space")
+    builder.body("rod", 1.0, inertia=(0.1, 0.1, 0.1))
+    builder.joint("pivot", "revolute", "world", "rod", axis=(0, 1, 0), position=(0, 0, height))
+    builder.geometry("tip", "rod", "point", position=(0.5, 0, 0)).contact("tip", "tip", "ground", friction=0.0)
+    angle = np.pi - np.arcsin(height / 0.5)
+    phase = Phase(equations(builder.build()), open_mode(1), 0.0, np.array([angle, 2.0]))
+    assert zeno.hops(phase, [0]) == pytest.approx([hop])
+
+
+def test_contacts_that_ran_out_of_load_at_this_instant_stay_lifted():
+    """Those that lifted off just before, and are open; not where something else than a lift-off ends the phase."""
+    told = {"times": [0.5, 1.0, 1.0], "kinds": [KINDS.index(LIFT_OFF)] * 3, "contacts": [0, 1, 2]}
+    log = SimpleNamespace(**{name: SimpleNamespace(rows=np.array(rows)) for name, rows in told.items()})
+    phase = SimpleNamespace(mode=Mode((OPEN, OPEN, STICK, STICK), np.zeros((4, 2))))
+    last = Guard(LIFT_OFF, 3)
+    assert Events._with_lifted(SimpleNamespace(log=log), phase, 1.0, [last]) == [last, Guard(LIFT_OFF, 1)]
+    slip = [Guard(SLIP, 3)]
+    assert Events._with_lifted(SimpleNamespace(log=log), phase, 1.0, slip) == slip

@@ -350,3 +350,14 @@ def test_a_weightless_contact_does_not_pull_or_leave_its_cone(size, share, possi
     assert impact._possible(pulled, np.zeros(3), [0], []) is possible
     assert impact._possible(beyond, np.zeros(3), [0], []) is possible
     assert impact._possible(np.abs(pulled), np.zeros(3), [0], [])
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("speed", [1e-3, 50.0])
+def test_a_slip_turns_if_its_change_has_a_part_across_it(scale, speed):
+    """Whatever the speed and the masses: 1e-14 of the change is rounding, 1e-11 of it is not; along it is straight."""
+    along = np.array([0.6, -0.8])
+    across = np.array([0.8, 0.6])
+    for share, goes_straight in ((0.0, True), (1e-14, True), (1e-11, False), (0.3, False)):
+        du = scale * np.array([1.0, *(-0.7 * along + share * across)])
+        assert laws.straight(speed * along, du) == goes_straight
