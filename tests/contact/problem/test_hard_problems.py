@@ -162,10 +162,10 @@ def test_a_wedged_body_sticks():
 @pytest.mark.slow
 @pytest.mark.parametrize(("seed", "spread"), [(52, 4), (15, 6)])
 def test_where_everything_is_jammed_held_slips_lead_there(seed, spread):
-    """Problems that no start of the interior-point method solves by itself."""
+    """Problems that no start of the interior-point method solves by itself, to the tolerance or to rounding."""
     problem = mixed_problem(seed, spread)
     found = solved(problem)
-    assert found.converged
+    assert found.converged or found.at_rounding
     assert np.abs(problem.velocity(found.impulse)).max() < 1e-7
 
 
