@@ -64,6 +64,11 @@ def find_parameter(model: Model, path: str) -> Parameter:
     raise NameLookupError("parameter", path, ["bodies.<name>.<field>", "joints.<name>.<field>", "gravity"])
 
 
+def opens_joints(paths: Iterable[str]) -> bool:
+    """Whether one of these paths leaves a number of a joint open."""
+    return any(path.partition(".")[0] == "joints" for path in paths)
+
+
 def with_parameters(model: Model, values: Mapping[str, Any]) -> Model:
     """The model with other numbers at these paths; they may be of any scalar type, also traced."""
     bodies, joints = list(model.bodies), list(model.joints)

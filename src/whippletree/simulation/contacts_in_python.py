@@ -48,6 +48,10 @@ class ContactAnswers(NamedTuple):
     """(k, 3, 3)"""
 
 
+ANSWERED = {f"contact_{field}": field for field in ContactAnswers._fields}
+"""Functions of the catalogue that are answered here, and where their answer is."""
+
+
 class PlainContacts:
     """Functions of the catalogue about contacts, for a compiled model ``dyn`` with these contacts."""
 
@@ -58,14 +62,14 @@ class PlainContacts:
 
     def answers(self, name: str) -> bool:
         """Whether a function of the catalogue is answered here."""
-        return name.removeprefix("contact_") in ContactAnswers._fields and name.startswith("contact_")
+        return name in ANSWERED
 
     def evaluate(self, name: str, q: Array, v: Array | None = None) -> Array:
         """A function of the catalogue, ``contact_gaps`` and so on, at states q (..., nq), v (..., nv)."""
         if q.ndim > 1:
             speeds = [None] * len(q) if v is None else v
             return np.stack([self.evaluate(name, *state) for state in zip(q, speeds, strict=True)])
-        return np.asarray(getattr(self._at(q, v), name.removeprefix("contact_")))
+        return np.asarray(getattr(self._at(q, v), ANSWERED[name]))
 
     def _at(self, q: Array, v: Array | None) -> ContactAnswers:
         """The answers at one state; at rest where no velocity matters."""
