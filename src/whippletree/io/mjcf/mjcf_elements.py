@@ -209,7 +209,7 @@ def add_elements(draft: Draft, parts: Parts) -> None:
         return
     for body in parts.spec.bodies:
         if body.gravcomp:
-            draft.builder.lift(f"{body.name}/gravcomp", body.name, float(body.gravcomp))
+            draft.builder.lift(f"{body.name}/gravcomp", body.name, share=float(body.gravcomp))
     for joint in parts.spec.joints:
         if joint.actgravcomp:
             draft.notes.append(f"joint {joint.name!r}: gravity compensation acts beside the actuators, and not as one")
