@@ -54,7 +54,7 @@ from whippletree.constraints.single_motions import (
 from whippletree.constraints.ties import kinematic_content
 from whippletree.spatial import RigidInertia, symmetric
 from whippletree.tree.forward import split_inertia
-from whippletree.tree.links import Link, carried, dense
+from whippletree.tree.links import Link, dense, transform_inertia
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import skeleton
 from whippletree.tree.sweeps import Field, add
@@ -95,7 +95,7 @@ class ClusterFactor(NamedTuple):
 
     def solve(self, epsilon: Array, gamma: Array) -> kkt.Solution:
         """D† ε − A†ᵀ γ and the forces of the rows."""
-        bias = self.terms.masked(gamma)
+        bias = self.terms.mask_rows(gamma)
         if self.inverse is None:
             return self.block.solve(epsilon, bias)
         D, A, Lambda = self.inverse
@@ -121,7 +121,7 @@ class Embedded(NamedTuple):
 
     def _solve(self, b: Array, gamma: Array) -> kkt.Solution:
         at = self.at
-        found = respond(at, self.links, self.factors, at.velocities(b), at.factored(gamma), zeros(6))
+        found = respond(at, self.links, self.factors, at.velocities(b), at.of_factored_rows(gamma), zeros(6))
         return kkt.Solution(at.join(accelerations_of(at, found)), at.join_factored(forces_of(at, found)))
 
     def margins(self, tolerance: Any) -> list[kkt.Margin]:
@@ -205,7 +205,7 @@ def _factor_cluster(
     if choose is None and at.routes[kind.word] == "motion":
         return factor_motion(kind, links, ports, A)
     loads, I_C, F, D = composite(kind, links, ports)
-    on = terms.masked(A)
+    on = terms.mask_rows(A)
     route = at.routes[kind.word] if choose is None else choose(kind, D, on)
     order, parents = kind.elimination, kind.velocity_parents
     block = factor_block(route, D, on, terms, parents=parents, order=order, doubtful=False)
@@ -229,7 +229,7 @@ class RevealedFactor(NamedTuple):
 
     def solve(self, epsilon: Array, gamma: Array) -> kkt.Solution:
         """Accelerations and the forces of the rows where the root body does not accelerate."""
-        return self.block.solve(epsilon, self.terms.masked(gamma))
+        return self.block.solve(epsilon, self.terms.mask_rows(gamma))
 
 
 def _reveal(
@@ -243,7 +243,7 @@ def _reveal(
     """The rank-revealing factor of a cluster, and P⁺ (6, 6) for its root body."""
     loads, I_C, F, D = composite(kind, links, ports)
     if blocks is None:
-        on = terms.masked(A)
+        on = terms.mask_rows(A)
         block = factor_block("nullspace", D, on, terms, parents=(), order=(), doubtful=False)
     else:
         block, terms = blocks.block(D)
@@ -278,7 +278,7 @@ def composite(
             below = parent
         for i, f in enumerate(wrenches):
             F[:, own.start + i] = links[below].X.force(f)
-        message = carried(R[k], link.X)
+        message = transform_inertia(R[k], link.X)
         if kind.parents[k] >= 0:
             R[kind.parents[k]] = sum_of_inertias(R[kind.parents[k]], message)
         else:
@@ -398,7 +398,7 @@ def solve(at: Clustered, masks: Field | None, q: Any, v: Any, tau: Any, t: Any, 
     links = moving_links(at, q, v)
     own_rows = rows(at, links, q, v, t)
     factors = _trusted_factors(at, links, own_rows, masks)
-    gamma = at.sweep.map(lambda own: own.factored(own.bias()), own_rows)
+    gamma = at.sweep.map(lambda own: own.of_factored_rows(own.bias()), own_rows)
     found = respond(at, links, factors, at.velocities(tau), gamma, base)
     return at.join(accelerations_of(at, found)), at.join_rows(all_forces_of(at, found))
 
@@ -408,7 +408,7 @@ def corrected_velocity(at: Clustered, masks: Field | None, q: Any, v: Any, facto
     links = moving_links(at, q, v)
     own_rows = rows(at, links, q, v, t)
     scales = at.everywhere(factor)
-    values = at.sweep.map(lambda own, scale: own.factored(own.velocity()) * scale, own_rows, scales)
+    values = at.sweep.map(lambda own, scale: own.of_factored_rows(own.velocity()) * scale, own_rows, scales)
     found = _correction(at, links, own_rows, values, masks)
     change = at.sweep.map(add, at.velocities(v), accelerations_of(at, found))
     return at.join(change), at.join_rows(all_forces_of(at, found))
@@ -425,16 +425,20 @@ def velocity_step(
     links = moving_links(at, q, v)
     own_rows, steps = rows(at, links, q, v, t), at.everywhere(h)
     factors = _trusted_factors(at, links, own_rows, masks)
-    gamma = at.sweep.map(lambda own: own.factored(own.bias()), own_rows)
+    gamma = at.sweep.map(lambda own: own.of_factored_rows(own.bias()), own_rows)
     found = respond(at, links, factors, at.velocities(tau), gamma, base)
-    left = at.sweep.map(lambda own, bias, h: own.factored(own.velocity()) - bias * h, own_rows, gamma, steps)
+    left = at.sweep.map(lambda own, bias, h: own.of_factored_rows(own.velocity()) - bias * h, own_rows, gamma, steps)
     nothing = at.sweep.map(lambda own: tuple(zeros(link.H.shape[1]) for link in own), links)
     rest = respond(at, at_rest(at, links), factors, nothing, left, zeros(6))
 
-    def moved(v: tuple[Array, ...], first: tuple[Array, ...], second: tuple[Array, ...], h: Any) -> tuple[Array, ...]:
+    def velocity_after(
+        v: tuple[Array, ...], first: tuple[Array, ...], second: tuple[Array, ...], h: Any
+    ) -> tuple[Array, ...]:
         return tuple(own + a * h + more for own, a, more in zip(v, first, second, strict=True))
 
-    after = at.sweep.map(moved, at.velocities(v), accelerations_of(at, found), accelerations_of(at, rest), steps)
+    after = at.sweep.map(
+        velocity_after, at.velocities(v), accelerations_of(at, found), accelerations_of(at, rest), steps
+    )
     forces, impulses = all_forces_of(at, found), all_forces_of(at, rest)
     return at.join(after), at.join_rows(at.sweep.map(lambda f, p, h: f * h + p, forces, impulses, steps))
 
@@ -443,7 +447,7 @@ def closing_step(at: Clustered, masks: Field | None, q: Any, t: Any) -> Any:
     """−A†ᵀ g (nv,) of the rigid position rows."""
     links = still_links(at, q)
     own_rows = rows(at, links, q, None, t)
-    values = at.sweep.map(lambda own: own.factored(own.gaps()), own_rows)
+    values = at.sweep.map(lambda own: own.of_factored_rows(own.gaps()), own_rows)
     return at.join(accelerations_of(at, _correction(at, links, own_rows, values, masks)))
 
 

@@ -28,7 +28,7 @@ from whippletree.arithmetic.arrays import Array, vector, zeros
 from whippletree.constraints import kkt
 from whippletree.constraints.loop_clusters import ClusterKind
 from whippletree.spatial import RigidInertia
-from whippletree.tree.links import Link, carried, dense
+from whippletree.tree.links import Link, dense, transform_inertia
 
 MOST_COFACTOR_ROWS = 8
 """Rows up to which cofactors are taken: k rows cost up to k 2ᵏ products, fewer where A has zeros."""
@@ -141,7 +141,7 @@ def composite_inertia(kind: ClusterKind, links: tuple[Link, ...], loads: Sequenc
     R: list[Any] = list(loads)
     total: Any = RigidInertia.nothing()
     for k in reversed(range(len(links))):
-        own = carried(R[k], links[k].X)
+        own = transform_inertia(R[k], links[k].X)
         if kind.parents[k] >= 0:
             R[kind.parents[k]] = sum_of_inertias(R[kind.parents[k]], own)
         else:

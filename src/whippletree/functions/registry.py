@@ -349,13 +349,13 @@ def _make_named_tuple(function: str, fields: tuple[str, ...]) -> type[tuple[Any,
 
     def __reduce__(self: tuple[Any, ...]) -> tuple[Any, ...]:
         # a type that is made while the program runs has no module in which pickle could find it
-        return remade, (function, fields, tuple(self))
+        return unpickle_results, (function, fields, tuple(self))
 
     doc = f"Results of ``{function}``: {', '.join(fields)}."
     return type(type_name(function), (base,), {"__slots__": (), "__doc__": doc, "__reduce__": __reduce__})
 
 
-def remade(function: str, fields: tuple[str, ...], values: Iterable[Any]) -> tuple[Any, ...]:
+def unpickle_results(function: str, fields: tuple[str, ...], values: Iterable[Any]) -> tuple[Any, ...]:
     """Results that were pickled or copied."""
     return _make_named_tuple(function, fields)(*values)
 

@@ -89,7 +89,7 @@ class PlainContacts:
         return ContactAnswers(*[np.concatenate(column) for column in zip(*parts, strict=True)])
 
     def _pair(self, pair: Pair, bodies: dict[str, _Moving]) -> ContactAnswers:
-        sides = [bodies[name].carried(at) for name, at in zip(pair.bodies, pair.poses, strict=True)]
+        sides = [bodies[name].attach(at) for name, at in zip(pair.bodies, pair.poses, strict=True)]
         return _answer(pair.touches(*[side.pose() for side in sides]), *sides)
 
 
@@ -107,7 +107,7 @@ class _Moving(NamedTuple):
     moves: bool
     """Whether velocities were given."""
 
-    def carried(self, at: Pose) -> _Moving:
+    def attach(self, at: Pose) -> _Moving:
         """Shapes fixed to it, at a pose."""
         R, (x, y, z) = at.R.astype(float), at.p.astype(float)
         arm = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])

@@ -145,11 +145,11 @@ class SteppedScene:
         """Of all geometries in the world, (geometries, 3, 4), at q (bodies + 1, 7)."""
         placed, nodes = self.layout.placements, self.layout.nodes
         moved = np.einsum("nij,nj->ni", placed[:, :9].reshape(-1, 3, 3), q[:, :3]) + placed[:, 9:]
-        X = self._turned(q)[nodes] @ self.layout.local
+        X = self._rotations(q)[nodes] @ self.layout.local
         X[:, :, 3] += moved[nodes]
         return X
 
-    def _turned(self, q: Array) -> Array:
+    def _rotations(self, q: Array) -> Array:
         """Rotations of the bodies in the world, (bodies + 1, 3, 3)."""
         if self._last_turned is None or self._last_turned[0] is not q:
             R = self.layout.placements[:, :9].reshape(-1, 3, 3) @ rotations(q[:, 3:])
@@ -206,7 +206,7 @@ class SteppedScene:
             held = self._new_lists(Q, self._skins(Q, V, warm, dt), np.zeros(self.count))
             travel = np.zeros(len(Q))
             warm = warm._replace(allowance=np.full(len(Q), np.inf))
-        impulses = _recalled(warm, held.lists.keys)
+        impulses = _recall_impulses(warm, held.lists.keys)
         while not held.islands.all_asleep:
             lists = held.lists
             count = min(len(dt) - done, max(1, int(CONTACTS_OF_CALL / (1 + len(lists.keys)))))
@@ -219,15 +219,17 @@ class SteppedScene:
             _add_to_account(account, rows[:made], ends[: made + 1])
             done += made
             last = (a, kick) if made else last
-            warm = self._kept(held, impulses, travel, warm)._replace(calm=np.array(calm), allowance=allowance)
+            warm = self._remember_impulses(held, impulses, travel, warm)._replace(
+                calm=np.array(calm), allowance=allowance
+            )
             if ended > -2 and self.sleep is not None:
-                held, slept = self._watched(held, V, float(steps[:made].sum()))
+                held, slept = self._watch_islands(held, V, float(steps[:made].sum()))
                 warm = warm._replace(quiet=held.islands.quiet)
                 if slept:
                     V[:-1][held.islands.asleep] = 0.0
                     held, travel = self._new_lists(Q, self._skins(Q, V, warm, dt), held.islands.quiet), np.zeros(len(Q))
-                    impulses = _recalled(warm, held.lists.keys)
-                    warm = self._kept(held, impulses, travel, warm)
+                    impulses = _recall_impulses(warm, held.lists.keys)
+                    warm = self._remember_impulses(held, impulses, travel, warm)
                     if done < len(dt):
                         continue
             if ended < -1 or (done == len(dt) and ended > 0):
@@ -240,7 +242,7 @@ class SteppedScene:
                 fresh = made == 0 and not travel.any()
                 skins = self._skins(Q, V, warm, dt[done:], lists.skins if fresh else None)
                 held, travel = self._new_lists(Q, skins, held.islands.quiet), np.zeros(len(Q))
-                impulses = _recalled(warm, held.lists.keys)
+                impulses = _recall_impulses(warm, held.lists.keys)
         return self._still(Q, warm, dt, account)
 
     def _still(self, Q: Array, warm: Warm, dt: Array, account: list[Array]) -> StepsTaken:
@@ -254,7 +256,7 @@ class SteppedScene:
         _, keys, gaps = self._gaps_asleep
         return StepsTaken(q, nothing, warm, nothing, kick, gaps, _rows([*account, rest]), True, keys)
 
-    def _watched(self, held: _HeldLists, V: Array, time: float) -> tuple[_HeldLists, bool]:
+    def _watch_islands(self, held: _HeldLists, V: Array, time: float) -> tuple[_HeldLists, bool]:
         """These lists, with the new state of the islands, and whether one has fallen asleep."""
         assert self.sleep is not None
         speeds = np.linalg.norm(V[:, 3:], axis=1) + self.layout.reach * np.linalg.norm(V[:, :3], axis=1)
@@ -284,7 +286,7 @@ class SteppedScene:
             return held._replace(islands=held.islands._replace(quiet=warm.quiet))
         return self._new_lists(warm.anchor, Skins(warm.budget, warm.grain), warm.quiet)
 
-    def _kept(self, held: _HeldLists, impulses: Array, travel: Array, warm: Warm) -> Warm:
+    def _remember_impulses(self, held: _HeldLists, impulses: Array, travel: Array, warm: Warm) -> Warm:
         """The impulses that are not zero, those of sleepers included, and what the lists were made from."""
         keys, quiet = held.lists.keys, held.islands.quiet
         some = np.flatnonzero(impulses[:, 0] > 0)
@@ -340,7 +342,7 @@ class SteppedScene:
     def _skins(self, Q: Array, V: Array, warm: Warm, dt: Array, outrun: Skins | None = None) -> Skins:
         """Skins for the next steps; thicker ones than those that were outrun in a single step."""
         h = float(dt.max(initial=0.0))
-        velocities = np.einsum("nij,nj->ni", self._turned(Q)[:-1], V[:-1, 3:])
+        velocities = np.einsum("nij,nj->ni", self._rotations(Q)[:-1], V[:-1, 3:])
         stopped = outrun is not None
         found = self.rule.skins(velocities, V[:-1, :3], h, falls=not len(warm.keys) and not stopped, stopped=stopped)
         return found if outrun is None else found._replace(budget=np.maximum(found.budget, 2 * outrun.budget))
@@ -374,7 +376,7 @@ def rotations(quaternions: Array) -> Array:
     return np.asarray((products.reshape(-1, 16) @ TURNS).reshape(-1, 3, 3) + np.eye(3))
 
 
-def _recalled(warm: Warm, keys: Array) -> Array:
+def _recall_impulses(warm: Warm, keys: Array) -> Array:
     """The impulses of candidates, 0 where there were none."""
     found = np.zeros((len(keys), 3))
     if len(warm.keys):
