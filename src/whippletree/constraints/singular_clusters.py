@@ -34,7 +34,6 @@ from whippletree.constraints.embedding import (
     RevealedFactor,
     accelerations_of,
     at_rest,
-    factor_margins,
     factorise,
     require_pivots,
     respond,
@@ -169,7 +168,7 @@ def solve(
     ]
     found = respond(at, links, factors, at.velocities(tau), gamma, base)
     undecided = _undecided_motions(blocks, factors, gamma)
-    trusted = not any(fails(margin) for own in factors for _, margin in factor_margins(own, MASSLESS_TOLERANCE))
+    trusted = not any(fails(margin) for own in factors for _, margin in own.margins(MASSLESS_TOLERANCE))
     if undecided and trusted:
         free = at.join(accelerations_of(at, found)).astype(float)
         chosen = _least_constraint(at, links, factors, gamma, undecided, free, tau, moving=not is_at_rest(v))
