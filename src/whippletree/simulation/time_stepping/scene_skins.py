@@ -59,7 +59,7 @@ class Skins(NamedTuple):
 
 
 class SkinRule(NamedTuple):
-    """What skins are chosen from, beside the motion."""
+    """The facts about a scene, beside its motion, from which skins are chosen."""
 
     size: float
     """Median size of the shapes, m."""
