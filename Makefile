@@ -22,6 +22,9 @@ demo: $(VENV)/.plot  ## install the core, simulate a few mechanisms, leave pictu
 
 # each process has a core for itself; without this, the threads of a linear algebra library take it from the others
 suite test-slow: export OPENBLAS_NUM_THREADS := 1
+# and each keeps the bytecode that it has made, whatever the surroundings say: without it, every process of the tests, and
+# every program that they start, would compile the package and the tests anew (about 0.4 s and 20 s)
+suite test-slow: export PYTHONDONTWRITEBYTECODE :=
 
 # types and layers are checked beside the tests, after what ruff sees at once
 test: style  ## lint, types, layers and the tests (with Pinocchio and MuJoCo as peers), of slow ones the first case

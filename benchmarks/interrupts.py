@@ -82,7 +82,7 @@ def _compilation() -> Work:
     os.environ["WHIPPLETREE_CACHE"] = tempfile.mkdtemp()
     q, v, tau = np.zeros((3, 24))
     return lambda: [
-        wt.compile(wt.mechanisms.chain(24, mass)).forward_dynamics_derivatives(q, v, tau)
+        wt.compile(wt.mechanisms.chain(24, mass=mass)).forward_dynamics_derivatives(q, v, tau)
         for mass in np.linspace(1, 2, 1000)
     ]
 

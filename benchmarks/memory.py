@@ -104,8 +104,8 @@ def kept_by_models(name: str) -> str:
 
 
 USES: dict[str, Callable[[float], Any]] = {
-    "compiled": lambda mass: wt.compile(wt.mechanisms.chain(4, mass)).forward_dynamics(*np.zeros((3, 4))),
-    "simulated": lambda mass: wt.simulate(wt.mechanisms.chain(2, mass), duration=0.1),
+    "compiled": lambda mass: wt.compile(wt.mechanisms.chain(4, mass=mass)).forward_dynamics(*np.zeros((3, 4))),
+    "simulated": lambda mass: wt.simulate(wt.mechanisms.chain(2, mass=mass), duration=0.1),
     "simulated by events": lambda mass: wt.simulate(
         wt.mechanisms.rocking_block(mass=mass), duration=0.2, method="events"
     ),

@@ -20,7 +20,7 @@ gain = 4 * g * np.sin(alpha) * np.sin(slope) / (1 + inertia)  # growth of ω² p
 limit = -keep * np.sqrt(gain / (1 - keep**2))
 
 figure, (left, right) = subplots(1, 2, width=9.5, height=3.8, width_ratios=[1.5, 1])
-wheel = wt.mechanisms.rimless_wheel(spokes, slope, inertia, rate=-1.0)
+wheel = wt.mechanisms.rimless_wheel(spokes, slope=slope, hub_inertia=inertia, rate=-1.0)
 dyn = wt.compile(wheel)  # shared by all runs
 for color, rate in zip(PALETTE, (-1.2, -1.8, -2.5)):
     v0 = -rate * wheel.home.v

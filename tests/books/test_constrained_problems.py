@@ -152,7 +152,7 @@ def test_chaplygin_sleigh():
     """(I + m a²) ω̇ = −m a ω u and u̇ = a ω², with u along the blade (Bloch, Nonholonomic Mechanics and Control,
     §1.7)."""
     m, inertia, offset, speed, turn = 1.3, 0.2, 0.4, 1.5, 0.6
-    model = wt.mechanisms.knife_edge_sleigh(m, inertia, offset, (speed, turn))
+    model = wt.mechanisms.knife_edge_sleigh(m, inertia=inertia, offset=offset, start=(speed, turn))
     home = model.home
     x, y, spin = wt.reference(model).forward_dynamics(home.q, home.v, np.zeros(3))
     np.testing.assert_allclose(spin, -m * offset * turn * speed / (inertia + m * offset**2), rtol=1e-13)

@@ -105,7 +105,7 @@ def test_a_quaternion_of_zeros():
 
 def test_a_motor_that_turns_from_the_first_moment_on():
     """The home state has its velocity, and the loop's: a crank of 0.5 m on a rod of 1 m, at a right angle."""
-    model = wt.mechanisms.crank_slider(0.5, 1.0, angle=np.pi / 2)
+    model = wt.mechanisms.crank_slider(0.5, rod_length=1.0, angle=np.pi / 2)
     drive = wt.Builder("x").constraint("motor", "prescribed", "crank", motion=lambda t: np.pi / 2 + 3 * t)
     model = replace(model, constraints=(*model.constraints, *drive._constraints))
     np.testing.assert_allclose(model.home.v[model.slice("crank")], 3.0, rtol=1e-12)

@@ -93,14 +93,14 @@ def test_the_resolvent_of_the_condensed_graph_times_that_of_the_groups_is_the_re
     }
     E = BlockWeightedAdjacency(graph, weights, sizes)
     small_graph = condense(graph, {"S": chosen} if chosen else {})
-    E_c, A_in = small_graph.adjacency(E), small_graph.regrouped(small_graph.inner_resolvent(E))
-    whole = small_graph.regrouped(E.resolvent())
+    E_c, A_in = small_graph.adjacency(E), small_graph.regroup(small_graph.inner_resolvent(E))
+    whole = small_graph.regroup(E.resolvent())
     assert np.all((A_in @ E_c.resolvent().explicit()).dense() == whole.dense())
     assert E_c.nilpotency <= E.nilpotency
     H = {node: np.ones((1, sizes[node]), dtype=int) for node in graph.nodes}
     H_c = aggregated_subspace(small_graph, E, H)
     assert np.all(
-        (H_c @ E_c.resolvent().explicit()).dense() == small_graph.regrouped(block_diagonal(H) @ E.resolvent()).dense()
+        (H_c @ E_c.resolvent().explicit()).dense() == small_graph.regroup(block_diagonal(H) @ E.resolvent()).dense()
     )
 
 

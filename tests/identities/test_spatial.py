@@ -230,9 +230,9 @@ def test_the_parallel_axis_theorem(rng):
 def test_ten_numbers_do_what_the_matrix_does(rng):
     M, X, V = body(rng), strategies.pose(rng), rationals(rng, 6)
     assert (M.dense() @ V == M @ V).all()
-    assert (M.carried(X).dense() == X.weight() @ M.dense() @ X.weight().T).all()
+    assert (M.transform(X).dense() == X.weight() @ M.dense() @ X.weight().T).all()
     turned = Pose(X.R, arrays.zeros(3))
-    assert (M.carried(turned).dense() == turned.inertia(M.dense())).all()
+    assert (M.transform(turned).dense() == turned.inertia(M.dense())).all()
 
 
 @given(randoms)
@@ -240,15 +240,15 @@ def test_inertias_add_and_travel(rng):
     A, B, X, Y = body(rng), body(rng), strategies.pose(rng), strategies.pose(rng)
     assert ((A + B).dense() == A.dense() + B.dense()).all()
     assert same_inertia(A + RigidInertia.nothing(), A)
-    assert same_inertia((A + B).carried(X), A.carried(X) + B.carried(X))
-    assert same_inertia(A.carried(X @ Y), A.carried(Y).carried(X))
+    assert same_inertia((A + B).transform(X), A.transform(X) + B.transform(X))
+    assert same_inertia(A.transform(X @ Y), A.transform(Y).transform(X))
 
 
 @given(randoms)
 def test_kinetic_energy_does_not_depend_on_the_frame(rng):
     M, X, V = body(rng), strategies.pose(rng), rationals(rng, 6)
     own = X.motion(V)
-    assert own @ (M @ own) == V @ (M.carried(X) @ V)
+    assert own @ (M @ own) == V @ (M.transform(X) @ V)
     assert own @ (M @ own) >= 0
 
 

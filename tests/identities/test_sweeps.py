@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from strategies import block_systems, rigid_systems
 from whippletree.tree.forward import articulate, forward_dynamics, forward_dynamics_squared, hybrid_dynamics
 from whippletree.tree.inverse import accelerations, inverse_dynamics, inverse_dynamics_by_composites
-from whippletree.tree.links import Link, pushed
+from whippletree.tree.links import Link, add_wrenches
 from whippletree.tree.operators import SpatialOperators
 from whippletree.tree.sweeps import DenseWeight, Unrolled, add
 
@@ -225,7 +225,9 @@ def test_pivots_are_those_of_a_positive_definite_matrix(system):
 def test_an_external_wrench_does_work_on_the_body_it_acts_on(system):
     """The joint forces that balance wrenches f are −(φ* H*)* f: the principle of virtual power."""
     wrenches = body_vectors(system, "b")
-    balance = inverse_dynamics(system.sweep, pushed(system.sweep, system.links, wrenches), system.qdd, system.base)
+    balance = inverse_dynamics(
+        system.sweep, add_wrenches(system.sweep, system.links, wrenches), system.qdd, system.base
+    )
     free = inverse_dynamics(system.sweep, system.links, system.qdd, system.base)
     at_rest = [link._replace(a=0 * link.a) for link in system.links]
     twists = accelerations(system.sweep, at_rest, system.qdd, 0 * system.base)

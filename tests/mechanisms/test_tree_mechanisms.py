@@ -26,7 +26,7 @@ def test_pendulum() -> None:
 def test_double_pendulum() -> None:
     """The textbook mass matrix in relative angles."""
     (l1, l2), (m1, m2), (q1, q2) = (0.5, 0.8), (2.0, 3.0), (0.3, 0.4)
-    M = wt.reference(wt.mechanisms.double_pendulum((l1, l2), (m1, m2))).mass_matrix(np.array([q1, q2]))
+    M = wt.reference(wt.mechanisms.double_pendulum((l1, l2), masses=(m1, m2))).mass_matrix(np.array([q1, q2]))
     cross = m2 * (l2**2 + l1 * l2 * np.cos(q2))
     expected = [[(m1 + m2) * l1**2 + m2 * l2**2 + 2 * m2 * l1 * l2 * np.cos(q2), cross], [cross, m2 * l2**2]]
     np.testing.assert_allclose(M, expected, rtol=1e-14)
@@ -69,7 +69,7 @@ def test_exact_numbers_stay_exact() -> None:
 
 
 def test_a_tree_is_the_same_for_the_same_seed() -> None:
-    one, same, other = (wt.mechanisms.tree(40, seed) for seed in (1, 1, 2))
+    one, same, other = (wt.mechanisms.tree(40, seed=seed) for seed in (1, 1, 2))
     assert one.parents == same.parents
     assert all((a.inertia == b.inertia).all() for a, b in zip(one.bodies, same.bodies, strict=True))
     assert one.parents != other.parents

@@ -20,7 +20,7 @@ from whippletree.arithmetic.trace import Trace, finish
 from whippletree.model.builder import Builder
 from whippletree.tree import forward, inverse
 from whippletree.tree.derivatives import forward_dynamics_derivatives, inverse_dynamics_derivatives
-from whippletree.tree.links import pushed
+from whippletree.tree.links import add_wrenches
 from whippletree.tree.mechanism import Mechanism
 
 STEP = 1e-30
@@ -39,12 +39,12 @@ def objects(*arrays):
 
 
 def inverse_dynamics(m, q, v, a, wrenches):
-    links = pushed(m.sweep, m.moving(q, v), wrenches)
+    links = add_wrenches(m.sweep, m.moving(q, v), wrenches)
     return m.join(inverse.inverse_dynamics(m.sweep, links, m.velocities(a), m.base))
 
 
 def forward_dynamics(m, q, v, tau, wrenches):
-    links = pushed(m.sweep, m.moving(q, v), wrenches)
+    links = add_wrenches(m.sweep, m.moving(q, v), wrenches)
     return m.join(forward.forward_dynamics(m.sweep, links, m.velocities(tau), m.base))
 
 

@@ -46,7 +46,7 @@ def compare_coordinates(model: Model, q: Any = None) -> Comparison:
     m = Mechanism.of(model)
     T = from_absolute(m.tree)
     if not np.all(np.isfinite(at)):
-        return Comparison(Measures.unknown(), Measures.unknown(), T)
+        return Comparison(Measures.not_finite(), Measures.not_finite(), T)
     M = inertia.mass_matrix(m.tree, m.sweep, m.still(at.astype(object))).astype(float)
     return Comparison(measures(M), measures(T.T @ M @ T), T)
 

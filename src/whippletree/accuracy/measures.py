@@ -32,7 +32,7 @@ class Measures(NamedTuple):
     pivot_ratio_tips_first: Array
 
     @staticmethod
-    def unknown() -> Measures:
+    def not_finite() -> Measures:
         """Of a matrix that is not finite."""
         return Measures(*[np.asarray(np.nan)] * 5)
 
@@ -45,7 +45,7 @@ class Measures(NamedTuple):
 def measures(M: Array) -> Measures:
     """Of one matrix (n, n); the ratios of a singular matrix are infinite, those of an empty one are 1."""
     if not np.all(np.isfinite(M)):
-        return Measures.unknown()
+        return Measures.not_finite()
     if not len(M):
         return Measures(*[np.asarray(1.0)] * 5)
     diagonal = np.diag(M)

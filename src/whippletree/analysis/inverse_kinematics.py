@@ -333,11 +333,11 @@ class _Solver:
     def distance(self, guess: Array) -> Any:
         """How far answers (problems, starts, nq) are from the guesses, rad and m."""
 
-        def measured(q: Array) -> Array:
+        def distance_from_guess(q: Array) -> Array:
             apart = self.balance.dyn.difference(guess[:, None, :], q)
             return np.asarray(np.linalg.norm(apart, axis=-1))
 
-        return measured
+        return distance_from_guess
 
 
 def _random_starts(model: Model, guess: Array, starts: int, random: np.random.Generator, limits: bool) -> Array:

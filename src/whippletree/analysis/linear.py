@@ -332,7 +332,7 @@ class _LinearState:
         self.rows_v = balance.row_bias_slopes("v", q, v)
         self.slip_q = balance.row_velocity_slopes(q, v)
 
-    def carried(self, h: float, axes: str) -> _LinearState | None:
+    def coast(self, h: float, axes: str) -> _LinearState | None:
         """The state after the time h if its velocity stays what it is in these axes; None if the rows forbid that."""
         model, q, v = self.balance.model, self.q, self.v.copy()
         moved = np.array(self.balance.evaluate("integrate", q=q, d=h * v))
@@ -385,7 +385,7 @@ class _System:
             return False
         pace = float(np.abs(self.state.v).max(initial=0.0))
         for time in LATER if pace else ():
-            there = self.state.carried(time / pace, self.axes)
+            there = self.state.coast(time / pace, self.axes)
             if there is None:
                 return False
             later = _System(there, self.axes, self.choice)

@@ -276,12 +276,12 @@ def _function(
 ) -> Any:
     """A function of one number: its value, its slope from argument and value, what is beyond that, and its error."""
 
-    def recorded(x: Recorded) -> Recorded:
+    def on_tape(x: Recorded) -> Recorded:
         value = of(x.value)
         error = 0.0 if x.value == 0 else units * HALF_UNIT * abs(value)
         return x.tape.note(value, (x.index,), (slope(x.value, value),), error, rule)
 
-    return recorded
+    return on_tape
 
 
 def _root_slope(_: float, root: float) -> float:

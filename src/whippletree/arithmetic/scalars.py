@@ -297,7 +297,7 @@ def _float_log(x: float) -> float:
 
 
 def _float_power(x: Any, y: Any) -> float:
-    """As machine numbers have it: NaN and infinities where Python would raise or turn to complex numbers."""
+    """A power of floats as machines have it: NaN and infinities where Python would raise or turn to complex numbers."""
     with np.errstate(all="ignore"):
         return float(np.power(float(x), float(y)))
 

@@ -61,7 +61,7 @@ class Carrier(Protocol):
     def own(self, width: float) -> Any:
         """The error of one operation."""
 
-    def passed(self, slope: float, error: Any) -> Any:
+    def pass_on(self, slope: float, error: Any) -> Any:
         """The error that an operation makes of that of an operand; those of several operands add up."""
 
     def bound(self, error: Any) -> float:
@@ -74,7 +74,7 @@ class Passed:
     def own(self, width: float) -> float:
         return width
 
-    def passed(self, slope: float, error: float) -> float:
+    def pass_on(self, slope: float, error: float) -> float:
         return abs(slope) * error
 
     def bound(self, error: float) -> float:
@@ -90,7 +90,7 @@ class Sampled:
     def own(self, width: float) -> Array:
         return width * next(self._random)
 
-    def passed(self, slope: float, error: Array) -> Array:
+    def pass_on(self, slope: float, error: Array) -> Array:
         return slope * error
 
     def bound(self, error: Array) -> float:
@@ -121,7 +121,7 @@ def remainders(operations: Sequence[Operation], carrier: Carrier) -> list[float]
             error = None
             for j, slope in zip(operands, slopes, strict=True):
                 if carried[j] is not None:
-                    term = carrier.passed(slope, carried[j])
+                    term = carrier.pass_on(slope, carried[j])
                     error = term if error is None else error + term
             if rule is not None and error is not None:
                 found[k] = rule([operations[j].value for j in operands], value, [bound(j) for j in operands])

@@ -46,7 +46,7 @@ from whippletree.campaigns.opening import open_sweep
 from whippletree.campaigns.run_blocks import KEEPS, Metric, Work, compute_block, rerun
 from whippletree.campaigns.store import SWEEP_VERSION, Receipt, Store, block_digest, parquet
 from whippletree.campaigns.sweep_report import sweep_report
-from whippletree.campaigns.targets import targets_of
+from whippletree.campaigns.targets import targets_of, with_kinds
 from whippletree.errors import FileError, NameLookupError, ShapeError, UnsupportedError
 from whippletree.io.draft import Draft
 from whippletree.io.native import native_reader
@@ -203,7 +203,7 @@ def plan_sweep(
     about = _subject(subject, q0, v0, controller, options)
     chosen = design_of(parameters, design, runs, seed)
     first = {path: values[0] for path, values in chosen.values(0, 1).items()}
-    base = about.case({p: x for p, x in first.items() if p.partition(".")[0] in ("model", "controller", "controllers")})
+    base = about.case(with_kinds(first, "model", "controller", "controllers"))
     targets = targets_of(base.model, chosen.paths)
     about.case({target.path: first[target.path] for target in targets if target.makes_cases})
     kept = as_names(keep)

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.campaigns.targets import with_contacts
+from whippletree.campaigns.targets import with_contacts, with_kinds
 from whippletree.errors import ShapeError
 from whippletree.model import Model, require_model
 from whippletree.scenario.scenario_reader import load_scenario
@@ -57,9 +57,7 @@ class ModelSubject:
         else:
             model = self.model(**words["model"])
             require_model(model, "sweep")
-        model = with_contacts(
-            model, {p: x for p, x in chosen.items() if p.partition(".")[0] in ("contact", "contacts")}
-        )
+        model = with_contacts(model, chosen)
         controller = self.controller
         if words["controller"]:
             if controller is None:
@@ -81,7 +79,7 @@ class ScenarioSubject:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def case(self, chosen: Mapping[str, Any]) -> Case:
-        changes = {p: x for p, x in chosen.items() if p.partition(".")[0] in ("model", "controllers")}
+        changes = with_kinds(chosen, "model", "controllers")
         scenario = load_scenario(self.path, changes=changes) if changes else self._plain
         solver = scenario.solver
         options = {
@@ -92,9 +90,7 @@ class ScenarioSubject:
         options |= dict(solver.options) | dict(self.options) | _words(chosen, "solver")
         options |= {} if scenario.act0 is None else {"act0": scenario.act0}
         options |= _commands(scenario.model, options.get("ctrl", scenario.ctrl), _words(chosen, "ctrl"))
-        model = with_contacts(
-            scenario.model, {p: x for p, x in chosen.items() if p.partition(".")[0] in ("contact", "contacts")}
-        )
+        model = with_contacts(scenario.model, chosen)
         return Case(replace(model), scenario.q0, scenario.v0, scenario.controller, options)
 
     @cached_property
@@ -104,7 +100,7 @@ class ScenarioSubject:
 
 def _words(chosen: Mapping[str, Any], kind: str) -> dict[str, Any]:
     """Values by what comes after ``kind.`` in their path."""
-    return {path.partition(".")[2]: value for path, value in chosen.items() if path.partition(".")[0] == kind}
+    return {path.partition(".")[2]: value for path, value in with_kinds(chosen, kind).items()}
 
 
 def _commands(model: Model, given: Any, chosen: Mapping[str, Any]) -> dict[str, Any]:

@@ -245,14 +245,14 @@ class Dask:
             data = client.scatter(pickle_job(job), broadcast=True)
             waiting = iter(tasks)
 
-            def submitted(count: int) -> list[Any]:
+            def submit(count: int) -> list[Any]:
                 chosen = islice(waiting, count)
                 return [client.submit(do_there, data, k, key=_key(job, k), retries=DEATHS, pure=False) for k in chosen]
 
-            done = library.as_completed(submitted(TASKS_AHEAD * max(1, sum(client.ncores().values()))))
+            done = library.as_completed(submit(TASKS_AHEAD * max(1, sum(client.ncores().values()))))
             for future in done:
                 yield Receipt(*future.result())
-                done.update(submitted(1))
+                done.update(submit(1))
         except (Exception, library.client.FutureCancelledError) as error:
             if client.status == "running" and isinstance(error, Exception):
                 raise

@@ -28,7 +28,8 @@ def open_sweep(folder: str | os.PathLike[str]) -> xarray.Dataset:
         A data set: of a grid with a dimension for each parameter, by its path; of any other design with a dimension
         ``run`` and the parameters as coordinates. Metrics and final states are variables, ``failure`` says why a run
         has none, time series are read when they are used (with dask as chunks, so they may be larger than memory).
-        ``attrs`` hold the design, how many runs are ``missing``, and the ``digest`` of all parts.
+        ``attrs`` hold the design, which variables are ``parameters`` and ``metrics``, how many runs are ``missing``,
+        and the ``digest`` of all parts.
     """
     import xarray
 
@@ -44,8 +45,9 @@ def open_sweep(folder: str | os.PathLike[str]) -> xarray.Dataset:
         found = found.merge(series)
     missing = int(np.sum(np.asarray(columns["failure"]) == NOT_RUN))
     events = store.events() if "events" in manifest["keep"] else []
-    found.attrs = {"design": manifest["design"], "model": manifest["model"], "runs": runs, "missing": missing,
-                   "seed": manifest["seed"], "digest": store.digest(), "folder": str(folder)}  # fmt: skip
+    found.attrs = {"design": manifest["design"], "model": manifest["model"], "parameters": list(paths),
+                   "metrics": manifest["metrics"], "runs": runs, "missing": missing, "seed": manifest["seed"],
+                   "digest": store.digest(), "folder": str(folder)}  # fmt: skip
     if events:
         found.attrs["events"] = events
     if manifest["design"] != "grid":

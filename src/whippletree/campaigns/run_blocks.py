@@ -5,7 +5,6 @@ Runs of one case go through ``wt.simulate`` together. One that fails, whatever t
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -209,9 +208,9 @@ def _measure_runs(name: str, function: Metric, batch: xarray.Dataset, failures: 
 
 
 def _events(batch: xarray.Dataset) -> list[tuple[int, str, float]]:
-    told = zip(batch.attrs.get("event_names", ()), batch.attrs.get("event_times", ()))
-    parts = ((re.fullmatch(r"run (\d+): (.*)", name), time) for name, time in told)
-    return [(int(part[1]), part[2], float(time)) for part, time in parts if part is not None]
+    """Run, name and time of every event; methods that take all runs together look for none."""
+    columns = (batch.attrs.get(word, ()) for word in ("event_runs", "event_names", "event_times"))
+    return [(int(run), str(name), float(time)) for run, name, time in zip(*columns)]
 
 
 def _column(values: Sequence[Any]) -> Any:

@@ -32,6 +32,9 @@ MOST_POINTS = 20_000
 
 SHOWN_REASONS = 10
 
+STATES_SHOWN = 4
+"""Columns of the final state, where a sweep has no metrics."""
+
 STYLE = """
 body{font:16px/1.5 system-ui,sans-serif;max-width:64rem;margin:2rem auto;padding:0 1rem;color:#1c2733}
 h1{font-size:1.7rem;margin-bottom:.2rem} h2{font-size:1.2rem;margin-top:2.2rem;border-bottom:1px solid #d8dee6}
@@ -52,7 +55,8 @@ def sweep_report(
     Args:
         folder: of the sweep.
         page: where to write it.
-        metrics: columns to tell of; default: the metrics of the sweep, else its final coordinates.
+        metrics: columns to tell of; default: the metrics of the sweep, else the first coordinates and velocities of its
+            final states.
         rerun: gives the model and the run of a number; then the runs with the least and the largest metrics are
             replayed in pages beside this one. ``wt.sweep(..., report=…)`` and ``whippletree sweep --report`` give it.
 
@@ -62,8 +66,8 @@ def sweep_report(
     found = open_sweep(folder)
     runs = _flat(found)
     chosen = _choose_columns(found, runs, metrics)
-    parameters = [name for name in found.coords if "." in str(name) or name == "gravity"]
-    numeric = [str(p) for p in parameters if runs[str(p)].dtype.kind in "fiu" and len(np.unique(runs[str(p)])) > 1]
+    parameters = [path for path in found.attrs["parameters"] if path in runs]
+    numeric = [path for path in parameters if runs[path].dtype.kind in "fiu" and len(np.unique(runs[path])) > 1]
     good = np.array([not text for text in runs["failure"]], dtype=bool)
     parts = [_heading(found), _failures(runs["failure"])]
     if not good.any():
@@ -72,7 +76,7 @@ def sweep_report(
         parts.append(_distributions(runs, chosen, good))
         if numeric:
             parts += [_effects(runs, chosen, numeric, good), _indices(found, runs, chosen, numeric, good)]
-        parts.append(_extremes(runs, chosen, [str(p) for p in parameters], good, _Replays(Path(page), rerun)))
+        parts.append(_extremes(runs, chosen, parameters, good, _Replays(Path(page), rerun)))
         parts.append(_trade_off(runs, chosen, good))
     body = "\n".join(part for part in parts if part)
     title = html.escape(f"Sweep of {found.attrs['model']}")
@@ -99,8 +103,7 @@ def _choose_columns(found: xarray.Dataset, runs: dict[str, Array], asked: Sequen
     for name in asked or ():
         if name not in known:
             raise NameLookupError("metric", name, known, where="sweep_report")
-    own = [name for name in known if not re.match(r"[qv]\.", name)]
-    return list(asked) if asked else own or [name for name in known if name.startswith("q.")][:4]
+    return list(asked or [name for name in found.attrs["metrics"] if name in known] or known[:STATES_SHOWN])
 
 
 def _heading(found: xarray.Dataset) -> str:

@@ -60,6 +60,11 @@ def targets_of(model: Model, paths: Sequence[str]) -> tuple[Target, ...]:
     return found
 
 
+def with_kinds(values: Mapping[str, Any], *kinds: str) -> dict[str, Any]:
+    """Those values whose paths begin with one of these words."""
+    return {path: value for path, value in values.items() if path.partition(".")[0] in kinds}
+
+
 def _target(path: str) -> Target:
     matched = re.fullmatch(r"(.*?)(?:\[(\d+)\])?", path)
     assert matched is not None
@@ -174,9 +179,10 @@ def place_values(
 
 
 def with_contacts(model: Model, chosen: Mapping[str, Any]) -> Model:
-    """The model with other friction or restitution, by paths ``contact.WORD`` and ``contacts.NAME.WORD``."""
+    """The model with other friction or restitution, by paths ``contact.WORD`` and ``contacts.NAME.WORD``; other paths
+    are left aside."""
     contacts = list(model.contacts)
-    for path, value in chosen.items():
+    for path, value in with_kinds(chosen, "contact", "contacts").items():
         kind, _, rest = path.partition(".")
         name, _, word = rest.rpartition(".")
         contacts = [

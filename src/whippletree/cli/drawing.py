@@ -14,9 +14,6 @@ if TYPE_CHECKING:
 
     from whippletree.model import Model
 
-LEFT_OUT = "- left out: "
-"""How lines of ``model.source`` begin that name what loading has left out."""
-
 
 def draw(model: Model, *, depth: int = 24) -> Tree:
     """The model as a rich tree, one line per body with the joint that carries it."""
@@ -43,6 +40,8 @@ def facts(model: Model) -> Table:
     """The model in numbers, as a rich table."""
     from rich.text import Text
 
+    from whippletree.io.draft import left_out
+
     massless = [body.name for body in model.bodies if body.massless]
     constraints = [f"{constraint.name} ({constraint.kind})" for constraint in model.constraints]
     gravity = ", ".join(f"{float(g):g}" for g in model.gravity)
@@ -66,9 +65,8 @@ def facts(model: Model) -> Table:
     table = grid()
     for word, value in rows.items():
         table.add_row(Text(word, style="dim"), Text(value))
-    for line in model.source.splitlines():
-        if line.startswith(LEFT_OUT):
-            table.add_row(Text("left out", style="yellow"), Text(line.removeprefix(LEFT_OUT)))
+    for note in left_out(model.source):
+        table.add_row(Text("left out", style="yellow"), Text(note))
     return table
 
 

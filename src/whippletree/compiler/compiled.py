@@ -255,6 +255,7 @@ class Compiled(CompiledTable):
         self,
         scheme: Scheme,
         patience: IterationLimits,
+        *,
         controller: Callable[[Any, Any, Any], Any] | Literal["affine"] | None = None,
         blocks: RateBlocks | None = None,
         guards: GuardBlocks | None = None,

@@ -20,6 +20,7 @@ From what a constraint demands to what it carries:
     cluster_structure        redundancy found cluster by cluster, equal clusters once
     separate_mechanisms      mechanisms of a scene that nothing ties together
     clustered_mechanism      a mechanism as a tree of clusters: their links and rows
+    cluster_members          recursions over the members of one cluster
     embedding                the articulated recursion over clusters, with dagger terms in place of D⁻¹
     singular_clusters        the rank-revealing route for single clusters, where their rows depend on each other
     single_motions           clusters whose rows leave one motion, or none

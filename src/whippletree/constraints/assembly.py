@@ -362,7 +362,7 @@ def _moved_frame(model: Model, constraint: Constraint, q: Array, t: float) -> tu
     old = model.frame(constraint.on[1])
     name = f"{constraint.name}/repaired"
 
-    def placed(d: Array) -> Model:
+    def model_with_frame(d: Array) -> Model:
         turn, pose = float(np.linalg.norm(d[:3])), np.array(old.pose, dtype=float)
         if turn:
             turned = rotation_about(d[:3] / turn, np.sin(turn), np.cos(turn))
@@ -374,7 +374,7 @@ def _moved_frame(model: Model, constraint: Constraint, q: Array, t: float) -> tu
     moved = replace(constraint, on=(constraint.on[0], name, *constraint.on[2:]))
 
     def residual(d: Array) -> Array:
-        alone = replace(placed(d), constraints=(moved,))
+        alone = replace(model_with_frame(d), constraints=(moved,))
         return Closure(Mechanism(skeleton(alone)), prepare(alone), t).residual(q)
 
     d = np.zeros(6)
@@ -388,4 +388,7 @@ def _moved_frame(model: Model, constraint: Constraint, q: Array, t: float) -> tu
         if np.abs(change).max() < 1e-16:
             break
     others = tuple(moved if c.name == constraint.name else c for c in model.constraints)
-    return replace(placed(d), constraints=others), (float(np.linalg.norm(d[3:])), float(np.linalg.norm(d[:3])))
+    return replace(model_with_frame(d), constraints=others), (
+        float(np.linalg.norm(d[3:])),
+        float(np.linalg.norm(d[:3])),
+    )

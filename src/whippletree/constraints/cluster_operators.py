@@ -265,11 +265,11 @@ def _aggregate_operators(
     model = system.model
     groups = _groups(system)
     condensed = condense(fine.E_phi.graph, {name: bodies for name, (bodies, _) in groups.items()})
-    inner = condensed.regrouped(condensed.inner_resolvent(fine.E_phi))
+    inner = condensed.regroup(condensed.inner_resolvent(fine.E_phi))
     joint_of = dict(zip(fine.H.cols.names, fine.H.rows.names, strict=True))
     by_body = block_diagonal({body: fine.H.block(joint, body) for body, joint in joint_of.items()})
     rotors = block_diagonal({body: fine.J.block(joint, joint) for body, joint in joint_of.items()})
-    H = (condensed.regrouped(by_body) @ inner).explicit()
+    H = (condensed.regroup(by_body) @ inner).explicit()
     names: list[Hashable] = [body.name for body in model.bodies]
     places = dict(zip(names, model.v_slices, strict=True))
     order = [
@@ -280,8 +280,8 @@ def _aggregate_operators(
     return ClusteredOperators(
         condensed.adjacency(fine.E_phi),
         H,
-        condensed.regrouped(fine.M),
-        condensed.regrouped(rotors),
+        condensed.regroup(fine.M),
+        condensed.regroup(rotors),
         inner.T @ a,
         b,
         A=A,

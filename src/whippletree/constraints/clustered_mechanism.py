@@ -36,7 +36,7 @@ class Clustered(Protocol):
     def velocities(self, v: Any) -> Field:
         """v, a or tau (nv,) as tuples of vectors, one for each member."""
 
-    def factored(self, values: Any) -> Field:
+    def of_factored_rows(self, values: Any) -> Field:
         """Numbers of all factored rows (k,), cluster by cluster."""
 
     def everywhere(self, value: Any) -> Field:
@@ -76,7 +76,7 @@ class UnrolledClusters:
         parts = self.m.velocities(v)
         return [tuple(parts[k] for k in c.members) for c in self.clusters.clusters]
 
-    def factored(self, values: Array) -> Field:
+    def of_factored_rows(self, values: Array) -> Field:
         return [values[list(c.kept)] for c in self.clusters.clusters]
 
     def everywhere(self, value: Any) -> Field:
@@ -229,7 +229,7 @@ class ClusterRows:
         gaps = [p.residual() if p.demand.level == "position" else zeros(len(p.demand.rows)) for p in self.parts]
         return np.concatenate([zeros(0), *gaps])
 
-    def factored(self, values: Array) -> Array:
+    def of_factored_rows(self, values: Array) -> Array:
         """Numbers of all rows, for the factored ones."""
         return values[list(self.kind.kept)]
 

@@ -21,7 +21,7 @@ from whippletree.constraints.exploration import LONG_SYSTEM
 from whippletree.constraints.light_loops import is_light
 from whippletree.constraints.redundancy import Structure, free_velocities, independent_rows
 from whippletree.constraints.rows import Prepared, Rows, prepare
-from whippletree.model import Model
+from whippletree.model import Constraint, Model
 from whippletree.tree import inertia
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import skeleton
@@ -86,6 +86,11 @@ class ConstraintSet:
     def relaxed_rows(self) -> tuple[int, ...]:
         """Rows that give massless motions their velocity."""
         return tuple(i for i, c in enumerate(self._owners) if c.constraint.kind == "relax")
+
+    @cached_property
+    def massless_rows(self) -> tuple[int, ...]:
+        """Rows that are there only because nothing else carries a massless motion: a contact may take their place."""
+        return tuple(i for i, c in enumerate(self._owners) if _carries_massless_motion(c.constraint))
 
     @cached_property
     def compliance(self) -> tuple[Any, ...]:
@@ -199,6 +204,10 @@ def constraint_set(model: Model) -> ConstraintSet:
         found = ConstraintSet(model, tuple(demands), tuple(off), tuple(switches))
         model.__dict__["_constraint_set"] = found
     return found
+
+
+def _carries_massless_motion(c: Constraint) -> bool:
+    return c.kind in RELAXING or bool(c.parameters.get("massless"))
 
 
 def _is_on(c: Prepared) -> bool:

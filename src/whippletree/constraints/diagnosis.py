@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -236,52 +236,83 @@ def diagnose(model: Model, q: Any = None, *, t: float = 0.0, tolerance: float = 
     return _diagnosis(system, m, at, t, gaps, conflict)
 
 
+class _RowReport(NamedTuple):
+    """Rows by number, and the freedoms that they leave."""
+
+    here: list[int]
+    """Rigid rows that are independent at this configuration."""
+    redundant: list[int]
+    conditional: list[int]
+    astray: list[int]
+    faint: dict[int, float]
+    freedoms: int
+    branches: tuple[int, ...]
+    stuck: bool
+    route: str
+
+
+def _rows_in_conflict(system: ConstraintSet, A: Array, rigid: list[int]) -> _RowReport:
+    """Nothing is assembled to learn the structure from: this configuration has to do."""
+    here = independent_rows(A, rigid, RANK_TOLERANCE)
+    left = system.model.nv - len(here)
+    redundant = [i for i in rigid if i not in here]
+    return _RowReport(here, redundant, [], [], {}, left, (left,), False, "none")
+
+
+def _rows_by_structure(system: ConstraintSet, m: Mechanism, A: Array, rigid: list[int], met: bool) -> _RowReport:
+    """Rows as the structure of the model has them; ``met``: whether all of them are, at this configuration."""
+    found = system.structure
+    redundant = list(found.redundant)
+    # against all rows that are kept, faint ones too: their share may be what explains a redundant row
+    order = [*(i for i in rigid if i not in redundant), *redundant]
+    sines = row_sines(A, order)
+    return _RowReport(
+        here=independent_rows(A, order, RANK_TOLERANCE),
+        redundant=redundant,
+        conditional=list(found.conditional),
+        astray=[i for i in redundant if sines.get(i, 0.0) > FAINT] if met else [],
+        faint=found.faint,
+        freedoms=0 if found.stuck else found.mobility,
+        branches=found.branches,
+        stuck=found.stuck,
+        route="recursion" if by_sweeps(m) else default_route(m, system),
+    )
+
+
 def _diagnosis(
     system: ConstraintSet, m: Mechanism, q: Array, t: float, gaps: dict[str, float], conflict: bool
 ) -> Diagnosis:
-    A = _rows(system, m, q, t)
+    A, nv = _rows(system, m, q, t), system.model.nv
     rigid = [i for i, c in enumerate(system.compliance) if not c]
-    here = independent_rows(A, rigid, RANK_TOLERANCE)
-    redundant, conditional, faint, freedoms = [i for i in rigid if i not in here], [], {}, system.model.nv - len(here)
-    stuck, astray, route = False, [], "none"
-    branches: tuple[int, ...] = (freedoms,)
-    if not conflict:  # else nothing is assembled to learn the structure from: this configuration has to do
-        found = system.structure
-        redundant, conditional, faint = list(found.redundant), list(found.conditional), found.faint
-        stuck, freedoms, branches = found.stuck, 0 if found.stuck else found.mobility, found.branches
-        # against all rows that are kept, faint ones too: their share may be what explains a redundant row
-        sines = row_sines(A, [*(i for i in rigid if i not in redundant), *redundant])
-        astray = [] if gaps else [i for i in redundant if sines.get(i, 0.0) > FAINT]
-        route = "recursion" if by_sweeps(m) else default_route(m, system)
-        here = independent_rows(A, [*(i for i in rigid if i not in redundant), *redundant], RANK_TOLERANCE)
-    dependent = [i for i in rigid if i not in here and i not in redundant and i not in conditional]
+    rows = _rows_in_conflict(system, A, rigid) if conflict else _rows_by_structure(system, m, A, rigid, not gaps)
+    explained = {*rows.here, *rows.redundant, *rows.conditional}
     motions: list[FreeDirection] = []
     massless: list[FreeDirection] = []
     condition = np.nan
-    if system.model.nv <= MATRICES:
+    if nv <= MATRICES:
         M = _stiffen_mass(system, _mass_matrix(m, q), A)
         motions, condition = lightest(M, A[rigid], RANK_TOLERANCE), _condition(M, A[rigid])
         massless = massless_motions(M, A[rigid], RANK_TOLERANCE)
     return Diagnosis(
         model=system.model,
         q=q,
-        freedoms=freedoms,
-        mobility=system.model.nv - len(here),
-        branches=branches,
-        stuck=stuck,
-        redundant=system.named(redundant),
-        faint={system.row_names[i]: sine for i, sine in faint.items()},
-        dependent=system.named(dependent),
-        conditional=system.named(conditional),
-        astray=system.named(astray),
+        freedoms=rows.freedoms,
+        mobility=nv - len(rows.here),
+        branches=rows.branches,
+        stuck=rows.stuck,
+        redundant=system.named(rows.redundant),
+        faint={system.row_names[i]: sine for i, sine in rows.faint.items()},
+        dependent=system.named([i for i in rigid if i not in explained]),
+        conditional=system.named(rows.conditional),
+        astray=system.named(rows.astray),
         open=gaps,
         conflict=conflict,
         massless=tuple(sparsest(massless, system.model)),
-        margin=motions[0].inertia if motions else np.nan if system.model.nv > MATRICES else 1.0,
+        margin=motions[0].inertia if motions else np.nan if nv > MATRICES else 1.0,
         lightest=motions[0] if motions else None,
         condition=condition,
-        route=route,
-        reason=route_reason(m, system, route) if route != "none" else "",
+        route=rows.route,
+        reason=route_reason(m, system, rows.route) if rows.route != "none" else "",
     )
 
 

@@ -138,7 +138,7 @@ def _closed_by(
 ) -> Closed:
     """The block matrix with these rows."""
     terms = row_terms(system, active, kept)
-    A = terms.masked(rows.jacobian()[kept])
+    A = terms.mask_rows(rows.jacobian()[kept])
     return Closed(system, kept, rows, A, _factor_by_route(m, system, links, A, terms, M), terms.mask)
 
 
@@ -150,7 +150,7 @@ def _closed_by_clusters(
     terms = row_terms(system, active, kept)
     clusters, masks = _clusters_and_rows(m, active)
     factor = embedding.embed(clusters, masks, q, t)
-    return Closed(system, kept, rows, terms.masked(rows.jacobian()[kept]), factor, terms.mask)
+    return Closed(system, kept, rows, terms.mask_rows(rows.jacobian()[kept]), factor, terms.mask)
 
 
 def _closed_by_bodies(
@@ -162,7 +162,7 @@ def _closed_by_bodies(
     terms = row_terms(system, active, kept)
     factor = front_elimination.eliminate(m, system, links, q, t, terms.mask)
     _require_pivots(m, factor)
-    return Closed(system, kept, rows, terms.masked(rows.jacobian()[kept]), factor, terms.mask)
+    return Closed(system, kept, rows, terms.mask_rows(rows.jacobian()[kept]), factor, terms.mask)
 
 
 def row_terms(system: ConstraintSet, active: Array | None, kept: Sequence[int]) -> RowTerms:
@@ -371,7 +371,7 @@ def _clusters_and_rows(m: Mechanism, active: Array | None) -> tuple[clustered_me
     require_clusters(system)
     at = m.clustered if m.clustered is not None else embedding.unrolled_clusters(m, system)
     mask = system.mask(active)
-    return at, None if mask is None else at.factored(mask[list(system.structure.independent)])
+    return at, None if mask is None else at.of_factored_rows(mask[list(system.structure.independent)])
 
 
 def require_route(model: Model, route: str | None, known: Sequence[str]) -> None:

@@ -28,6 +28,7 @@ import numpy as np
 from whippletree.arithmetic import linalg
 from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.constraints import kkt
+from whippletree.constraints.cluster_members import Standing, composite, standing_forces, without_velocity_terms
 from whippletree.constraints.clustered_mechanism import (
     Clustered,
     ClusterRows,
@@ -43,18 +44,11 @@ from whippletree.constraints.constraint_set import ConstraintSet
 from whippletree.constraints.light_loops import has_inertia, is_light
 from whippletree.constraints.loop_clusters import ClusterKind, ClusterPiece, cluster_tree
 from whippletree.constraints.routes import MASSLESS_TOLERANCE, PIVOT_TOLERANCE, RowTerms, factor_block, fails
-from whippletree.constraints.single_motions import (
-    MotionFactor,
-    factor_motion,
-    standing_forces,
-    suits,
-    sum_of_inertias,
-    without_velocity_terms,
-)
+from whippletree.constraints.single_motions import MotionFactor, factor_motion, suits
 from whippletree.constraints.ties import kinematic_content
-from whippletree.spatial import RigidInertia, symmetric
+from whippletree.spatial import symmetric
 from whippletree.tree.forward import split_inertia
-from whippletree.tree.links import Link, carried, dense
+from whippletree.tree.links import Link, dense
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import skeleton
 from whippletree.tree.sweeps import Field, add
@@ -78,6 +72,22 @@ class JointFactor(NamedTuple):
     rest: Array
     """P⁺ in the joint's own frame, (6, 6)."""
 
+    def stand(
+        self, kind: ClusterKind, links: tuple[Link, ...], on_ports: dict[int, Any], tau: Any, gamma: Array, base: Array
+    ) -> tuple[Array, Standing]:
+        (link,) = links
+        z = zeros(len(link.H)) + link.b + on_ports.get(0, 0)
+        epsilon = tau[0] - link.H.T @ z
+        outwards = z + self.K @ epsilon + self.rest @ (zeros(len(link.H)) + link.a)
+        return link.X.force(outwards - link.r), Standing(self.D.solve(epsilon), zeros(0))
+
+    def move(self, kind: ClusterKind, links: tuple[Link, ...], own: Standing, root: Array) -> tuple[Array, Array]:
+        above = links[0].X.motion(root) + links[0].a
+        return own.x - self.K.T @ above, own.f
+
+    def margins(self, tolerance: Any) -> list[kkt.Margin]:
+        return []  # single joints are a matter of the tree's pivots
+
 
 class ClusterFactor(NamedTuple):
     """A cluster: its block matrix, factored, and how it feels the root body."""
@@ -95,11 +105,22 @@ class ClusterFactor(NamedTuple):
 
     def solve(self, epsilon: Array, gamma: Array) -> kkt.Solution:
         """D† ε − A†ᵀ γ and the forces of the rows."""
-        bias = self.terms.masked(gamma)
+        bias = self.terms.mask_rows(gamma)
         if self.inverse is None:
             return self.block.solve(epsilon, bias)
         D, A, Lambda = self.inverse
         return kkt.Solution(D @ epsilon - A.T @ bias, Lambda @ bias - A @ epsilon)
+
+    def stand(
+        self, kind: ClusterKind, links: tuple[Link, ...], on_ports: dict[int, Any], tau: Any, gamma: Array, base: Array
+    ) -> tuple[Array, Standing]:
+        return stand_with_rows(self, kind, links, on_ports, tau, gamma, base)
+
+    def move(self, kind: ClusterKind, links: tuple[Link, ...], own: Standing, root: Array) -> tuple[Array, Array]:
+        return move_with_rows(self, kind, own, root)
+
+    def margins(self, tolerance: Any) -> list[kkt.Margin]:
+        return self.block.margins(tolerance)
 
 
 class Embedded(NamedTuple):
@@ -121,22 +142,11 @@ class Embedded(NamedTuple):
 
     def _solve(self, b: Array, gamma: Array) -> kkt.Solution:
         at = self.at
-        found = respond(at, self.links, self.factors, at.velocities(b), at.factored(gamma), zeros(6))
+        found = respond(at, self.links, self.factors, at.velocities(b), at.of_factored_rows(gamma), zeros(6))
         return kkt.Solution(at.join(accelerations_of(at, found)), at.join_factored(forces_of(at, found)))
 
     def margins(self, tolerance: Any) -> list[kkt.Margin]:
-        return [margin for own in self.factors for margin in factor_margins(own, tolerance)]
-
-
-def factor_margins(
-    factor: JointFactor | ClusterFactor | MotionFactor | RevealedFactor, tolerance: Any
-) -> list[kkt.Margin]:
-    """How far the pivots of one cluster are above what they must be; single joints are a matter of the tree's."""
-    if isinstance(factor, JointFactor):
-        return []
-    if isinstance(factor, RevealedFactor):
-        return factor.block.margins(MASSLESS_TOLERANCE)
-    return factor.margins(tolerance) if isinstance(factor, MotionFactor) else factor.block.margins(tolerance)
+        return [margin for own in self.factors for margin in own.margins(tolerance)]
 
 
 def joint_pivots(factor: JointFactor | ClusterFactor | MotionFactor) -> Array:
@@ -205,7 +215,7 @@ def _factor_cluster(
     if choose is None and at.routes[kind.word] == "motion":
         return factor_motion(kind, links, ports, A)
     loads, I_C, F, D = composite(kind, links, ports)
-    on = terms.masked(A)
+    on = terms.mask_rows(A)
     route = at.routes[kind.word] if choose is None else choose(kind, D, on)
     order, parents = kind.elimination, kind.velocity_parents
     block = factor_block(route, D, on, terms, parents=parents, order=order, doubtful=False)
@@ -229,7 +239,47 @@ class RevealedFactor(NamedTuple):
 
     def solve(self, epsilon: Array, gamma: Array) -> kkt.Solution:
         """Accelerations and the forces of the rows where the root body does not accelerate."""
-        return self.block.solve(epsilon, self.terms.masked(gamma))
+        return self.block.solve(epsilon, self.terms.mask_rows(gamma))
+
+    def stand(
+        self, kind: ClusterKind, links: tuple[Link, ...], on_ports: dict[int, Any], tau: Any, gamma: Array, base: Array
+    ) -> tuple[Array, Standing]:
+        return stand_with_rows(self, kind, links, on_ports, tau, gamma, base)
+
+    def move(self, kind: ClusterKind, links: tuple[Link, ...], own: Standing, root: Array) -> tuple[Array, Array]:
+        return move_with_rows(self, kind, own, root)
+
+    def margins(self, tolerance: Any) -> list[kkt.Margin]:
+        return self.block.margins(MASSLESS_TOLERANCE)
+
+
+def stand_with_rows(
+    factor: ClusterFactor | RevealedFactor,
+    kind: ClusterKind,
+    links: tuple[Link, ...],
+    on_ports: dict[int, Any],
+    tau: Any,
+    gamma: Array,
+    base: Array,
+) -> tuple[Array, Standing]:
+    """How a cluster answers while its root body does not accelerate, and the wrench (6,) that the root body feels.
+
+    ``on_ports``: wrenches of the clusters on its members; ``base``: the acceleration of the world, of a cluster that
+    stands on it.
+    """
+    forces, z = standing_forces(kind, links, factor.loads, on_ports, base)
+    x, f = factor.solve(np.concatenate(tau) - np.concatenate(forces), gamma)
+    return zeros(6) if kind.grounded else z + factor.F @ x, Standing(x, f)
+
+
+def move_with_rows(
+    factor: ClusterFactor | RevealedFactor, kind: ClusterKind, own: Standing, root: Array
+) -> tuple[Array, Array]:
+    """Accelerations (n,) and forces of the rows (k,) where the root body accelerates; the world does not."""
+    if kind.grounded:
+        return own.x, own.f
+    assert factor.inverse is not None
+    return own.x - factor.K @ root, own.f + factor.inverse.A @ (factor.F.T @ root)
 
 
 def _reveal(
@@ -243,7 +293,7 @@ def _reveal(
     """The rank-revealing factor of a cluster, and P⁺ (6, 6) for its root body."""
     loads, I_C, F, D = composite(kind, links, ports)
     if blocks is None:
-        on = terms.masked(A)
+        on = terms.mask_rows(A)
         block = factor_block("nullspace", D, on, terms, parents=(), order=(), doubtful=False)
     else:
         block, terms = blocks.block(D)
@@ -251,39 +301,6 @@ def _reveal(
     K = inverse.M @ F.T
     left = zeros(6, 6) if kind.grounded else _reduce_inertia(I_C, F, K)
     return RevealedFactor(loads, F, block, inverse, K, terms), left
-
-
-def composite(
-    kind: ClusterKind, links: tuple[Link, ...], ports: tuple[Any, ...]
-) -> tuple[tuple[Any, ...], Array, Array, Array]:
-    """The inertia at each member, I_C (6, 6) and F (6, n) at the root body, and D (n, n), from composite inertias."""
-    on_ports = dict(zip(kind.ports, ports, strict=False))
-    loads = tuple(dense(link.M) + on_ports[k] if k in on_ports else link.M for k, link in enumerate(links))
-    R: list[Any] = list(loads)
-    I_C: Any = RigidInertia.nothing()
-    F, D = zeros(6, kind.nv), zeros(kind.nv, kind.nv)
-    for k in reversed(range(len(links))):
-        link, own = links[k], kind.slices[k]
-        wrenches = [R[k] @ h for h in link.H.T]
-        for i, f in enumerate(wrenches):
-            for j in range(i, len(wrenches)):
-                D[own.start + i, own.start + j] = D[own.start + j, own.start + i] = link.H[:, j] @ f
-            D[own.start + i, own.start + i] = D[own.start + i, own.start + i] + link.J
-        below = k
-        while (parent := kind.parents[below]) >= 0:
-            wrenches = [links[below].X.force(f) for f in wrenches]
-            for i, f in enumerate(wrenches):
-                column = links[parent].H.T @ f
-                D[kind.slices[parent], own.start + i] = D[own.start + i, kind.slices[parent]] = column
-            below = parent
-        for i, f in enumerate(wrenches):
-            F[:, own.start + i] = links[below].X.force(f)
-        message = carried(R[k], link.X)
-        if kind.parents[k] >= 0:
-            R[kind.parents[k]] = sum_of_inertias(R[kind.parents[k]], message)
-        else:
-            I_C = sum_of_inertias(I_C, message)
-    return loads, dense(I_C), F, D
 
 
 def _reduce_inertia(I_C: Array, F: Array, K: Array) -> Array:
@@ -305,14 +322,6 @@ class ClusterResponse(NamedTuple):
     f: Array
 
 
-class _Leaning(NamedTuple):
-    """The answer of a cluster whose root body does not accelerate."""
-
-    x: Array
-    f: Array
-    """Forces of the rows; of a cluster with one motion, the joint forces that are left for it, (n,)."""
-
-
 def respond(at: Clustered, links: Field, factors: Field, tau: Field, gamma: Field, base: Any) -> Field:
     """Both passes with one right-hand side: a :class:`ClusterResponse` for every cluster.
 
@@ -322,42 +331,18 @@ def respond(at: Clustered, links: Field, factors: Field, tau: Field, gamma: Fiel
 
     def inwards(
         ports: tuple[Any, ...], piece: ClusterPiece, links: tuple[Link, ...], factor: Any, tau: Any, gamma: Array
-    ) -> tuple[tuple[Any, ...], _Leaning]:
+    ) -> tuple[tuple[Any, ...], Standing]:
         kind = at.clusters.kinds[piece.word]
         on_ports = dict(zip(kind.ports, ports, strict=False))
-        if isinstance(factor, JointFactor):
-            (link,) = links
-            z = zeros(len(link.H)) + link.b + on_ports.get(0, 0)
-            epsilon = tau[0] - link.H.T @ z
-            outwards = z + factor.K @ epsilon + factor.rest @ (zeros(len(link.H)) + link.a)
-            return handed_up(at, kind, link.X.force(outwards - link.r)), _Leaning(factor.D.solve(epsilon), zeros(0))
-        if isinstance(factor, MotionFactor):
-            p = factor.particular(gamma)
-            forces, z = standing_forces(kind, links, factor.loads, on_ports, base if kind.grounded else zeros(6), p)
-            excess = np.concatenate(tau) - np.concatenate(forces)
-            y = factor.along(excess)
-            message = zeros(6) if kind.grounded else z + factor.felt @ y
-            return handed_up(at, kind, message), _Leaning(p + factor.x @ y, excess)
-        forces, z = standing_forces(kind, links, factor.loads, on_ports, base if kind.grounded else zeros(6))
-        epsilon = np.concatenate(tau) - np.concatenate(forces)
-        x, f = factor.solve(epsilon, gamma)
-        message = zeros(6) if kind.grounded else z + factor.F @ x
-        return handed_up(at, kind, message), _Leaning(x, f)
+        message, own = factor.stand(kind, links, on_ports, tau, gamma, base if kind.grounded else zeros(6))
+        return handed_up(at, kind, message), own
 
     def outwards(
-        ports: tuple[Array, ...], piece: ClusterPiece, links: tuple[Link, ...], factor: Any, own: _Leaning
+        ports: tuple[Array, ...], piece: ClusterPiece, links: tuple[Link, ...], factor: Any, own: Standing
     ) -> tuple[tuple[Array, ...], ClusterResponse]:
         kind = at.clusters.kinds[piece.word]
         root = ports[kind.port]
-        if isinstance(factor, JointFactor):
-            above = links[0].X.motion(root) + links[0].a
-            x, f = own.x - factor.K.T @ above, own.f
-        elif isinstance(factor, MotionFactor):
-            x, f = factor.answer(kind, links, own.x, own.f, zeros(6) if kind.grounded else root)
-        else:
-            x, f = own
-            if not kind.grounded:
-                x, f = x - factor.K @ root, f + factor.inverse.A @ (factor.F.T @ root)
+        x, f = factor.move(kind, links, own, root)
         qdd = tuple(x[part] for part in kind.slices)
         alphas: list[Array] = []
         for k, parent in enumerate(kind.parents):
@@ -366,8 +351,8 @@ def respond(at: Clustered, links: Field, factors: Field, tau: Field, gamma: Fiel
         return handed_down(at, [alphas[k] for k in kind.ports]), ClusterResponse(qdd, f)
 
     nothing = (0,) * at.clusters.most_ports
-    leaning = at.sweep.gather(inwards, nothing, at.pieces, links, factors, tau, gamma)
-    return at.sweep.scatter(outwards, of_world(at, base), at.pieces, links, factors, leaning)
+    standing = at.sweep.gather(inwards, nothing, at.pieces, links, factors, tau, gamma)
+    return at.sweep.scatter(outwards, of_world(at, base), at.pieces, links, factors, standing)
 
 
 def accelerations_of(at: Clustered, found: Field) -> Field:
@@ -398,7 +383,7 @@ def solve(at: Clustered, masks: Field | None, q: Any, v: Any, tau: Any, t: Any, 
     links = moving_links(at, q, v)
     own_rows = rows(at, links, q, v, t)
     factors = _trusted_factors(at, links, own_rows, masks)
-    gamma = at.sweep.map(lambda own: own.factored(own.bias()), own_rows)
+    gamma = at.sweep.map(lambda own: own.of_factored_rows(own.bias()), own_rows)
     found = respond(at, links, factors, at.velocities(tau), gamma, base)
     return at.join(accelerations_of(at, found)), at.join_rows(all_forces_of(at, found))
 
@@ -408,7 +393,7 @@ def corrected_velocity(at: Clustered, masks: Field | None, q: Any, v: Any, facto
     links = moving_links(at, q, v)
     own_rows = rows(at, links, q, v, t)
     scales = at.everywhere(factor)
-    values = at.sweep.map(lambda own, scale: own.factored(own.velocity()) * scale, own_rows, scales)
+    values = at.sweep.map(lambda own, scale: own.of_factored_rows(own.velocity()) * scale, own_rows, scales)
     found = _correction(at, links, own_rows, values, masks)
     change = at.sweep.map(add, at.velocities(v), accelerations_of(at, found))
     return at.join(change), at.join_rows(all_forces_of(at, found))
@@ -425,16 +410,20 @@ def velocity_step(
     links = moving_links(at, q, v)
     own_rows, steps = rows(at, links, q, v, t), at.everywhere(h)
     factors = _trusted_factors(at, links, own_rows, masks)
-    gamma = at.sweep.map(lambda own: own.factored(own.bias()), own_rows)
+    gamma = at.sweep.map(lambda own: own.of_factored_rows(own.bias()), own_rows)
     found = respond(at, links, factors, at.velocities(tau), gamma, base)
-    left = at.sweep.map(lambda own, bias, h: own.factored(own.velocity()) - bias * h, own_rows, gamma, steps)
+    left = at.sweep.map(lambda own, bias, h: own.of_factored_rows(own.velocity()) - bias * h, own_rows, gamma, steps)
     nothing = at.sweep.map(lambda own: tuple(zeros(link.H.shape[1]) for link in own), links)
     rest = respond(at, at_rest(at, links), factors, nothing, left, zeros(6))
 
-    def moved(v: tuple[Array, ...], first: tuple[Array, ...], second: tuple[Array, ...], h: Any) -> tuple[Array, ...]:
+    def velocity_after(
+        v: tuple[Array, ...], first: tuple[Array, ...], second: tuple[Array, ...], h: Any
+    ) -> tuple[Array, ...]:
         return tuple(own + a * h + more for own, a, more in zip(v, first, second, strict=True))
 
-    after = at.sweep.map(moved, at.velocities(v), accelerations_of(at, found), accelerations_of(at, rest), steps)
+    after = at.sweep.map(
+        velocity_after, at.velocities(v), accelerations_of(at, found), accelerations_of(at, rest), steps
+    )
     forces, impulses = all_forces_of(at, found), all_forces_of(at, rest)
     return at.join(after), at.join_rows(at.sweep.map(lambda f, p, h: f * h + p, forces, impulses, steps))
 
@@ -443,7 +432,7 @@ def closing_step(at: Clustered, masks: Field | None, q: Any, t: Any) -> Any:
     """−A†ᵀ g (nv,) of the rigid position rows."""
     links = still_links(at, q)
     own_rows = rows(at, links, q, None, t)
-    values = at.sweep.map(lambda own: own.factored(own.gaps()), own_rows)
+    values = at.sweep.map(lambda own: own.of_factored_rows(own.gaps()), own_rows)
     return at.join(accelerations_of(at, _correction(at, links, own_rows, values, masks)))
 
 
@@ -505,13 +494,13 @@ def _cluster_margins(kind: ClusterKind, factor: Any, A: Array) -> list[kkt.Margi
     Such a row has a pivot as large as its diagonal, so it is compared with its usual size; compliant rows may vanish.
     """
     if isinstance(factor, MotionFactor | RevealedFactor):
-        return factor_margins(factor, PIVOT_TOLERANCE)
+        return factor.margins(PIVOT_TOLERANCE)
     sizes = [
         (kkt.ROWS, row @ row - PIVOT_TOLERANCE * usual)
         for row, usual, soft in zip(A, kind.squares, kind.compliance, strict=True)
         if not soft
     ]
-    return [*factor_margins(factor, PIVOT_TOLERANCE), *sizes]
+    return [*factor.margins(PIVOT_TOLERANCE), *sizes]
 
 
 def cluster_routes(system: ConstraintSet) -> dict[str, str]:

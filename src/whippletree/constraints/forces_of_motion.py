@@ -97,7 +97,7 @@ def actuate(
     else:
         allowed, h = a, wanted
     soft = rows.compliant_forces(allowed)
-    f, left = sharing.carried(h - rows.soft.T @ soft)
+    f, left = sharing.share_load(h - rows.soft.T @ soft)
     tau = zeros(n)
     tau[motors] = left[motors]
     passive = sharing.passive
@@ -170,7 +170,7 @@ class _Sharing:
             ]
         )
 
-    def carried(self, h: Array) -> tuple[Array, Array]:
+    def share_load(self, h: Array) -> tuple[Array, Array]:
         """Forces of all rows that carry h (nv,), and what they leave of it."""
         r = self.A[:, self.motors] @ (self.metric @ h[self.motors]) + self.A_p @ (h[self.passive] * self.R)
         f = self._solve(r, h[self.passive])[0]

@@ -74,11 +74,6 @@ def _hold_motions(model: Model, motions: list[FreeDirection]) -> list[Constraint
     return list(held.values())
 
 
-def only_for_massless(c: Constraint) -> bool:
-    """Whether a constraint is there only because nothing carries a massless motion: a contact may take its place."""
-    return c.kind in ("relax", "rest") or bool(c.parameters.get("massless"))
-
-
 def _relax_motions(model: Model, motions: list[FreeDirection]) -> list[Constraint]:
     """The equations of motions that dampers or springs decide: those that move, and those at rest."""
     system = constraint_set(model)

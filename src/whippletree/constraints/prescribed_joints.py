@@ -45,7 +45,7 @@ def hybrid_dynamics(
     rows = system.rows(m, links, q, v, t)
     kept = list(system.structure.independent)
     terms = row_terms(system, active, kept)
-    A, gamma = terms.masked(rows.jacobian()[kept]), terms.masked(rows.bias()[kept])
+    A, gamma = terms.mask_rows(rows.jacobian()[kept]), terms.mask_rows(rows.bias()[kept])
     M, c = inertia.mass_matrix(m.tree, m.sweep, links), bias_forces(m, links)
     felt = gamma + A[:, fixed] @ given[fixed]
     load = given[others] - c[others] - M[np.ix_(others, fixed)] @ given[fixed]

@@ -58,7 +58,9 @@ INVISIBLE = 2.0**-40
 """Share of its diagonal entry (about 1e-12) below which a pivot of Nᵀ W N is rounding: a combination of rows that loads
 no joint, such as one coupling written twice."""
 
-COMPONENTS = ("moment_x", "moment_y", "moment_z", "force_x", "force_y", "force_z")
+MOMENTS = ("moment_x", "moment_y", "moment_z")
+FORCES = ("force_x", "force_y", "force_z")
+COMPONENTS = MOMENTS + FORCES
 """Of a reaction; N m and N."""
 
 

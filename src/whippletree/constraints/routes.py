@@ -53,7 +53,7 @@ class RowTerms(NamedTuple):
         corner = self.compliance if self.mask is None else self.compliance * self.mask + (1 - self.mask)
         return corner if np.any(corner != 0) else None
 
-    def masked(self, A: Array) -> Array:
+    def mask_rows(self, A: Array) -> Array:
         """Rows with zeros where they are off; of A (k, n), or right-hand sides (k,) or (k, c)."""
         return A if self.mask is None else (A.T * self.mask).T
 

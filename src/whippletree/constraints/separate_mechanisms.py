@@ -107,13 +107,13 @@ class SeparateMechanism:
         """Its model with other numbers, of any scalar type, in the order of :attr:`numbers`."""
         left = iter(numbers)
 
-        def changed(part: Any, fields: Mapping[str, tuple[int, ...]]) -> Any:
+        def with_arrays(part: Any, fields: Mapping[str, tuple[int, ...]]) -> Any:
             return replace(part, **{word: _array(left, shape) for word, shape in fields.items()})
 
         model = self.model
-        bodies = tuple(changed(body, BODY_NUMBERS) for body in model.bodies)
-        joints = tuple(changed(joint, JOINT_NUMBERS) for joint in model.joints)
-        frames = tuple(changed(frame, FRAME_NUMBERS) for frame in model.frames)
+        bodies = tuple(with_arrays(body, BODY_NUMBERS) for body in model.bodies)
+        joints = tuple(with_arrays(joint, JOINT_NUMBERS) for joint in model.joints)
+        frames = tuple(with_arrays(frame, FRAME_NUMBERS) for frame in model.frames)
         return replace(model, bodies=bodies, joints=joints, frames=frames, origin=model)
 
 

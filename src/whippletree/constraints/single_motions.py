@@ -26,9 +26,15 @@ import numpy as np
 from whippletree.arithmetic import linalg
 from whippletree.arithmetic.arrays import Array, vector, zeros
 from whippletree.constraints import kkt
+from whippletree.constraints.cluster_members import (
+    Standing,
+    standing_forces,
+    sum_of_inertias,
+    without_velocity_terms,
+)
 from whippletree.constraints.loop_clusters import ClusterKind
 from whippletree.spatial import RigidInertia
-from whippletree.tree.links import Link, carried, dense
+from whippletree.tree.links import Link, dense, transform_inertia
 
 MOST_COFACTOR_ROWS = 8
 """Rows up to which cofactors are taken: k rows cost up to k 2ᵏ products, fewer where A has zeros."""
@@ -66,18 +72,20 @@ class MotionFactor(NamedTuple):
         """y (d,): how the motion answers to joint forces (n,)."""
         return np.asarray((self.x.T @ forces) * self.reciprocal)
 
-    def answer(
-        self, kind: ClusterKind, links: tuple[Link, ...], qdd: Array, excess: Array, root: Array
-    ) -> tuple[Array, Array]:
-        """θ̈ (n,) and f (k,) where the root body accelerates.
+    def stand(
+        self, kind: ClusterKind, links: tuple[Link, ...], on_ports: dict[int, Any], tau: Any, gamma: Array, base: Array
+    ) -> tuple[Array, Standing]:
+        """How the cluster answers while its root body does not accelerate, and the wrench that the root body feels."""
+        p = self.particular(gamma)
+        forces, z = standing_forces(kind, links, self.loads, on_ports, base, p)
+        excess = np.concatenate(tau) - np.concatenate(forces)
+        y = self.along(excess)
+        return zeros(6) if kind.grounded else z + self.felt @ y, Standing(p + self.x @ y, excess)
 
-        Args:
-            kind: of the cluster.
-            links: its members.
-            qdd: its accelerations if the root body stood still, (n,).
-            excess: τ − τ_p (n,), what the motion answers to.
-            root: acceleration of the root body, (6,).
-        """
+    def move(self, kind: ClusterKind, links: tuple[Link, ...], own: Standing, root: Array) -> tuple[Array, Array]:
+        """θ̈ (n,) and f (k,) where the root body accelerates; the world does not."""
+        qdd, excess = own
+        root = zeros(6) if kind.grounded else root
         change = -(self.felt.T @ root) * self.reciprocal
         moved = self.x @ (self.along(excess) + change)
         forces, _ = standing_forces(kind, without_velocity_terms(links), self.loads, {}, root, moved)
@@ -122,11 +130,6 @@ def factor_motion(
     return factor, zeros(6, 6) if kind.grounded else _left_over(kind, links, factor)
 
 
-def without_velocity_terms(links: tuple[Link, ...]) -> tuple[Link, ...]:
-    """The members without their velocity terms."""
-    return tuple(link.at_rest() for link in links)
-
-
 def _left_over(kind: ClusterKind, links: tuple[Link, ...], factor: MotionFactor) -> Array:
     """P⁺ = I_C − (F x)(F x)ᵀ / δ, one triangle."""
     I_C = composite_inertia(kind, links, factor.loads)
@@ -141,47 +144,12 @@ def composite_inertia(kind: ClusterKind, links: tuple[Link, ...], loads: Sequenc
     R: list[Any] = list(loads)
     total: Any = RigidInertia.nothing()
     for k in reversed(range(len(links))):
-        own = carried(R[k], links[k].X)
+        own = transform_inertia(R[k], links[k].X)
         if kind.parents[k] >= 0:
             R[kind.parents[k]] = sum_of_inertias(R[kind.parents[k]], own)
         else:
             total = sum_of_inertias(total, own)
     return dense(total)
-
-
-def sum_of_inertias(a: Any, b: Any) -> Any:
-    """The sum of two inertias: a matrix if one of them is."""
-    return dense(a) + dense(b) if isinstance(a, np.ndarray) or isinstance(b, np.ndarray) else a + b
-
-
-def standing_forces(
-    kind: ClusterKind,
-    links: tuple[Link, ...],
-    loads: Sequence[Any],
-    on_ports: dict[int, Any],
-    root: Array,
-    qdd: Array | None = None,
-) -> tuple[list[Array], Array]:
-    """Joint forces of every member, and the wrench on the root body, at this acceleration of the root.
-
-    ``qdd``: accelerations of the joints (n,), with which rotors count too; none if None.
-    """
-    alphas: list[Array] = []
-    for k, parent in enumerate(kind.parents):
-        alpha = links[k].X.motion(root if parent < 0 else alphas[parent]) + links[k].a
-        alphas.append(alpha if qdd is None else alpha + links[k].H @ qdd[kind.slices[k]])
-    wrenches = [loads[k] @ alphas[k] + links[k].b + on_ports.get(k, 0) for k in range(len(links))]
-    total = zeros(6)
-    for k in reversed(range(len(links))):
-        up, parent = links[k].X.force(wrenches[k] - links[k].r), kind.parents[k]
-        if parent >= 0:
-            wrenches[parent] = wrenches[parent] + up
-        else:
-            total = total + up
-    forces = [link.H.T @ f for link, f in zip(links, wrenches, strict=True)]
-    if qdd is not None:
-        forces = [f + link.J * qdd[part] for f, link, part in zip(forces, links, kind.slices, strict=True)]
-    return forces, total
 
 
 def null_vector(A: Array) -> Array:

@@ -34,7 +34,6 @@ from whippletree.constraints.embedding import (
     RevealedFactor,
     accelerations_of,
     at_rest,
-    factor_margins,
     factorise,
     require_pivots,
     respond,
@@ -110,7 +109,7 @@ class DeadBlock(NamedTuple):
         factor = self._factor(D, self.A, self.terms)
         rigid = rigid_part(factor)
         B, beta, _ = self.branch(rigid)
-        B, beta = beside_rows(B, beta, rigid, self.terms.masked(self.gamma)[self.hard])
+        B, beta = beside_rows(B, beta, rigid, self.terms.mask_rows(self.gamma)[self.hard])
         if self.held is not None:
             B, beta = np.concatenate([B, self.held.B]), np.concatenate([beta, self.held.beta])
         if len(B):
@@ -138,7 +137,7 @@ class DeadBlock(NamedTuple):
         return ClusterRates(self.kind, self.piece, self.hard, self.q, self.t)
 
     def _factor(self, D: Array, A: Array, terms: RowTerms) -> Any:
-        return factor_block("nullspace", D, terms.masked(A), terms, parents=(), order=(), doubtful=False)
+        return factor_block("nullspace", D, terms.mask_rows(A), terms, parents=(), order=(), doubtful=False)
 
     def _is_dead(self, factor: kkt.Factored, terms: RowTerms) -> bool:
         hard = [i for i, c in enumerate(terms.compliance) if c == 0]
@@ -164,12 +163,12 @@ def solve(
     factors = factorise(at, links, matrices, masks, blocks=blocks)
     require_pivots(at, factors, matrices)
     gamma = [
-        own.bias() if _takes_all_rows(factor, own.kind) else own.factored(own.bias())
+        own.bias() if _takes_all_rows(factor, own.kind) else own.of_factored_rows(own.bias())
         for own, factor in zip(own_rows, factors, strict=True)
     ]
     found = respond(at, links, factors, at.velocities(tau), gamma, base)
     undecided = _undecided_motions(blocks, factors, gamma)
-    trusted = not any(fails(margin) for own in factors for _, margin in factor_margins(own, MASSLESS_TOLERANCE))
+    trusted = not any(fails(margin) for own in factors for _, margin in own.margins(MASSLESS_TOLERANCE))
     if undecided and trusted:
         free = at.join(accelerations_of(at, found)).astype(float)
         chosen = _least_constraint(at, links, factors, gamma, undecided, free, tau, moving=not is_at_rest(v))
@@ -246,7 +245,7 @@ def _undecided_motions(blocks: list[Any], factors: Field, gamma: Field) -> list[
         own = kkt.nullspace(part.M, part.A[: len(block.hard)], RANK_TOLERANCE)
         y = block.branch(own)[2]
         if y.shape[1]:
-            bias = np.concatenate([factor.terms.masked(gamma[k])[block.hard], rigid.beta])
+            bias = np.concatenate([factor.terms.mask_rows(gamma[k])[block.hard], rigid.beta])
             found.append(_Undecided(k, y, part.basis, part.particular(bias), block.rates))
     return found
 

@@ -349,7 +349,7 @@ class ConeProgram:
         """H, and the scaling of the cones."""
         at, each, sizes = self.space.at, self.algebra.each, self.sizes
 
-        def scaled(x: Array, z: Array) -> list[Any]:
+        def scaling_entries(x: Array, z: Array) -> list[Any]:
             return [[M[i, j] for i, j in TRIANGLE] for M in Scaling.of(x, z)]
 
         C, first = sizes.cone_groups, 3 * sizes.cone_groups
@@ -367,7 +367,7 @@ class ConeProgram:
             *self.algebra.copy_lower("H0", "H"),
             *self.algebra.weigh("U", "weight", "weighed"),
             *self.algebra.gram("weighed", "U", "H"),
-            *each(C, scaled, self._cones("x", "cone z"), self._cones("scaling", "unscaling", "square")),
+            *each(C, scaling_entries, self._cones("x", "cone z"), self._cones("scaling", "unscaling", "square")),
             *loops,
             *self._clear("cone push"),
         ]  # fmt: skip

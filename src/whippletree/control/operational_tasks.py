@@ -125,10 +125,10 @@ def _momentum_bias(m: Mechanism, links: Field, center: Array) -> Array:
     """Rate (6,) of the momentum about the centre of mass at zero joint accelerations, without gravity."""
     alpha = inverse.accelerations(m.sweep, links, joint_zeros(m.sweep, links), zeros(6))
 
-    def carried(link: Link, alpha: Array, pose: Any) -> Any:
+    def momentum_rate(link: Link, alpha: Array, pose: Any) -> Any:
         return pose.force(link.M @ alpha + link.b - link.r)
 
-    rate = m.sweep.total(carried, zeros(6), links, alpha, world_poses(m.sweep, links))
+    rate = m.sweep.total(momentum_rate, zeros(6), links, alpha, world_poses(m.sweep, links))
     # ḣ_G = ḣ_O − c × l̇, since the centre moves along l
     return np.concatenate([rate[:3] - cross(center, rate[3:]), rate[3:]])
 

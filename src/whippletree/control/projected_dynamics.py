@@ -63,7 +63,7 @@ class ProjectedDynamics:
     def __repr__(self) -> str:
         return f"<projected inverse dynamics of model {self.model.name!r}>"
 
-    def held(self, q: Array, v: Array, touching: Any = None) -> tuple[Array, Array]:
+    def rows_of_motion(self, q: Array, v: Array, touching: Any = None) -> tuple[Array, Array]:
         """A (rows + 3 contacts, nv) and its bias: rows of constraints and of contacts, zero where none carries."""
         A, gamma = [np.zeros((0, self.model.nv))], [np.zeros(0)]
         if self.rows:
@@ -89,7 +89,7 @@ class ProjectedDynamics:
             force: wanted forces of the rows, as in the result; None: those that the cheapest motors leave.
         """
         q, v, a = (np.asarray(x, dtype=float) for x in (q, v, a))
-        A, gamma = self.held(q, v, touching)
+        A, gamma = self.rows_of_motion(q, v, touching)
         inverse = np.linalg.pinv(A, rcond=RANK_TOLERANCE) if len(A) else np.zeros((self.model.nv, 0))
         a = a - inverse @ (A @ a + gamma)
         h = np.asarray(self.dyn.inverse_dynamics(q, v, a) - self.dyn.passive_forces(q, v))

@@ -155,7 +155,7 @@ class TiledAlgebra:
         """
         at, tiles = self.space.at, int(self.space.buffers[H].shape[0])
 
-        def scaled(h: Array, inverse: Array) -> list[Any]:
+        def solve_triangle(h: Array, inverse: Array) -> list[Any]:
             return [[h[: k + 1] @ inverse[k, : k + 1] for k in range(TILE)]]
 
         def minus(h: Array, a: Array, b: Array) -> list[Any]:
@@ -165,7 +165,7 @@ class TiledAlgebra:
 
         invert = traced_block(lambda H: [inverse_factor(H)], [at(H, K, None, K, None)], [at(inverse, K)])
         row = at(H, K, None, J, LANE)
-        scale = self.lanes(scaled, [row, at(inverse, K)], [row])
+        scale = self.lanes(solve_triangle, [row, at(inverse, K)], [row])
         here = at(H, I, None, J, LANE)
         take = traced_block(lambda a: [a], [at(H, K, None, I, None)], [at("own tile")])
         update = self.lanes(minus, [here, at("own tile"), at(H, K, None, J, LANE)], [here])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -143,16 +143,25 @@ class Layout:
         return len(self.passive) + len(self.closed) + 3 * self.contacts
 
     @cached_property
-    def row_names(self) -> list[str]:
-        """Every row of the program by name: hard ones, then those of tasks."""
-        names = [f"motion of {self.joint_of(i)!r}, which has no motor" for i in self.passive]
+    def rows(self) -> list[ProgramRow]:
+        """Every row of the program: hard ones, then those of tasks."""
+        found = [ProgramRow("motion", f"motion of {self.joint_of(i)!r}, which has no motor") for i in self.passive]
         if self.closed:
-            rows = constraint_set(self.model).row_names
-            names += [f"constraint row {rows[i]!r}" for i in self.closed]
+            names = constraint_set(self.model).row_names
+            found += [ProgramRow("constraint", f"constraint row {names[i]!r}") for i in self.closed]
         if self.contacts:
-            names += [f"contact {name!r}" for name in contact_set(self.model).names for _ in range(3)]
+            found += [
+                ProgramRow("contact", f"contact {name!r}") for name in contact_set(self.model).names for _ in range(3)
+            ]
         pairs = zip(self.tasks, self.task_rows, strict=True)
-        return names + [f"task {t.name!r}" for t, rows in pairs if not self.on_diagonal(t) for _ in rows]
+        return found + [
+            ProgramRow("task", f"task {t.name!r}") for t, rows in pairs if not self.on_diagonal(t) for _ in rows
+        ]
+
+    @property
+    def row_names(self) -> list[str]:
+        """Every row of the program by name."""
+        return [row.name for row in self.rows]
 
     def joint_of(self, i: int) -> str:
         """The joint that a velocity belongs to."""
@@ -240,6 +249,14 @@ AT_LIMIT = 1e-4
 """Share of a limit within which it counts as reached."""
 
 
+class ProgramRow(NamedTuple):
+    """A row of the program; a contact and a task have several of the same name."""
+
+    kind: str
+    """``motion`` of a joint without motor, ``constraint``, ``contact`` or ``task``."""
+    name: str
+
+
 @dataclass(frozen=True)
 class Shortfall:
     """Something that is missing, or a limit that stands in the way."""
@@ -284,16 +301,17 @@ def _unsettled_shortfall(report: Any) -> Shortfall:
 
 
 def _missing(control: WholeBody, residual: Any) -> tuple[list[Shortfall], list[Shortfall]]:
-    worst: dict[str, float] = {}
-    for name, r in zip(control.layout.row_names, residual, strict=True):
-        worst[name] = max(worst.get(name, 0.0), abs(float(r)))
+    """Rows and tasks that are not met, the worst first, each by the worst of its numbers."""
+    worst: dict[ProgramRow, float] = {}
+    for row, r in zip(control.layout.rows, residual, strict=True):
+        worst[row] = max(worst.get(row, 0.0), abs(float(r)))
     rows, tasks = [], []
-    for name, r in sorted(worst.items(), key=lambda item: -item[1]):
-        if name.startswith("task"):
+    for (kind, name), r in sorted(worst.items(), key=lambda item: -item[1]):
+        if kind == "task":
             if r > TASK_NOTICED:
                 tasks.append(Shortfall(name, "task", r, f"{name} misses {r:.3g} m/s² or rad/s²"))
         elif r > NOTICED:
-            unit = "of the weight" if name.startswith("motion") else "m/s²"
+            unit = "of the weight" if kind == "motion" else "m/s²"
             rows.append(Shortfall(name, "row", r, f"{name} cannot be met: {r:.3g} {unit} are missing"))
     return rows, tasks
 

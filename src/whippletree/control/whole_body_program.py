@@ -386,11 +386,11 @@ def _answers(layout: Layout, space: WorkSpace, rows: int) -> Statement:
     reads = space.each(("x", "value", "force gain", "yielding", "residual", "report", "bound", "has", "row scale"))
     present = [name for name, size in layout.answer_sizes.items() if size]
 
-    def told(*numbers: Any) -> list[Any]:
+    def present_answers(*numbers: Any) -> list[Any]:
         found = dict(zip(layout.answer_sizes, answers(*numbers), strict=True))
         return [found[name] for name in present]
 
-    return traced_block(told, reads, space.each(present))
+    return traced_block(present_answers, reads, space.each(present))
 
 
 def _equilibrium(row: Array) -> Any:

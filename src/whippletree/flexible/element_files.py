@@ -91,8 +91,8 @@ def _model(where: str, table: Mapping[int, Array], freedoms: list[tuple[int, int
     number = {node: k for k, node in enumerate(used)}
     places = np.array([[number[node], c] for node, c in freedoms], dtype=int).reshape(-1, 2)
     found = NodalModel(np.array([table[node] for node in used]).reshape(-1, 3), places, K, M, number)
-    if faults := found.faults(where):
-        raise FileError(where, [fault.removeprefix(f"{where}: ") for fault in faults])
+    if faults := found.faults():
+        raise FileError(where, faults)
     return found
 
 

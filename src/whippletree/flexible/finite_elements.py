@@ -69,27 +69,27 @@ class NodalModel:
     struts: tuple[Strut, ...] = ()
     """How bending shortens the elements, where that is known."""
 
-    def faults(self, where: str) -> list[str]:
+    def faults(self) -> list[str]:
         """Faults of the matrices and the nodes."""
         size = len(self.freedoms)
         faults = []
         for word, A in (("stiffness", self.stiffness), ("mass", self.mass)):
             if A.shape != (size, size):
-                faults.append(f"{where}: {word} has shape {A.shape}, expected ({size}, {size}), one row per freedom")
+                faults.append(f"{word} has shape {A.shape}, expected ({size}, {size}), one row per freedom")
             elif not np.all(np.isfinite(A.data if sp.issparse(A) else A)):
-                faults.append(f"{where}: {word} holds a number that is not finite")
+                faults.append(f"{word} holds a number that is not finite")
             elif abs(A - A.T).max() > ELEMENT_SYMMETRY * abs(A).max():
-                faults.append(f"{where}: {word} is not symmetric")
+                faults.append(f"{word} is not symmetric")
         if not np.all(np.isfinite(self.points)):
             bad = [str(k) for k in np.flatnonzero(~np.isfinite(self.points).all(axis=1))[:5]]
-            faults.append(f"{where}: points {', '.join(bad)} are not finite")
+            faults.append(f"points {', '.join(bad)} are not finite")
         pairs = {tuple(row) for row in np.asarray(self.freedoms).tolist()}
         if len(pairs) != size:
-            faults.append(f"{where}: two freedoms have the same node and component")
+            faults.append("two freedoms have the same node and component")
         if size and (self.freedoms[:, 0].min() < 0 or self.freedoms[:, 0].max() >= len(self.points)):
-            faults.append(f"{where}: a freedom belongs to a node that is not there")
+            faults.append("a freedom belongs to a node that is not there")
         if size and (self.freedoms[:, 1].min() < 0 or self.freedoms[:, 1].max() > 5):
-            faults.append(f"{where}: a freedom's component is not one of 0 … 5 ({', '.join(COMPONENTS)})")
+            faults.append(f"a freedom's component is not one of 0 … 5 ({', '.join(COMPONENTS)})")
         return faults
 
 

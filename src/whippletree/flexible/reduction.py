@@ -69,7 +69,7 @@ def craig_bampton(
             of a body that does not say how its elements shorten.
     """
     where = "craig_bampton"
-    faults = body.faults(where)
+    faults = [f"{where}: {fault}" for fault in body.faults()]
     if root is not None and root not in frames:
         faults.append(f"{where}: the root {root!r} is not one of the frames {', '.join(map(repr, frames))}")
     picked = {name: _nodes(body, name, given, faults) for name, given in frames.items()}

@@ -23,7 +23,6 @@ from whippletree.constraints.dynamics import loops_over_clusters
 from whippletree.constraints.node_rows import is_long
 from whippletree.constraints.prescribed_joints import task_rows
 from whippletree.constraints.reactions import reaction_names
-from whippletree.contact.kinematics.contact_set import contact_set, no_closed_form
 from whippletree.errors import NameLookupError, UnsupportedError
 from whippletree.model import Model
 from whippletree.tree.mechanism import Margin, Mechanism
@@ -155,6 +154,8 @@ class Sizes(dict[str, int]):
 
     def __missing__(self, name: str) -> int:
         if name in ("contacts", "contact_rows"):
+            from whippletree.contact.kinematics.contact_set import contact_set
+
             return len(contact_set(self.model).candidates) * (3 if name == "contact_rows" else 1)
         system = constraint_set(self.model)
         match name:
@@ -290,6 +291,9 @@ def _check_contacts(entry: Function, model: Model) -> None:
             f"{entry.name}: model {model.name!r} has no contacts: declare some with Builder.contact, with_contacts or "
             f"on_ground"
         )
+    # the first call of a model without contacts does not wait for their geometry
+    from whippletree.contact.kinematics.contact_set import contact_set, no_closed_form
+
     unwritten = [pair for pair in contact_set(model).pairs if pair.touching is None]
     if unwritten:
         raise UnsupportedError(f"{entry.name}: {no_closed_form(unwritten[0])}")
@@ -349,13 +353,13 @@ def _make_named_tuple(function: str, fields: tuple[str, ...]) -> type[tuple[Any,
 
     def __reduce__(self: tuple[Any, ...]) -> tuple[Any, ...]:
         # a type that is made while the program runs has no module in which pickle could find it
-        return remade, (function, fields, tuple(self))
+        return unpickle_results, (function, fields, tuple(self))
 
     doc = f"Results of ``{function}``: {', '.join(fields)}."
     return type(type_name(function), (base,), {"__slots__": (), "__doc__": doc, "__reduce__": __reduce__})
 
 
-def remade(function: str, fields: tuple[str, ...], values: Iterable[Any]) -> tuple[Any, ...]:
+def unpickle_results(function: str, fields: tuple[str, ...], values: Iterable[Any]) -> tuple[Any, ...]:
     """Results that were pickled or copied."""
     return _make_named_tuple(function, fields)(*values)
 

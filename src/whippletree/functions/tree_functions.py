@@ -20,7 +20,7 @@ from whippletree.tree import actuation, derivatives, forward, inertia, inverse, 
 from whippletree.tree import element_forces as elements
 from whippletree.tree import momentum as sums
 from whippletree.tree.derivatives import joint_forces, state_derivatives
-from whippletree.tree.links import pushed
+from whippletree.tree.links import add_wrenches
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import Place
 from whippletree.tree.sweeps import Field
@@ -224,7 +224,7 @@ def inverse_dynamics_with_metric(
 def _pushed_at(m: Mechanism, links: Field, place: Place, wrench: Array) -> Field:
     """The links with a wrench on the node of one frame."""
     wrenches = [place.pose.force(wrench) if k == place.node else zeros(6) for k in range(len(m.tree.nodes))]
-    return pushed(m.sweep, links, wrenches)
+    return add_wrenches(m.sweep, links, wrenches)
 
 
 @function(a=("nv",), tau=("nv",), may_fail=True, constraints="honours")

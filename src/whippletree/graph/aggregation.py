@@ -87,8 +87,8 @@ class Condensation:
 
     def adjacency(self, E: BlockWeightedAdjacency) -> BlockWeightedAdjacency:
         """E_c = E_out A_in: the BWA matrix of the condensed graph; a block has the size of a whole group."""
-        between = self.regrouped(BlockOperator(E.rows, E.cols, self._split(E)[1]))
-        product = between @ self.regrouped(self.inner_resolvent(E))
+        between = self.regroup(BlockOperator(E.rows, E.cols, self._split(E)[1]))
+        product = between @ self.regroup(self.inner_resolvent(E))
         blocks = {edge: product.block(*edge) for edge in self.graph.edges}
         sizes = dict(zip(product.rows.names, product.rows.sizes))
         return BlockWeightedAdjacency(self.graph, blocks, sizes)
@@ -99,7 +99,7 @@ class Condensation:
         graph = Digraph(self.fine.nodes, inside)
         return BlockWeightedAdjacency(graph, inside, dict(zip(E.rows.names, E.rows.sizes))).resolvent().explicit()
 
-    def regrouped(self, operator: Operator) -> BlockOperator:
+    def regroup(self, operator: Operator) -> BlockOperator:
         """An operator on the nodes of the fine graph with its rows and columns cut by groups instead."""
         found = operator.explicit()
         rows, cols = self._partition(found.rows), self._partition(found.cols)
@@ -183,4 +183,4 @@ def _refuse_cycle(graph: Digraph, groups: Mapping[Node, set[Node]], cycle: tuple
 def aggregated_subspace(condensed: Condensation, E: BlockWeightedAdjacency, H: Mapping[Any, Any]) -> BlockOperator:
     """H_c = H A_in, cut by groups: the joints of a group act on all its bodies that lie beyond them."""
     joints = block_diagonal({node: H[node] for node in condensed.fine.nodes})
-    return condensed.regrouped(joints @ condensed.inner_resolvent(E))
+    return condensed.regroup(joints @ condensed.inner_resolvent(E))

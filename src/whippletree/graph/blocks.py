@@ -72,7 +72,7 @@ class Partition:
 
     def split(self, x: Array) -> dict[Node, Array]:
         """The blocks of a vector (N,) or (N, k), as views into it."""
-        x = self.checked(x, "split")
+        x = self.check_vector(x, "split")
         return {name: x[place] for name, place in self.slices.items()}
 
     def join(self, parts: Mapping[Any, Array]) -> Array:
@@ -90,7 +90,7 @@ class Partition:
                 )
         return np.concatenate([found[name] for name in self.names]) if self.names else np.zeros(0, dtype=int)
 
-    def checked(self, x: Any, where: str) -> Array:
+    def check_vector(self, x: Any, where: str) -> Array:
         """The argument as an array (N,) or (N, k); anything else is a ShapeError."""
         vector: Array = np.asarray(x)
         if vector.ndim not in (1, 2) or vector.shape[0] != self.total:
@@ -165,7 +165,7 @@ class Operator(ABC):
         if isinstance(other, Operator):
             _check_factors(self, other)
             return Product((*_factors(self), *_factors(other)))
-        return self._apply(self.cols.checked(other, f"{type(self).__name__} @ vector"))
+        return self._apply(self.cols.check_vector(other, f"{type(self).__name__} @ vector"))
 
     def __rmatmul__(self, other: Array) -> Array:
         return (self.T @ np.asarray(other).T).T

@@ -212,10 +212,20 @@ class Draft:
         if self.missing:
             names = list_items(f"{file!r} of {shape!r}" for file, shape in self.missing.items())
             notes.append(f"not there: the mesh files {names}")
-        notes += [f"left out: {text}" for text in self._left_out()]
+        notes += [f"{LEFT_OUT}{text}" for text in self._left_out()]
         if self.unused:
             notes.append("not used: " + ", ".join(count_names(self.unused)))
         return "\n".join([f"{kind} file {str(self.path)!r}", *(f"- {note}" for note in notes)])
+
+
+LEFT_OUT = "left out: "
+"""Begins a note about what loading has left out."""
+
+
+def left_out(source: str) -> list[str]:
+    """The notes of a model's ``source`` about what loading has left out."""
+    mark = f"- {LEFT_OUT}"
+    return [line.removeprefix(mark) for line in source.splitlines() if line.startswith(mark)]
 
 
 def count_names(names: Counter[str]) -> Iterable[str]:

@@ -149,7 +149,7 @@ def _frame(draft: Draft, model: Model, table: dict[str, Any]) -> Frame:
     bodies = [WORLD, *(body.name for body in model.bodies)]
     where = f"frame {table['name']!r}"
     if table["body"] not in bodies:
-        draft.fault(_unknown(draft, where, "body", table["body"], bodies), table["line"])
+        draft.fault(_unknown_name_fault(draft, where, "body", table["body"], bodies), table["line"])
     pose = pose_matrix(table.get("position", (0, 0, 0)), table.get("rotation"))
     for fault in pose_faults(where, pose):
         draft.fault(fault, table["line"])
@@ -161,20 +161,22 @@ def _constraint(draft: Draft, model: Model, table: dict[str, Any]) -> Constraint
     parameters = table.get("parameters", {})
     known = constraint_syntax.KINDS
     if kind not in known:
-        draft.fault(_unknown(draft, where, "kind", kind, known), line)
+        draft.fault(_unknown_name_fault(draft, where, "kind", kind, known), line)
         return Constraint(table["name"], kind, tuple(table["on"]))
     if known[kind].function:
         draft.fault(f"{where}: kind {kind!r} needs a Python function, which a file cannot hold", line)
     for word in parameters:
         if word not in constraint_syntax.parameters_of(kind):
-            draft.fault(_unknown(draft, where, "parameter", word, constraint_syntax.parameters_of(kind)), line)
+            draft.fault(
+                _unknown_name_fault(draft, where, "parameter", word, constraint_syntax.parameters_of(kind)), line
+            )
     if known[kind].on == "joints":
         word, names = "joint", [joint.name for joint in model.joints]
     else:
         word, names = "frame or body", [WORLD, *(b.name for b in model.bodies), *(f.name for f in model.frames)]
     for name in table["on"]:
         if name not in names:
-            draft.fault(_unknown(draft, where, word, name, names), line)
+            draft.fault(_unknown_name_fault(draft, where, word, name, names), line)
     return Constraint(table["name"], kind, tuple(table["on"]), parameters, table.get("joint", ""))
 
 
@@ -191,7 +193,7 @@ def _start(draft: Draft, model: Model, given: dict[str, Any], lines: native_read
         if name not in names and name in cut:
             continue  # its coordinate is gone with the cut
         if name not in names:
-            draft.fault(_unknown(draft, "start", "joint", name, names), line)
+            draft.fault(_unknown_name_fault(draft, "start", "joint", name, names), line)
             continue
         part = q[model.q_slice(name)]
         numbers = np.atleast_1d(np.asarray(value, dtype=object))
@@ -211,7 +213,7 @@ def _require_new(draft: Draft, word: str, parts: list[Any], taken: list[str]) ->
         seen.add(part.name)
 
 
-def _unknown(draft: Draft, where: str, word: str, name: str, known: Any) -> str:
+def _unknown_name_fault(draft: Draft, where: str, word: str, name: str, known: Any) -> str:
     shown = list_items(map(repr, known))
     return f"{where}: there is no {word} {name!r}; known: {shown}{draft.hint(name, known)}"
 

@@ -89,10 +89,10 @@ def spelling_notes(data: bytes) -> list[str]:
 def _with_spaces(data: bytes) -> bytes:
     """A file with a space behind every attribute that has none before the next one."""
 
-    def parted(value: re.Match[bytes]) -> bytes:
+    def separate(value: re.Match[bytes]) -> bytes:
         return value[1] + b" " + value[2] if value[2] else value[1]
 
-    return _START_TAG.sub(lambda tag: _VALUE.sub(parted, tag[0]), data)
+    return _START_TAG.sub(lambda tag: _VALUE.sub(separate, tag[0]), data)
 
 
 def _content(element: Element) -> tuple[object, ...]:

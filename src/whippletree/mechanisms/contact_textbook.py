@@ -22,7 +22,7 @@ from whippletree.spatial import rotation_about
 
 
 def bouncing_ball(
-    height: Any = 1.0, restitution: Any = 0.5, mass: Any = 1.0, radius: Any = 0.1, speed: Any = 0.0
+    height: Any = 1.0, *, restitution: Any = 0.5, mass: Any = 1.0, radius: Any = 0.1, speed: Any = 0.0
 ) -> Model:
     """A ball that falls onto flat ground and bounces, without turning: joint ``fall`` is the gap below it.
 
@@ -39,7 +39,7 @@ def bouncing_ball(
     return moving(builder.build(), {"fall": speed})
 
 
-def sliding_block(angle: float = 0.5, friction: Any = 0.3, mass: Any = 1.0, speed: Any = 0.0) -> Model:
+def sliding_block(angle: float = 0.5, *, friction: Any = 0.3, mass: Any = 1.0, speed: Any = 0.0) -> Model:
     """A block on an incline that does not turn: joint ``slide`` runs downhill, ``lift`` off the incline, from 0.
 
     From rest it stays where it is for friction ≥ tan(angle); else it slides with g (sin angle − friction cos angle).
@@ -54,7 +54,7 @@ def sliding_block(angle: float = 0.5, friction: Any = 0.3, mass: Any = 1.0, spee
 
 
 def rocking_block(
-    width: float = 0.2, height: float = 1.0, mass: float = 1.0, friction: Any = 1.0, tilt: float = 0.05
+    width: float = 0.2, *, height: float = 1.0, mass: float = 1.0, friction: Any = 1.0, tilt: float = 0.05
 ) -> Model:
     """Housner's block: a uniform rectangle that rocks from corner to corner of its base on flat ground.
 
@@ -77,7 +77,7 @@ def rocking_block(
 
 
 def painleve_rod(
-    friction: Any = 2.0, length: float = 1.0, mass: float = 1.0, angle: float = math.atan(2), speed: float = 1.0
+    friction: Any = 2.0, *, length: float = 1.0, mass: float = 1.0, angle: float = math.atan(2), speed: float = 1.0
 ) -> Model:
     """Painlevé's sliding rod: uniform, its lower end on the ground, sliding towards +x with the rod trailing behind.
 
@@ -120,7 +120,13 @@ def _positive(where: str, **lengths: Any) -> None:
 
 
 def newtons_cradle(
-    n: int = 3, restitution: Any = 1.0, speed: float = 1.0, mass: Any = 1.0, radius: float = 0.125, gap: float = 0.125
+    n: int = 3,
+    *,
+    restitution: Any = 1.0,
+    speed: float = 1.0,
+    mass: Any = 1.0,
+    radius: float = 0.125,
+    gap: float = 0.125,
 ) -> Model:
     """n equal balls in line along x, all touching but the first, which comes from the left at ``speed``.
 
@@ -143,7 +149,7 @@ def newtons_cradle(
 
 
 def box_stack(
-    n: int = 10, size: tuple[float, float, float] = (0.5, 0.5, 0.25), mass: Any = 1.0, friction: Any = 0.5
+    n: int = 10, *, size: tuple[float, float, float] = (0.5, 0.5, 0.25), mass: Any = 1.0, friction: Any = 0.5
 ) -> Model:
     """n equal boxes one on top of the other, z up, each on a free joint ``box_1`` … from the ground upwards.
 
@@ -170,7 +176,13 @@ def box_stack(
 
 
 def spheres_in_box(
-    n: int = 100, radius: float = 0.05, width: float = 0.6, friction: Any = 0.3, restitution: Any = 0.0, seed: int = 0
+    n: int = 100,
+    *,
+    radius: float = 0.05,
+    width: float = 0.6,
+    friction: Any = 0.3,
+    restitution: Any = 0.0,
+    seed: int = 0,
 ) -> Model:
     """n equal balls of 0.1 kg above the floor of a square box of that width with open top, z up, ready to fall.
 

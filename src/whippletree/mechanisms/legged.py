@@ -22,6 +22,7 @@ GAIT = (0.200310900544, -0.199832473005)
 
 def rimless_wheel(
     spokes: int = 8,
+    *,
     slope: float = 0.08,
     hub_inertia: Any = 0.1,
     mass: Any = 1.0,
@@ -51,6 +52,7 @@ def rimless_wheel(
 
 def simplest_walker(
     slope: float = 0.009,
+    *,
     foot_mass_ratio: float = 1e-7,
     angle: float = GAIT[0],
     rate: float = GAIT[1],
@@ -82,6 +84,7 @@ def simplest_walker(
 
 def hopper(
     height: float = 1.2,
+    *,
     speed: float = 0.0,
     attack: float = 0.0,
     stiffness: float = 1000.0,
@@ -110,7 +113,7 @@ def hopper(
 
 
 def planar_biped(
-    friction: Any = 0.8, bend: float = 0.3, stiffness: float = 300.0, damping: float = 10.0, height: float = 0.0
+    friction: Any = 0.8, *, bend: float = 0.3, stiffness: float = 300.0, damping: float = 10.0, height: float = 0.0
 ) -> Model:
     """A planar biped: a trunk and two legs of thigh and shank with point feet, standing with bent knees.
 
@@ -137,7 +140,7 @@ def planar_biped(
 
 
 def quadruped(
-    friction: Any = 0.8, bend: float = 0.7, stiffness: float = 200.0, damping: float = 2.0, height: float = 0.0
+    friction: Any = 0.8, *, bend: float = 0.7, stiffness: float = 200.0, damping: float = 2.0, height: float = 0.0
 ) -> Model:
     """A quadruped of 12 joints on a free trunk, z up, forward x, standing on four spherical feet.
 
@@ -186,7 +189,7 @@ LEG_JOINTS = (
 """Of a humanoid's leg: name, axis, mass of the body behind it, and where it is in the body before it."""
 
 
-def humanoid(friction: Any = 0.7, bend: float = 0.4) -> Model:
+def humanoid(friction: Any = 0.7, *, bend: float = 0.4) -> Model:
     """A humanoid of 39 kg on two flat feet, z up, looking along x: six joints in each leg, two in each arm.
 
     Joint ``pelvis`` (free); ``left_hip_yaw``, ``…_hip_roll``, ``…_hip_pitch``, ``…_knee``, ``…_ankle_pitch``,

@@ -27,7 +27,10 @@ def rod(mass: Any, length: Any) -> dict[str, Any]:
 
 
 def four_bar(
-    lengths: Sequence[float] = (1.0, 1.0, 1.0, 1.0), masses: Sequence[Any] = (1.0, 1.0, 1.0), angle: float = math.pi / 2
+    lengths: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
+    *,
+    masses: Sequence[Any] = (1.0, 1.0, 1.0),
+    angle: float = math.pi / 2,
 ) -> Model:
     """A four-bar linkage of uniform rods: ground, crank, coupler, rocker; the coupler's end is pinned to the rocker's.
 
@@ -58,6 +61,7 @@ def four_bar(
 
 def four_bar_chain(
     cells: int = 10,
+    *,
     lengths: Sequence[float] = (1.0, 0.6, 0.9, 0.7),
     masses: Sequence[Any] = (1.0, 1.0, 1.0),
     angle: float = math.pi / 2,
@@ -94,6 +98,7 @@ def four_bar_chain(
 
 def crank_slider(
     crank_length: float = 1.0,
+    *,
     rod_length: float = 2.0,
     crank_mass: Any = 1.0,
     rod_mass: Any = 0.0,
@@ -182,7 +187,9 @@ def n_four_bar(n: int = 2) -> Model:
     return moving(builder.build(), rates)
 
 
-def peaucellier(arm: float = 1.0, side: float = 0.5, crank: float = 0.35, angle: float = 0.5, mass: Any = 1.0) -> Model:
+def peaucellier(
+    arm: float = 1.0, *, side: float = 0.5, crank: float = 0.35, angle: float = 0.5, mass: Any = 1.0
+) -> Model:
     """Peaucellier and Lipkin's linkage: its frame ``tracer`` moves along x = (arm² - side²) / (2 crank), exactly
     straight.
 
@@ -223,7 +230,7 @@ def peaucellier(arm: float = 1.0, side: float = 0.5, crank: float = 0.35, angle:
     return builder.frame("tracer", "left far rod", position=(side, 0, 0)).build()
 
 
-def gear_train(radii: Sequence[float] = (0.1, 0.2, 0.05), masses: Sequence[Any] | None = None) -> Model:
+def gear_train(radii: Sequence[float] = (0.1, 0.2, 0.05), *, masses: Sequence[Any] | None = None) -> Model:
     """Gears in mesh one after the other along x, discs about z: joints ``gear_1`` …, rₖ θₖ + rₖ₊₁ θₖ₊₁ = 0."""
     weights = [1.0] * len(radii) if masses is None else masses
     builder = Builder("gear train", PLANAR_GRAVITY)
@@ -270,6 +277,7 @@ def moving(model: Model, rates: Mapping[str, Any]) -> Model:
 
 def stewart_platform(
     base_radius: float = 1.0,
+    *,
     platform_radius: float = 0.6,
     height: float = 1.2,
     platform_mass: Any = 10.0,
@@ -313,6 +321,7 @@ def stewart_platform(
 
 def delta_robot(
     base_radius: float = 0.2,
+    *,
     platform_radius: float = 0.05,
     arm: float = 0.3,
     forearm: float = 0.7,
@@ -352,7 +361,7 @@ def delta_robot(
     return builder.build()
 
 
-def rolling_disc(radius: float = 0.3, mass: Any = 1.0, speed: float = 1.0, tilt: float = 0.0) -> Model:
+def rolling_disc(radius: float = 0.3, *, mass: Any = 1.0, speed: float = 1.0, tilt: float = 0.0) -> Model:
     """A thin uniform disc that rolls without slip on the x–y plane, upright along x at the start; axis y of the body.
 
     Non-holonomic: two slip rows at velocity level, and a height row.
@@ -374,7 +383,7 @@ def rolling_disc(radius: float = 0.3, mass: Any = 1.0, speed: float = 1.0, tilt:
 
 
 def knife_edge_sleigh(
-    mass: Any = 1.0, inertia: Any = 0.1, offset: float = 0.3, start: tuple[float, float] = (1.0, 0.5)
+    mass: Any = 1.0, *, inertia: Any = 0.1, offset: float = 0.3, start: tuple[float, float] = (1.0, 0.5)
 ) -> Model:
     """Chaplygin's sleigh on the x–y plane: a blade at the body's origin that does not skid, the mass ``offset``
     ahead of it.

@@ -19,7 +19,7 @@ PLANAR_GRAVITY = (0, -9.81, 0)
 """m/s²: y is up."""
 
 
-def pendulum(length: Any = 1.0, mass: Any = 1.0) -> Model:
+def pendulum(length: Any = 1.0, *, mass: Any = 1.0) -> Model:
     """A point mass at the end of a massless rod; frame ``tip`` at the mass."""
     return (
         Builder("pendulum", PLANAR_GRAVITY)
@@ -30,7 +30,7 @@ def pendulum(length: Any = 1.0, mass: Any = 1.0) -> Model:
     )
 
 
-def double_pendulum(lengths: Sequence[Any] = (1.0, 1.0), masses: Sequence[Any] = (1.0, 1.0)) -> Model:
+def double_pendulum(lengths: Sequence[Any] = (1.0, 1.0), *, masses: Sequence[Any] = (1.0, 1.0)) -> Model:
     """Two point masses at the ends of two massless rods, with relative angles; frame ``tip`` at the second mass."""
     (first, second), (upper, lower) = _pair("lengths", lengths), _pair("masses", masses)
     return (
@@ -44,7 +44,7 @@ def double_pendulum(lengths: Sequence[Any] = (1.0, 1.0), masses: Sequence[Any] =
     )
 
 
-def chain(n: int, mass: Any = 1.0, length: Any = 1.0) -> Model:
+def chain(n: int, *, mass: Any = 1.0, length: Any = 1.0) -> Model:
     """A planar chain of n equal, uniform, slender rods with relative angles; frame ``tip`` at its end.
 
     At q = 0 it is straight; the mass matrix there, for 4 rods of 2.207 kg and 1 m, is the one that document 004 prints.
@@ -58,7 +58,7 @@ def chain(n: int, mass: Any = 1.0, length: Any = 1.0) -> Model:
     return builder.frame("tip", f"rod_{n}", position=(length, 0, 0)).build()
 
 
-def cart_pole(cart_mass: Any = 1.0, pole_mass: Any = 0.1, pole_length: Any = 1.0) -> Model:
+def cart_pole(cart_mass: Any = 1.0, *, pole_mass: Any = 0.1, pole_length: Any = 1.0) -> Model:
     """A uniform pole hinged on a cart that slides along x; the pole stands up at angle 0; frame ``tip`` at its end."""
     standing = rod_inertia(pole_mass, pole_length)
     return (
@@ -72,7 +72,7 @@ def cart_pole(cart_mass: Any = 1.0, pole_mass: Any = 0.1, pole_length: Any = 1.0
     )
 
 
-def tree(n: int, seed: int = 0, kinds: Sequence[str] = KINDS) -> Model:
+def tree(n: int, *, seed: int = 0, kinds: Sequence[str] = KINDS) -> Model:
     """A random branching tree of n bodies in space, with joints of mixed kinds about any axes.
 
     The same numbers for the same ``n``, ``seed`` and ``kinds``. Each body hangs from any earlier one or from the world,

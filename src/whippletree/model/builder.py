@@ -355,7 +355,7 @@ class Builder:
             self._faults.append(f"fluid box {name!r}: {error}")
         return self
 
-    def lift(self, name: str, body: str, share: Any = 1) -> Builder:
+    def lift(self, name: str, body: str, *, share: Any = 1) -> Builder:
         """Hold up a share of a body's weight."""
         self._elements.append(Lift(self._check_name("lift", name), body, share))
         return self

@@ -110,7 +110,7 @@ class PartWithParameters(Part):
 
 
 def _text(value: Any) -> str:
-    """As in a call that makes it."""
+    """A field's value as it is written in a call that makes the part."""
     if isinstance(value, np.ndarray):
         return str(value.tolist())
     return repr(dict(value) if isinstance(value, Mapping) else value)

@@ -64,6 +64,11 @@ def find_parameter(model: Model, path: str) -> Parameter:
     raise NameLookupError("parameter", path, ["bodies.<name>.<field>", "joints.<name>.<field>", "gravity"])
 
 
+def opens_joints(paths: Iterable[str]) -> bool:
+    """Whether one of these paths leaves a number of a joint open."""
+    return any(path.partition(".")[0] == "joints" for path in paths)
+
+
 def with_parameters(model: Model, values: Mapping[str, Any]) -> Model:
     """The model with other numbers at these paths; they may be of any scalar type, also traced."""
     bodies, joints = list(model.bodies), list(model.joints)
@@ -97,7 +102,7 @@ def with_scalars(model: Model, number: Callable[[float], Any]) -> Model:
     What is computed of them alone, such as the mass that two sliders in a line carry, is then of that type too.
     """
 
-    def converted(value: Any) -> Any:
+    def as_scalars(value: Any) -> Any:
         plain = np.asarray(value)
         found = np.empty(plain.shape, dtype=object)
         for index in np.ndindex(*plain.shape):
@@ -106,13 +111,13 @@ def with_scalars(model: Model, number: Callable[[float], Any]) -> Model:
         return found[()]
 
     def with_fields(part: Any, words: Iterable[str]) -> Any:
-        return replace(part, **{word: converted(getattr(part, word)) for word in words})
+        return replace(part, **{word: as_scalars(getattr(part, word)) for word in words})
 
     bodies = tuple(with_fields(body, BODY_FIELDS) for body in model.bodies)
     words = ("pose", "axis", "second_axis", *(word for word in JOINT_FIELDS if word != "position"))
     joints = tuple(joint if joint.flexible is not None else with_fields(joint, words) for joint in model.joints)
     origin = model.origin if model.origin is not None else model
-    return replace(model, bodies=bodies, joints=joints, gravity=converted(model.gravity), origin=origin)
+    return replace(model, bodies=bodies, joints=joints, gravity=as_scalars(model.gravity), origin=origin)
 
 
 def _number(model: Model, kind: str, numbers: Mapping[str, int], name: str) -> int:

@@ -4,40 +4,49 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from whippletree.errors import did_you_mean
 from whippletree.model.frozen import Part
 
-SIZES = {
-    "joint_position": 0,
-    "joint_velocity": 0,
-    "actuator_position": 0,
-    "actuator_velocity": 0,
-    "tendon_position": 0,
-    "tendon_velocity": 0,
-    "frame_position": 3,
-    "frame_quaternion": 4,
-    "frame_x_axis": 3,
-    "frame_y_axis": 3,
-    "frame_z_axis": 3,
-    "frame_linear_velocity": 3,
-    "frame_angular_velocity": 3,
-    "frame_linear_acceleration": 3,
-    "frame_angular_acceleration": 3,
-    "accelerometer": 3,
-    "gyro": 3,
-    "velocimeter": 3,
-    "force": 3,
-    "torque": 3,
-    "touch": 0,
-    "rangefinder": 0,
-}
-"""Kinds of sensors, and how many numbers each gives; 0 for a single one, or the coordinates of a joint."""
 
-REFERRING = tuple(kind for kind in SIZES if kind.startswith("frame_") and not kind.endswith("acceleration"))
-"""Kinds that may be seen from another frame."""
+class SensorKind(NamedTuple):
+    """Facts that all sensors of one kind share."""
+
+    on: str
+    """Which part of a model it is on: a joint, an actuator, a tendon, a frame or a geometry."""
+    quantity: str
+    """What it measures there."""
+    relative: bool = False
+    """Whether it may be seen from another frame."""
+
+
+SENSOR_KINDS = {
+    "joint_position": SensorKind("joint", "position"),
+    "joint_velocity": SensorKind("joint", "velocity"),
+    "actuator_position": SensorKind("actuator", "position"),
+    "actuator_velocity": SensorKind("actuator", "velocity"),
+    "tendon_position": SensorKind("tendon", "position"),
+    "tendon_velocity": SensorKind("tendon", "velocity"),
+    "frame_position": SensorKind("frame", "position", relative=True),
+    "frame_quaternion": SensorKind("frame", "quaternion", relative=True),
+    "frame_x_axis": SensorKind("frame", "x_axis", relative=True),
+    "frame_y_axis": SensorKind("frame", "y_axis", relative=True),
+    "frame_z_axis": SensorKind("frame", "z_axis", relative=True),
+    "frame_linear_velocity": SensorKind("frame", "linear_velocity", relative=True),
+    "frame_angular_velocity": SensorKind("frame", "angular_velocity", relative=True),
+    "frame_linear_acceleration": SensorKind("frame", "linear_acceleration"),
+    "frame_angular_acceleration": SensorKind("frame", "angular_acceleration"),
+    "accelerometer": SensorKind("frame", "specific_force"),
+    "gyro": SensorKind("frame", "spin"),
+    "velocimeter": SensorKind("frame", "velocity"),
+    "force": SensorKind("frame", "load"),
+    "torque": SensorKind("frame", "load"),
+    "touch": SensorKind("geometry", "pressure"),
+    "rangefinder": SensorKind("frame", "distance"),
+}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -65,17 +74,16 @@ def sensor_faults(sensors: Sequence[Sensor], known: Mapping[str, Sequence[str]])
     """Faults of sensors; ``known``: names of joints, actuators, tendons, frames and geometries."""
     faults = []
     for sensor in sensors:
-        where, word = f"sensor {sensor.name!r}", sensor.kind.partition("_")[0]
-        word = "geometry" if word == "touch" else word if word in ("joint", "actuator", "tendon") else "frame"
-        if sensor.kind not in SIZES:
-            faults.append(f"{where}: unknown kind {sensor.kind!r}{did_you_mean(sensor.kind, SIZES)}")
-        elif sensor.on not in known[word]:
-            faults.append(f"{where}: unknown {word} {sensor.on!r}{did_you_mean(sensor.on, known[word])}")
+        where, kind = f"sensor {sensor.name!r}", SENSOR_KINDS.get(sensor.kind)
+        if kind is None:
+            faults.append(f"{where}: unknown kind {sensor.kind!r}{did_you_mean(sensor.kind, SENSOR_KINDS)}")
+        elif sensor.on not in known[kind.on]:
+            faults.append(f"{where}: unknown {kind.on} {sensor.on!r}{did_you_mean(sensor.on, known[kind.on])}")
         if sensor.reference is not None and sensor.reference not in known["frame"]:
             faults.append(
                 f"{where}: unknown frame {sensor.reference!r}{did_you_mean(sensor.reference, known['frame'])}"
             )
-        elif sensor.reference is not None and sensor.kind not in REFERRING:
+        elif sensor.reference is not None and kind is not None and not kind.relative:
             faults.append(f"{where}: {sensor.kind} takes no reference")
         if not sensor.cutoff > 0:
             faults.append(f"{where}: cutoff is {sensor.cutoff!r}, expected a positive number")

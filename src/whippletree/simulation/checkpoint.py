@@ -254,7 +254,7 @@ class Header:
         return word in self.changing or any(word.startswith(f"{known.partition('[')[0]}[") for known in self.changing)
 
     def pack(self) -> bytes:
-        """As the text of a file."""
+        """The header as the text of a file."""
         content = {
             "whippletree_checkpoint": CHECKPOINT_FORMAT,
             "identity": dict(self.identity),
@@ -296,7 +296,7 @@ def _tell_differences(differences: Mapping[str, tuple[str, str]]) -> str:
 
 
 def _seal_content(content: Mapping[str, Any]) -> bytes:
-    """As JSON, with a digest of itself."""
+    """Content as JSON, with a digest of itself."""
     return json.dumps({**content, "seal": _seal(content)}, indent=1).encode()
 
 

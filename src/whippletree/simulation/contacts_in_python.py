@@ -48,6 +48,10 @@ class ContactAnswers(NamedTuple):
     """(k, 3, 3)"""
 
 
+ANSWERED = {f"contact_{field}": field for field in ContactAnswers._fields}
+"""Functions of the catalogue that are answered here, and where their answer is."""
+
+
 class PlainContacts:
     """Functions of the catalogue about contacts, for a compiled model ``dyn`` with these contacts."""
 
@@ -58,14 +62,14 @@ class PlainContacts:
 
     def answers(self, name: str) -> bool:
         """Whether a function of the catalogue is answered here."""
-        return name.removeprefix("contact_") in ContactAnswers._fields and name.startswith("contact_")
+        return name in ANSWERED
 
     def evaluate(self, name: str, q: Array, v: Array | None = None) -> Array:
         """A function of the catalogue, ``contact_gaps`` and so on, at states q (..., nq), v (..., nv)."""
         if q.ndim > 1:
             speeds = [None] * len(q) if v is None else v
             return np.stack([self.evaluate(name, *state) for state in zip(q, speeds, strict=True)])
-        return np.asarray(getattr(self._at(q, v), name.removeprefix("contact_")))
+        return np.asarray(getattr(self._at(q, v), ANSWERED[name]))
 
     def _at(self, q: Array, v: Array | None) -> ContactAnswers:
         """The answers at one state; at rest where no velocity matters."""
@@ -85,7 +89,7 @@ class PlainContacts:
         return ContactAnswers(*[np.concatenate(column) for column in zip(*parts, strict=True)])
 
     def _pair(self, pair: Pair, bodies: dict[str, _Moving]) -> ContactAnswers:
-        sides = [bodies[name].carried(at) for name, at in zip(pair.bodies, pair.poses, strict=True)]
+        sides = [bodies[name].attach(at) for name, at in zip(pair.bodies, pair.poses, strict=True)]
         return _answer(pair.touches(*[side.pose() for side in sides]), *sides)
 
 
@@ -103,7 +107,7 @@ class _Moving(NamedTuple):
     moves: bool
     """Whether velocities were given."""
 
-    def carried(self, at: Pose) -> _Moving:
+    def attach(self, at: Pose) -> _Moving:
         """Shapes fixed to it, at a pose."""
         R, (x, y, z) = at.R.astype(float), at.p.astype(float)
         arm = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])

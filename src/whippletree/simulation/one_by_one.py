@@ -48,8 +48,10 @@ class InTurn(Method):
             if record.failure:
                 self.failures[k] = record.failure
             self._place(record, k)
-            self._events += [(f"run {k}: {name}", time) for name, time in record.events]
+            self._events += record.events
+            runs_of_events = [*self._account.get("event_runs", ()), *([k] * len(record.events))]
             self._account = _add_account(self._account, record.account, self._sequences)
+            self._account["event_runs"] = runs_of_events
             yield self._nothing(k + 1)
         if done <= runs:
             yield self._everything()
@@ -135,9 +137,7 @@ def single_run(batch: Any, number: int) -> Any:
     number %= count
     run = batch.isel(run=number)
     run.attrs = {name: value[number] if name in SEQUENCES else value for name, value in batch.attrs.items()}
-    told = f"run {number}: "
-    found = zip(batch.attrs["event_names"], batch.attrs["event_times"], strict=True)
-    own = [(name.removeprefix(told), time) for name, time in found if name.startswith(told)]
-    run.attrs |= {"event_names": [name for name, _ in own], "event_times": [time for _, time in own]}
+    own = [k for k, owner in enumerate(run.attrs.pop("event_runs", ())) if owner == number]
+    run.attrs |= {word: [batch.attrs[word][k] for k in own] for word in ("event_names", "event_times")}
     run.attrs |= {"events": len(own), "failure": str(run["failure"].item())}
     return run.drop_vars("failure")

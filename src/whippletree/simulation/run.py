@@ -458,4 +458,4 @@ def _on_state(event: Event, nq: int, nv: int) -> Event:
             f"simulate: event {event.name!r}: direction is {event.direction!r}, expected 1 (rising), -1 (falling) or 0"
         )
     function: Any = event.function
-    return Event(event.name, lambda t, y: float(function(t, y[:nq], y[nq : nq + nv])), event.direction, event.terminal)
+    return replace(event, function=lambda t, y: float(function(t, y[:nq], y[nq : nq + nv])))

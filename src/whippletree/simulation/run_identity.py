@@ -124,11 +124,11 @@ class Content:
     def _add_model(self, word: str, model: Model) -> None:
         functions: list[Any] = []
 
-        def noted(function: Any) -> bytes:
+        def note_function(function: Any) -> bytes:
             functions.append(function)
             return b"function"
 
-        self.text(word, fingerprint(model, noted).hex())
+        self.text(word, fingerprint(model, note_function).hex())
         for constraint in model.constraints:
             own = [(key, value) for key, value in constraint.parameters.items() if callable(value)]
             functions = [f for f in functions if all(f is not value for _, value in own)]

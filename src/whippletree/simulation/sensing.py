@@ -19,7 +19,7 @@ from whippletree.contact.kinematics.large_scenes import Snapshot
 from whippletree.errors import ShapeError, UnsupportedError
 from whippletree.model import WORLD, Geometry, Model, require_model
 from whippletree.model.input_checks import as_names
-from whippletree.model.sensors import Sensor
+from whippletree.model.sensors import SENSOR_KINDS, Sensor
 from whippletree.spatial import rotation_quaternion
 
 AXES = {"frame_x_axis": 0, "frame_y_axis": 1, "frame_z_axis": 2}
@@ -80,20 +80,18 @@ class _Readings:
         }
 
     def _read(self, sensor: Sensor) -> Array:
-        word, _, what = sensor.kind.partition("_")
-        if word == "joint":
-            return self._joint(sensor.on, what)
-        if word in ("actuator", "tendon"):
-            return self._length(sensor, word, what)
-        if sensor.kind in ("force", "torque"):
-            return self._load(sensor)
-        if sensor.kind == "touch":
+        kind = SENSOR_KINDS[sensor.kind]
+        if kind.on == "joint":
+            return self._joint(sensor.on, kind.quantity)
+        if kind.on in ("actuator", "tendon"):
+            return self._length(sensor, kind.on, kind.quantity)
+        if kind.on == "geometry":
             return self._touch(self.model.geometry(sensor.on))
-        if sensor.kind == "rangefinder":
+        if kind.quantity == "load":
+            return self._load(sensor)
+        if kind.quantity == "distance":
             return self._range(sensor)
-        if sensor.kind in ("accelerometer", "gyro", "velocimeter") or sensor.kind.endswith("acceleration"):
-            return self._fixed_to_frame(sensor)
-        return self._frame(sensor)
+        return self._seen_from_frame(sensor) if kind.relative else self._fixed_to_frame(sensor)
 
     def _joint(self, joint: str, what: str) -> Array:
         found = self.q[..., self.model.q_slice(joint)] if what == "position" else self.v[..., self.model.slice(joint)]
@@ -134,7 +132,8 @@ class _Readings:
         R = X[..., :3, :3]
         return R, X[..., :3, 3], _turn_vectors(R, V[..., :3]), _turn_vectors(R, V[..., 3:])
 
-    def _frame(self, sensor: Sensor) -> Array:
+    def _seen_from_frame(self, sensor: Sensor) -> Array:
+        """Pose or velocity of a frame, in world axes, or as its reference frame sees it."""
         R, p, w, v = self._motion(sensor.on)
         if sensor.reference is not None:
             S, origin, spin, speed = self._motion(sensor.reference)
@@ -154,6 +153,7 @@ class _Readings:
         return {"frame_position": p, "frame_linear_velocity": v, "frame_angular_velocity": w}[sensor.kind]
 
     def _fixed_to_frame(self, sensor: Sensor) -> Array:
+        """A device fixed to a frame, or an acceleration of it."""
         V = np.asarray(self.dyn.twist(sensor.on)(self.q, self.v))
         if sensor.kind in ("gyro", "velocimeter"):
             return V[..., :3] if sensor.kind == "gyro" else V[..., 3:]

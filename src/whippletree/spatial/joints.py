@@ -197,9 +197,9 @@ class Spherical:
         return quaternion_product(q, vector(0, *v)) / 2
 
     def integrate(self, q: Array, d: Array) -> Array:
-        return unit_quaternion(self.turned(q, d))
+        return unit_quaternion(self.turn_quaternion(q, d))
 
-    def turned(self, q: Array, d: Array) -> Array:
+    def turn_quaternion(self, q: Array, d: Array) -> Array:
         """The quaternion after a turn d, of the length of q but for rounding."""
         half_cosine, factor = _half_turn(d)
         return quaternion_product(q, vector(half_cosine, *(factor * d)))
@@ -240,13 +240,13 @@ class Free:
     def straight(self, q: Array, v: Array, d: Array) -> tuple[Array, Array]:
         """Coordinates and velocity after a displacement d whose linear part is a straight line; v keeps its direction
         in space."""
-        return self.shifted(q, self.turned(q, d), v, d)
+        return self.straight_after_turn(q, self.turn_quaternion(q, d), v, d)
 
-    def turned(self, q: Array, d: Array) -> Array:
+    def turn_quaternion(self, q: Array, d: Array) -> Array:
         """The quaternion after a displacement d, of the length of that in q but for rounding."""
-        return self._turn.turned(q[3:], d[:3])
+        return self._turn.turn_quaternion(q[3:], d[:3])
 
-    def shifted(self, q: Array, turned: Array, v: Array, d: Array) -> tuple[Array, Array]:
+    def straight_after_turn(self, q: Array, turned: Array, v: Array, d: Array) -> tuple[Array, Array]:
         """:meth:`straight` after its turn, for which ``turned`` is of any length."""
         R = quaternion_rotation(*q[3:])
         linear = quaternion_rotation(*turned).T @ (R @ v[3:])

@@ -196,9 +196,9 @@ class DeformedInertia:
         M[6:, 6:] = self.modal
         return M
 
-    def carried(self, X: Any) -> RigidInertia:
+    def transform(self, X: Any) -> RigidInertia:
         """The inertia with frozen modes, about another frame."""
-        return self.rigid.carried(X.pose if isinstance(X, ModalWeight) else X)
+        return self.rigid.transform(X.pose if isinstance(X, ModalWeight) else X)
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,7 +281,7 @@ class PortWeight(_PosedWeight):
         pushed = [R @ twist for twist in self.S.T]
         at_root = np.array([self.pose.force(f) for f in pushed], dtype=object).reshape(n, 6)
         modal = np.array([[twist @ f for twist in self.S.T] for f in pushed], dtype=object).reshape(n, n)
-        return DeformedInertia(R.carried(self.pose), at_root[:, 3:], at_root[:, :3], modal)
+        return DeformedInertia(R.transform(self.pose), at_root[:, 3:], at_root[:, :3], modal)
 
 
 @dataclass(frozen=True, eq=False)

@@ -253,7 +253,7 @@ class RigidInertia(NamedTuple):
         """This inertia as a (6, 6) matrix."""
         return inertia_blocks(self.rotation, skew(self.moment), self.mass * identity(3))
 
-    def carried(self, X: Pose) -> RigidInertia:
+    def transform(self, X: Pose) -> RigidInertia:
         """φ M φ*: the inertia about A's origin, in A's axes, of a body given about B, for X = X_AB."""
         h = X.R @ self.moment
         moment = h + self.mass * X.p

@@ -273,7 +273,7 @@ class ElementsOnBodies(Elements):
         self._loaded: dict[str, Array] = {}
 
     def wrenches(self) -> Array:
-        """What was added, (bodies, 6), about the origin and in the axes of each body's frame."""
+        """Wrenches that were added, (bodies, 6), about the origin and in the axes of each body's frame."""
         places = self.m.tree.bodies
         bodies = [body.name for body in self.m.tree.model.bodies]
         found = [

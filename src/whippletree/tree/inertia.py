@@ -25,7 +25,7 @@ from whippletree.arithmetic.arrays import Array, identity, zeros
 from whippletree.spatial import RigidInertia
 from whippletree.tree.forward import forward_dynamics
 from whippletree.tree.inverse import inverse_dynamics
-from whippletree.tree.links import Link, carried, joint_zeros, pushed
+from whippletree.tree.links import Link, add_wrenches, joint_zeros, transform_inertia
 from whippletree.tree.skeleton import Place, Skeleton
 from whippletree.tree.sweeps import Field, Sweeper
 
@@ -35,7 +35,7 @@ def composite_inertias(sweep: Sweeper, links: Field) -> Field:
 
     def lump(children: Any, link: Link) -> tuple[Any, Any]:
         R = link.M + children
-        return carried(R, link.X), R
+        return transform_inertia(R, link.X), R
 
     return sweep.gather(lump, RigidInertia.nothing(), links)
 
@@ -93,7 +93,7 @@ def operational_inverse(tree: Skeleton, sweep: Sweeper, links: Field, places: li
     for place in places:
         for e in identity(6):
             wrenches = [place.pose.force(e) if k == place.node else zeros(6) for k in range(len(links))]
-            qdd = forward_dynamics(sweep, pushed(sweep, still, wrenches), nothing, zeros(6))
+            qdd = forward_dynamics(sweep, add_wrenches(sweep, still, wrenches), nothing, zeros(6))
             moved = _accelerations(tree, still, qdd)
             columns.append(np.concatenate([p.pose.motion(moved[p.node]) if p.node >= 0 else zeros(6) for p in places]))
     return np.stack(columns, axis=1)

@@ -167,12 +167,12 @@ def _port_link(parent: Array, node: Node, eta: Array) -> Link:
     return Link(X, zeros(6, 0), node.inertia, 0, V, a, b, still, drift, sway)
 
 
-def pushed(sweep: Sweeper, links: Field, wrenches: Field) -> Field:
+def add_wrenches(sweep: Sweeper, links: Field, wrenches: Field) -> Field:
     """These links with external wrenches, each on its body and in its frame, (m,) or (6,)."""
-    return sweep.map(lambda link, wrench: link._replace(b=link.b - _widened(wrench, link)), links, wrenches)
+    return sweep.map(lambda link, wrench: link._replace(b=link.b - _with_unloaded_modes(wrench, link)), links, wrenches)
 
 
-def _widened(wrench: Array, link: Link) -> Array:
+def _with_unloaded_modes(wrench: Array, link: Link) -> Array:
     """A wrench (6,) on the reference frame of a body with modes pushes no mode."""
     return join(wrench, zeros(len(link.H) - 6)) if len(link.H) > len(wrench) else wrench
 
@@ -193,11 +193,11 @@ def world_poses(sweep: Sweeper, links: Field) -> Field:
     return sweep.scatter(place, Pose.identity(), links)
 
 
-def carried(R: Any, X: Any) -> Any:
+def transform_inertia(R: Any, X: Any) -> Any:
     """φ R φ*: an inertia of any form, seen from the parent."""
     if isinstance(R, RigidInertia) and isinstance(X, PortWeight):
         return X.carry(R)
-    return R.carried(X) if isinstance(R, (RigidInertia, DeformedInertia)) else X.inertia(R)
+    return R.transform(X) if isinstance(R, (RigidInertia, DeformedInertia)) else X.inertia(R)
 
 
 def dense(M: Any) -> Array:

@@ -51,7 +51,7 @@ class Coriolis(NamedTuple):
         """Of moving mass."""
         return Coriolis(trace_minus(flow.rate.T), flow.momentum)
 
-    def added(self, f: Array, w: Array) -> Array:
+    def add_moment(self, f: Array, w: Array) -> Array:
         """f + B ω (6,), each entry as one chain of sums."""
         top = f[:3]
         for k in range(3):
@@ -90,7 +90,7 @@ class Moments(NamedTuple):
         """Without a part of the mass; what is equal cancels exactly."""
         return Moments(self.mass - other.mass, self.first - other.first, self.second - other.second)
 
-    def carried(self, X: Pose) -> Moments:
+    def transform(self, X: Pose) -> Moments:
         """About A's origin and in A's axes, for X = X_AB and moments given in B."""
         R, p = X
         h, E = R @ self.first, congruence(R, self.second)

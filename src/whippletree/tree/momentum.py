@@ -57,19 +57,19 @@ def passive_forces(sweep: Sweeper, joints: Field, q: Field, v: Field) -> Field:
 def world_inertia(sweep: Sweeper, links: Field) -> RigidInertia:
     """The inertia of the whole system about the world's origin, if its joints were frozen."""
 
-    def carried(link: Link, pose: Pose) -> RigidInertia:
-        return link.M.carried(pose)  # type: ignore[no-any-return]
+    def inertia_in_world(link: Link, pose: Pose) -> RigidInertia:
+        return link.M.transform(pose)  # type: ignore[no-any-return]
 
-    return sweep.total(carried, RigidInertia.nothing(), links, world_poses(sweep, links))  # type: ignore[no-any-return]
+    return sweep.total(inertia_in_world, RigidInertia.nothing(), links, world_poses(sweep, links))  # type: ignore[no-any-return]
 
 
 def momentum(sweep: Sweeper, links: Field) -> Array:
     """Angular and linear momentum (6,) about the world's origin, in world axes."""
 
-    def carried(link: Link, pose: Pose) -> Array:
+    def momentum_in_world(link: Link, pose: Pose) -> Array:
         return pose.force((link.M @ link.V)[:6])
 
-    return sweep.total(carried, zeros(6), links, world_poses(sweep, links))  # type: ignore[no-any-return]
+    return sweep.total(momentum_in_world, zeros(6), links, world_poses(sweep, links))  # type: ignore[no-any-return]
 
 
 def center_of_mass(tree: Skeleton, whole: RigidInertia) -> Array:

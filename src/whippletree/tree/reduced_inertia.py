@@ -84,7 +84,7 @@ def _regroup_masses(given: list[MovingPart]) -> list[MovingPart]:
         result[k] = part._replace(moments=part.moments.less(unmoved))
         if part.parent >= 0:
             parent = result[part.parent]
-            mass, first, second = unmoved.carried(part.placement)
+            mass, first, second = unmoved.transform(part.placement)
             total = Moments(parent.moments.mass + mass, parent.moments.first + first, parent.moments.second + second)
             result[part.parent] = parent._replace(moments=total)
     return result

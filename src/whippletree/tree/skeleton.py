@@ -181,7 +181,7 @@ def _skeleton(model: Model) -> Skeleton:
             bodies[body.name] = Place(node, placement)
             if node >= 0:
                 own = RigidInertia.about_center(body.mass, body.center, body.inertia)
-                nodes[node] = nodes[node]._replace(inertia=nodes[node].inertia + own.carried(placement))
+                nodes[node] = nodes[node]._replace(inertia=nodes[node].inertia + own.transform(placement))
             continue
         if joint.flexible is not None:
             kind = model.joint_types[k]
@@ -226,7 +226,7 @@ def _moving_part(at: Pose, body: Body, joint: Joint) -> tuple[Node, Pose]:
     kind, align = _align_axis(joint)
     back = align.inverse()
     placement = at @ Pose.from_matrix(joint.pose) @ align
-    return Node(kind, placement, own.carried(back), joint.armature, rotor_turns(joint)), back
+    return Node(kind, placement, own.transform(back), joint.armature, rotor_turns(joint)), back
 
 
 def rotor_turns(joint: Joint) -> bool:

@@ -147,7 +147,7 @@ class Tangents:
     def _collect(self, children: Any, k: int) -> tuple[Any, TangentBody]:
         """On the way in: the sums over all that is beyond joint k, then the entries of M and ∂τ/∂v that it has."""
         part, at = self.parts[k], self.moving[k]
-        own = part.moments.carried(at.pose)
+        own = part.moments.transform(at.pose)
         flow = own.flow(at.V)
         total = add(children, (*own, *flow))
         R, B = Moments(*total[:3]).rigid(), Coriolis.of(Flow(*total[3:5]))
@@ -157,7 +157,7 @@ class Tangents:
             for j in [*self.above[k], *range(part.v.start, i + 1)]:
                 self.M[i, j] = self.M[j, i] = self.rows[i][3:] @ self.freedoms[j].S
             self.M[i, i] = self.M[i, i] + part.armature
-        wrenches = [B.added(R @ f.swing, 2 * f.S[:3]) for f in self.freedoms[part.v]]
+        wrenches = [B.add_moment(R @ f.swing, 2 * f.S[:3]) for f in self.freedoms[part.v]]
         self._relate(self.dv, k, self.columns, wrenches)
         if part.turns:  # of the rotor's force J ω × v
             w, linear = self.v[part.v][:3], self.v[part.v][3:]
@@ -205,7 +205,7 @@ class Tangents:
             pulls = []
             for i in _numbers(self.parts[k].v):
                 S, carried, _ = self.freedoms[i]
-                moved = body.B.added(body.R @ second[i], 2 * carried[:3])
+                moved = body.B.add_moment(body.R @ second[i], 2 * carried[:3])
                 pulls.append(add_cross_force(moved, S, f))
             self._relate(dq, k, columns, pulls)
             return f, None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
+from whippletree.constraints.reactions import COMPONENTS, FORCES, MOMENTS
 from whippletree.errors import NameLookupError, UnsupportedError
 from whippletree.model import Model
 from whippletree.simulation.output import labels
@@ -22,6 +23,9 @@ LEGEND = style.DISTINCT
 
 UNITLESS = {"1": "quaternion"}
 """Coordinates without a unit, as an axis is called that has them alone."""
+
+SIZED = {"force": FORCES, "moment": MOMENTS}
+"""Components of a reaction of which the size is drawn, by the word for it."""
 
 PORTRAITS = 8
 """Joints of a phase portrait unless they are named."""
@@ -66,26 +70,24 @@ def reactions(
     A name is followed by ``(shared)`` where statics leaves it open at some time and the least-norm value is drawn.
     """
     _require(run, "joint_reactions", "reactions")
-    parts = _components(run, component)
+    parts = _components(component)
     values = np.asarray(run["joint_reactions"].sel(component=parts), dtype=float)
     values = values[..., 0] if component in parts else np.sqrt((values * values).sum(axis=-1))
     determined = np.asarray(run["reactions_determined"].sel(component=parts), dtype=float).min(axis=(0, 2))
     known = column_names(run, "joint_reactions")
     marked = [name if fixed else f"{name} (shared)" for name, fixed in zip(known, list(determined), strict=True)]
-    unit = "N m" if component.startswith("moment") else "N"
+    unit = "N m" if parts[0] in MOMENTS else "N"
     title = f"{component.replace('_', ', ')} in joints" if component in parts else f"size of the {component} in joints"
     _variable(axes, run, "joint_reactions", title, names, [unit] * values.shape[1], values, marked)
 
 
-def _components(run: xarray.Dataset, component: str) -> list[str]:
+def _components(component: str) -> list[str]:
     """The components that a word stands for: one, or three."""
-    known = [str(name) for name in run["component"].values]
-    if component in known:
+    if component in COMPONENTS:
         return [component]
-    found = [name for name in known if name.startswith(f"{component}_")]
-    if not found:
-        raise NameLookupError("component", component, ["force", "moment", *known], where="plot")
-    return found
+    if component not in SIZED:
+        raise NameLookupError("component", component, [*SIZED, *COMPONENTS], where="plot")
+    return list(SIZED[component])
 
 
 def contacts(axes: Any, run: xarray.Dataset, model: Model | None = None, *, names: Sequence[str] = ()) -> None:

@@ -63,7 +63,7 @@ class ServedPage:
         self._clock.start()
 
     def _run(self) -> None:
-        """Whatever the clock does until the page stops."""
+        """Send frames until the page stops."""
         raise NotImplementedError
 
     @property

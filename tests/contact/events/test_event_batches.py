@@ -49,6 +49,9 @@ def test_a_run_of_a_batch_is_the_run_alone(ball, batch):
     for found, expected in zip(wt.saltation_matrices(one), wt.saltation_matrices(alone), strict=True):
         assert np.array_equal(found, expected)
     assert wt.single_run(batch, -2).attrs["event_names"] == one.attrs["event_names"]
+    assert batch.attrs["event_names"] == one.attrs["event_names"]  # the other runs have none
+    assert batch.attrs["event_runs"] == [1] * len(one.attrs["event_names"]) != []
+    assert "event_runs" not in one.attrs
 
 
 def test_a_batch_survives_a_file(batch, tmp_path):

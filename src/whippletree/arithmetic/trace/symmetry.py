@@ -69,7 +69,7 @@ class _SymmetrySearch:
         self._users: dict[tuple[Any, int], list[int]] = {}
         self.keys: list[Any] = []
         for i, value in enumerate(self.values):
-            key = None if value.operation in LEAVES else _key(value, self._named(value))
+            key = None if value.operation in LEAVES else _key(value, self._operand_names(value))
             self.keys.append(key)
             self.alike[key].append(i)
 
@@ -147,7 +147,7 @@ class _SymmetrySearch:
     def _agree(self, m: int, known: Sequence[tuple[int, int]]) -> bool:
         """Whether a value has these operands in these places, and at most one other."""
         other = self.values[m]
-        own = [(_place(other, j), x) for j, x in enumerate(self._named(other))]
+        own = [(_place(other, j), x) for j, x in enumerate(self._operand_names(other))]
         shared = sum(operand in own for operand in known)
         return shared >= len(own) - 1
 
@@ -161,7 +161,7 @@ class _SymmetrySearch:
                         self._users.setdefault((value.operation, j), []).append(i)
         return self._users
 
-    def _named(self, value: Signed) -> list[int]:
+    def _operand_names(self, value: Signed) -> list[int]:
         return [_ANY_CONSTANT if self.values[j].operation == "const" else j for j in value.operands]
 
     def _constant(self, i: int) -> bool:

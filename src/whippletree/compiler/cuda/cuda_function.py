@@ -356,7 +356,7 @@ class _Loaded:
         self.module = driver.Module(device, image, ptx_target.KERNEL_SYMBOL, start.threads, start.shared)
 
     def launch(self, states: int, arrays: Sequence[Sequence[int]], sizes: Mapping[str, int], stream: int) -> None:
-        """As :meth:`CudaKernel.launch`."""
+        """Start the kernel on the device; see :meth:`CudaKernel.launch`."""
         described, tables = [x for array in arrays for x in array], [memory.pointer for memory in self._memory]
         parameters = [states, *described, *[sizes[d] for d in self._names], *tables]
         blocks = -(-states // self.module.threads)

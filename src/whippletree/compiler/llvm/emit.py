@@ -329,7 +329,7 @@ class _Body:
             self.one_by_one(loop, registers)
 
     def side_by_side(self, loop: Loop, count: int, registers: Registers) -> None:
-        """As many rounds as the target has lanes at once, and the rest one by one."""
+        """Emit a loop whose rounds run side by side, as many as the target has lanes, and the rest one by one."""
         w, width = self.writer, self.memory.together
         whole = count // width
 

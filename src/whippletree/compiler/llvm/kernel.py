@@ -94,7 +94,7 @@ class Interface:
         return Program(self.name, self.buffers, ())
 
     def pack(self) -> bytes:
-        """As bytes: a line of JSON, then the contents of the tables."""
+        """The recipe as bytes: a line of JSON, then the contents of the tables."""
         buffers = [[b.name, b.role, list(b.shape), b.integer, b.pitch] for b in self.buffers]
         tables = [_table(b, np.dtype(np.float64)) for b in self.buffers if b.role in ("table", "index")]
         head = json.dumps({"name": self.name, "operations": self.operations, "buffers": buffers}).encode()

@@ -74,7 +74,7 @@ def find_packs(code: Straight, read: Mapping[int, Place], written: Sequence[Plac
     if not seeds:
         return None
     search = _PackSearch(code, seeds)
-    search.spread()
+    search.pack_users()
     return _worthwhile(code, search.packs, _rows_written(code, written, search.packed))
 
 
@@ -113,7 +113,7 @@ class _PackSearch:
         self.packs.append(pack)
         self.fresh.extend(pack.members)
 
-    def spread(self) -> None:
+    def pack_users(self) -> None:
         while self.fresh:
             for user in self.users[self.fresh.popleft()]:
                 if user not in self.packed:

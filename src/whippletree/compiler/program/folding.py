@@ -391,7 +391,10 @@ class _Unrolled:
                 self.alone(unit)
             else:
                 self.together(unit - size)
-        outputs = [self.signed(term.value, term.sign) if isinstance(term, Term) else term for term in plan.code.outputs]
+        outputs = [
+            self.value_with_sign(term.value, term.sign) if isinstance(term, Term) else term
+            for term in plan.code.outputs
+        ]
         return live(Straight(self.emitter.nodes, outputs))
 
     def alone(self, value: int) -> None:
@@ -418,7 +421,7 @@ class _Unrolled:
                 given.append((node, self.sign(self.signs.of_operand(operand, 0))))
             self.known[member] = self.emitter.operation(self.plan.values[row.members[0]], given)
 
-    def signed(self, value: int, sign: int) -> int:
+    def value_with_sign(self, value: int, sign: int) -> int:
         return self.emitter.with_sign(self.known[value], sign * self.sign(self.signs.of_value(value)))
 
     def sign(self, form: int) -> int:

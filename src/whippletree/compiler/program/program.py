@@ -338,7 +338,7 @@ def map_blocks(body: Sequence[Statement], change: Callable[[Block], Block]) -> t
 def map_addresses(body: Sequence[Statement], move: Callable[[Address], Address]) -> tuple[Statement, ...]:
     """The body with every address changed, however deep; lists keep their names."""
 
-    def moved(statement: Statement) -> Statement:
+    def move_statement(statement: Statement) -> Statement:
         match statement:
             case Block():
                 return replace(
@@ -352,7 +352,7 @@ def map_addresses(body: Sequence[Statement], move: Callable[[Address], Address])
                 return replace(statement, done=move(statement.done))
         return statement
 
-    return map_statements(body, moved)
+    return map_statements(body, move_statement)
 
 
 def every_address(buffer: Buffer) -> list[Address]:

@@ -387,12 +387,12 @@ class InteriorPoint:
         """Σ (x + t dx) · (w + t dw) at the end of the predictor's way."""
         at, each = self.space.at, self.space.each
 
-        def left(x: Array, w: Array, dx: Array, dw: Array, fastest: Array, lead: Array) -> list[Any]:
+        def complementarity_ahead(x: Array, w: Array, dx: Array, dw: Array, fastest: Array, lead: Array) -> list[Any]:
             share = 1 / largest([fastest[0], 1])
             return [[lead[0], lead[1] + (x + share * dx) @ (w + share * dw)]]
 
         reads = [*each(("inside x", "inside w", "step x", "step w"), BLOCK), *each(("fastest", "lead"))]
-        return self._each(left, reads, [at("lead")])
+        return self._each(complementarity_ahead, reads, [at("lead")])
 
     def _correct(self) -> Statement:
         """The right-hand side of the corrector."""

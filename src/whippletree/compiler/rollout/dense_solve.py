@@ -80,7 +80,7 @@ class DenseSolve:
     def add(self, scale: str | None = None) -> Statement:
         """K += Bᵀ E of the block in hand, (3, n) each; ``scale``: of the three rows of B."""
 
-        def scaled(B: Array, *factors: Array) -> list[Any]:
+        def scale_row(B: Array, *factors: Array) -> list[Any]:
             return [B * factors[0] if factors else B]
 
         def add(entry: Any, B: Array, E: Array) -> list[Any]:
@@ -88,7 +88,7 @@ class DenseSolve:
 
         at = self.space.at
         own = Piece((3,), tuple(Address("B", (Index(BLOCK), Index(None, i), Index(ROW))) for i in range(3)))
-        take = traced_block(scaled, [own, *([at(scale, BLOCK)] if scale else [])], [at("taken")])
+        take = traced_block(scale_row, [own, *([at(scale, BLOCK)] if scale else [])], [at("taken")])
         entry = self._one("K", ROW, COLUMN)
         block = traced_block(add, [entry, at("taken"), _column("E")], [entry])
         return Loop(ROW, self.n, (take, Loop(COLUMN, self.n, (block,), side_by_side=True)))

@@ -18,6 +18,7 @@ from whippletree.arithmetic.trace import Straight, Trace, finish
 from whippletree.compiler.frontend.unrolled import traced_inputs, traced_status, traced_tree
 from whippletree.compiler.program import Address, Block, Buffer, Index, every_address
 from whippletree.model import Model
+from whippletree.model.parameters import opens_joints
 from whippletree.tree import actuation
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import skeleton
@@ -85,8 +86,7 @@ class RolloutBlocks:
         self.controller = controller
         self.buffers = {b.name: b for b in arguments}
         self.parameters = [b.name for b in arguments if b.name not in SURROUNDINGS]
-        opened = any(path.startswith("joints.") for path in self.parameters)
-        self.passive = passive and (has_passive_forces(model) or opened)
+        self.passive = passive and (has_passive_forces(model) or opens_joints(self.parameters))
 
     def work(self, name: str, size: int) -> None:
         """Add a piece of work memory."""

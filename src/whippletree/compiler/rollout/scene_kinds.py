@@ -98,7 +98,7 @@ class _PairLists:
         if kind.slots == 1:
             kept = []
         reads += [piece(self.margins, PAIR), *kept]
-        writes = [*touches, *(self.impulses.kept(kind.slots) if kept else ())]
+        writes = [*touches, *(self.impulses.left_by_narrow_phase(kind.slots) if kept else ())]
         after = (self.impulses.hand_on(PAIR, PAIR_HEAD, kind.slots),) if kept else ()
         return (*body, traced_block(find, reads, writes), *after)
 

@@ -107,10 +107,12 @@ class SceneOverlaps:
         """The allowances of the end of a step."""
         at = self.space.at
 
-        def left(deepest: Any, h: Any) -> list[Any]:
+        def allowed_overlap(deepest: Any, h: Any) -> list[Any]:
             return [[largest([deepest - h * RELAXATION_SPEED, 0])]]
 
-        return Loop(NODE, "N", (traced_block(left, [at("deepest", NODE), at("now dt")], [at("allowed", NODE)]),))
+        return Loop(
+            NODE, "N", (traced_block(allowed_overlap, [at("deepest", NODE), at("now dt")], [at("allowed", NODE)]),)
+        )
 
     # ---- candidates ----------------------------------------------------------------------------------------------
 
@@ -165,7 +167,7 @@ class SceneOverlaps:
             R = X[:9].reshape(3, 3)
             turn, r = d[:3], R @ body[13:16]
             local = np.concatenate([R.T @ turn, R.T @ (d[3:] - cross(turn, r))])
-            nq, nv = Free().shifted(q, Free().turned(q, local), v, local)
+            nq, nv = Free().straight_after_turn(q, Free().turn_quaternion(q, local), v, local)
             weight = body[16] * (gravity @ d[3:])
             return [
                 nq,

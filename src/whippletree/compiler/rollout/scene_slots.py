@@ -50,7 +50,7 @@ class SlotImpulses:
             handed_on=(1,),
         )
 
-    def kept(self, slots: int) -> list[Piece]:
+    def left_by_narrow_phase(self, slots: int) -> list[Piece]:
         """Where the narrow phase of a pair leaves what :meth:`leave` returns."""
         numbers = [Index(None, slot) for slot in range(slots)]
         kept = [self.space.at(name, number) for number in numbers for name in ("left at", "left force")]

@@ -198,7 +198,7 @@ class _StepBuilder(WorkSpace):
             self.put(0, self.at("made")),
             self.put(1, self.at("restores")),
             self.bounces.begin(),
-            *self._unsolved(),
+            *self._begin_solution(),
             Until("round", SOLVER_ROUNDS, self.address("solved"), tuple(self._round())),
             *self._finish(),
         )
@@ -313,7 +313,7 @@ class _StepBuilder(WorkSpace):
         reads = [*self.each(("touch", "impulse"), CONTACT), self.at("now dt"), *self._sides("centre", "start", "free")]
         return traced_block(near, reads, [self.at("flag", CONTACT)])
 
-    def _unsolved(self) -> list[Statement]:
+    def _begin_solution(self) -> list[Statement]:
         """Before the rounds of a solution."""
         return [
             self.put(-1, self.at("complete"), self.at("solved")),
@@ -338,7 +338,7 @@ class _StepBuilder(WorkSpace):
         counts.append(self.at("glance"))
         end = (
             *self.bounces.judge(),
-            If(self.address("gained"), tuple(self._unsolved())),
+            If(self.address("gained"), tuple(self._begin_solution())),
             If(self.address("judged"), (self.bounces.mix(), *self.positions.move_apart())),
         )
         return [
@@ -403,7 +403,7 @@ class _StepBuilder(WorkSpace):
         """How a body will be turned."""
 
         def turn(q: Array, V: Array, d: Array, X: Array, h: Any) -> list[Any]:
-            return [Free().turned(q, X[:9].reshape(3, 3).T @ (h * V[:3] + d[:3]))]
+            return [Free().turn_quaternion(q, X[:9].reshape(3, 3).T @ (h * V[:3] + d[:3]))]
 
         reads = [self.at("now q", NODE), self.contacts.of_body("vel", NODE), *self.each(("moved", "pose"), NODE)]
         return traced_block(turn, [*reads, self.at("now dt")], [self.at("turned", NODE)])
@@ -422,7 +422,7 @@ class _StepBuilder(WorkSpace):
 
             way = h * V + d
             rate, after = 1 / h, at_origin(V)
-            nq, nv = Free().shifted(q, turned, after, at_origin(way))
+            nq, nv = Free().straight_after_turn(q, turned, after, at_origin(way))
             travelled = far + _way(way[3:] - h * drift, way[:3], swing, body[16], grain)
             # a number that is none, or infinite, makes the sum so
             finite = less(sum(abs(x) for x in (*nq, *nv)), math.inf)

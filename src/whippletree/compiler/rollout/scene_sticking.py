@@ -96,14 +96,18 @@ class Sticking:
             return [vector(held, aside, aside), r, z, [0] * 3, [slope[0] + r @ z, 0]]
 
         at, each, put = self.space.at, self.space.each, self.space.put
-        reads = [self._felt(), *self.contacts.of_contact("shift", "own"), *each(("tolerance", "slope", "tangents"))]
+        reads = [
+            self._felt_by_contact(),
+            *self.contacts.of_contact("shift", "own"),
+            *each(("tolerance", "slope", "tangents")),
+        ]
         writes = [*each(("held", "missing", "eased", "along"), CONTACT), at("slope")]
         return [
             put(0, *each(("slope", "stride"))),
             self.contacts.each(self.contacts.feel(), traced_block(look, reads, writes)),
         ]
 
-    def _felt(self) -> Piece:
+    def _felt_by_contact(self) -> Piece:
         return Piece((3,), self.space.at("felt").addresses[:3])
 
     def _solve(self, measure: Sequence[Statement]) -> list[Statement]:
@@ -162,7 +166,7 @@ class Sticking:
 
         reads = [*each(("eased", "along"), CONTACT), at("stride")]
         direct = traced_block(turn, reads, [at("along", CONTACT), at("given")])
-        reads = [self._felt(), *each(("held", "along"), CONTACT), at("curvature")]
+        reads = [self._felt_by_contact(), *each(("held", "along"), CONTACT), at("curvature")]
         bend = traced_block(curve, reads, [at("moves", CONTACT), at("curvature")])
         return [
             put(0, *each(("curvature", "farthest"))),

@@ -370,7 +370,7 @@ def prescribed_frame(c: Constraint) -> Demands:
 
 
 def custom(c: Constraint) -> Demands:
-    """Whatever the user's ``residual(*poses)`` says, poses as (4, 4) matrices of the frames, in the world.
+    """Rows of the user's ``residual(*poses)``, poses as (4, 4) matrices of the frames, in the world.
 
     With ``time=True`` the function takes the time as its last argument.
     """

@@ -47,7 +47,7 @@ def function_of(c: Constraint, word: str) -> Callable[..., Any]:
     if not callable(function):
         raise ModelError(f"constraint {c.name!r}", [f"kind {c.kind!r} needs {word}=, a plain NumPy function"])
 
-    def guarded(*arguments: Any) -> Any:
+    def checked_function(*arguments: Any) -> Any:
         try:
             result = function(*arguments)
             if any(x is None or isinstance(x, (str, bytes)) for x in np.asarray(result, dtype=object).flat):
@@ -63,7 +63,7 @@ def function_of(c: Constraint, word: str) -> Callable[..., Any]:
             ) from error
         return result
 
-    return guarded
+    return checked_function
 
 
 # --- Constraints with rows left out by name (the parameter ``without``), as :func:`wt.without_rows` makes them --------

@@ -170,7 +170,7 @@ def ball_on_box(first: Ball, second: Box, X: Pose, Y: Pose) -> list[Touch]:
 
 
 def ball_on_cylinder(first: Ball, second: Cylinder, X: Pose, Y: Pose) -> list[Touch]:
-    """As a rectangle in the plane of the axis and the ball's centre."""
+    """A ball against a cylinder: a rectangle in the plane of the cylinder's axis and the ball's centre."""
     c = Y.R.T @ (X.p - Y.p)
     radial, out = unit_or(vector(c[0], c[1]), vector(1, 0))
     (r, z), distance = _from_block(vector(radial, c[2]), (second.radius, second.half))

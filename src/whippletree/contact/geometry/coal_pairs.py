@@ -119,7 +119,7 @@ class Tracker:
         self._before: dict[str, Array] = {}
 
     def points(self, m: Any, q: Array) -> Points:
-        """As :meth:`ContactSet.points`, in the slots of the call before."""
+        """Contact points as of :meth:`ContactSet.points`, each in the slot that it had in the call before."""
         return self.system.points(m, q, self._keep_slots)
 
     def _keep_slots(self, name: str, found: list[Touch], X: Pose) -> list[Touch]:

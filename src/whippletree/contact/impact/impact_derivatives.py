@@ -201,7 +201,7 @@ def _differences(
     """dp, and by how much two steps differ, relative to its largest entry."""
     size = np.maximum(np.abs(dG).max(axis=(1, 2)) / np.abs(G).max(), np.abs(du).max(axis=1) / np.abs(u).max())
 
-    def found(step: float) -> Array:
+    def difference_quotients(step: float) -> Array:
         slopes = np.zeros((len(du), len(friction), 3))
         for m in np.flatnonzero(size):
             h = step / size[m]
@@ -209,10 +209,10 @@ def _differences(
             slopes[m] = (values[0] - 8 * values[1] + 8 * values[2] - values[3]) / (12 * h)
         return slopes
 
-    last = found(STEPS[0])
+    last = difference_quotients(STEPS[0])
     best, error = last, np.inf
     for step in STEPS[1:]:
-        dp = found(step)
+        dp = difference_quotients(step)
         apart = float(np.abs(dp - last).max() / max(np.abs(dp).max(), np.finfo(float).tiny))
         best, error, last = (last, apart, dp) if apart < error else (best, error, dp)
         if error < SURE:

@@ -22,7 +22,7 @@ from whippletree.io.draft import Draft, fresh
 from whippletree.io.mjcf.spec import MUSCLE, Parts, line_of, primitive, switched_off
 from whippletree.model import Activation, Muscle
 from whippletree.model.activations import ACTIVATIONS
-from whippletree.model.sensors import REFERRING
+from whippletree.model.sensors import SENSOR_KINDS
 
 _FREE, _BALL = 0, 1
 _LINEAR = 3
@@ -209,7 +209,7 @@ def add_elements(draft: Draft, parts: Parts) -> None:
         return
     for body in parts.spec.bodies:
         if body.gravcomp:
-            draft.builder.lift(f"{body.name}/gravcomp", body.name, float(body.gravcomp))
+            draft.builder.lift(f"{body.name}/gravcomp", body.name, share=float(body.gravcomp))
     for joint in parts.spec.joints:
         if joint.actgravcomp:
             draft.notes.append(f"joint {joint.name!r}: gravity compensation acts beside the actuators, and not as one")
@@ -401,7 +401,7 @@ def add_sensors(draft: Draft, parts: Parts) -> None:
         reference = None
         if on is not None and part.refname:
             reference = _sensor_quantity(draft, parts, "frame_position", part.reftype, part.refname)
-        if kind is None or on is None or (part.refname and (reference is None or kind not in REFERRING)):
+        if kind is None or on is None or (part.refname and (reference is None or not SENSOR_KINDS[kind].relative)):
             draft.leave_out(f"sensors ({word.lower()})", name)
             continue
         taken.add(name)
@@ -414,13 +414,14 @@ def _sensor_quantity(draft: Draft, parts: Parts, kind: str, objtype: Any, name: 
     """The quantity of a sensor, by this library's name; None for what the model does not have."""
     from mujoco import mjtObj
 
-    if kind.startswith("joint"):
+    on = SENSOR_KINDS[kind].on
+    if on == "joint":
         return name
-    if kind.startswith("actuator"):
+    if on == "actuator":
         return name if name in parts.driven else None
-    if kind.startswith("tendon"):
+    if on == "tendon":
         return name if name in {tendon.name for tendon in draft.builder.tendons} else None
-    if kind == "touch":
+    if on == "geometry":
         return _zone(draft, parts, name)
     if objtype == mjtObj.mjOBJ_SITE:
         return parts.site_frames.get(name)

@@ -274,54 +274,47 @@ def _array(values: Any) -> Array:
 
 
 def _build(draft: Draft, tables: dict[str, list[dict[str, Any]]]) -> None:
+    """Every table of the file, in the order in which parts refer to each other; what lacks a key is a fault already."""
     for table in tables["bodies"]:
-        numbers = (table.get("mass", 0), table.get("center", (0, 0, 0)), table.get("inertia", (0, 0, 0)))
-        if table.get("unphysical", False):
-            draft.body(table["name"], *numbers)
-        else:
-            draft.builder.body(table["name"], *numbers)
-    for table in tables["flexible_bodies"]:
-        own = [frame for frame in tables["flexible_frames"] if _owner(frame) == table["name"]]
-        _add_flexible_body(draft, table, own)
-    known = {table["name"] for table in tables["flexible_bodies"]}
-    for table in tables["flexible_frames"]:
+        _add_body(draft, table)
+    _add_flexible_bodies(draft, tables["flexible_bodies"], tables["flexible_frames"])
+    for section, (needed, add) in _SECTIONS.items():
+        for table in tables[section]:
+            if needed <= table.keys():
+                add(draft, table)
+
+
+def _add_body(draft: Draft, table: dict[str, Any]) -> None:
+    numbers = (table.get("mass", 0), table.get("center", (0, 0, 0)), table.get("inertia", (0, 0, 0)))
+    add = draft.body if table.get("unphysical", False) else draft.builder.body
+    add(table["name"], *numbers)
+
+
+def _add_flexible_bodies(draft: Draft, bodies: list[dict[str, Any]], frames: list[dict[str, Any]]) -> None:
+    for table in bodies:
+        _add_flexible_body(draft, table, [frame for frame in frames if _owner(frame) == table["name"]])
+    known = {table["name"] for table in bodies}
+    for table in frames:
         if _owner(table) not in known:
             text = f"there is no flexible body {_owner(table)!r}; a frame is called BODY/FRAME"
             draft.fault(f"flexible frame {table['name']!r}: {text}", table.get("line"))
-    for table in tables["joints"]:
-        if {"kind", "parent", "child"} <= set(table):
-            add_joint(draft, table)
-    for table in tables["frames"]:
-        if "body" in table:
-            draft.builder.frame(**_without_line(table))
-    for table in tables["constraints"]:
-        if {"kind", "on"} <= set(table):
-            numbers = table.get("parameters", {})
-            draft.builder.closing_constraint(table["name"], table["kind"], table["on"], table.get("joint", ""), numbers)
-    for table in tables["geometries"]:
-        if {"body", "kind"} <= set(table):
-            _add_geometry(draft, table)
-    for table in tables["contacts"]:
-        if {"first", "second"} <= set(table):
-            draft.builder.contact(**_without_line(table))
-    for table in tables["tendons"]:
-        told = {key: value for key, value in _without_line(table).items() if key not in ("name", "joints", "weights")}
-        joints = dict(zip(table.get("joints", ()), table.get("weights", ()), strict=False))
-        around = [msgspec.to_builtins(wrap) for wrap in told.pop("around", ())]
-        draft.builder.tendon(table["name"], joints=joints, around=around, **told)
-    for table in tables["fluid_boxes"]:
-        if {"body", "size"} <= set(table):
-            draft.builder.fluid_box(**_without_line(table))
-    for table in tables["lifts"]:
-        if "body" in table:
-            draft.builder.lift(**_without_line(table))
-    for table in tables["actuators"]:
-        _add_actuator(draft, table)
-    for table in tables["sensors"]:
-        if {"kind", "on"} <= set(table):
-            draft.builder.sensor(**_without_line(table))
-    for table in tables["key_frames"]:
-        draft.builder.key_frame(**_without_line(table))
+
+
+def _add_constraint(draft: Draft, table: dict[str, Any]) -> None:
+    numbers = table.get("parameters", {})
+    draft.builder.closing_constraint(table["name"], table["kind"], table["on"], table.get("joint", ""), numbers)
+
+
+def _add_tendon(draft: Draft, table: dict[str, Any]) -> None:
+    told = {key: value for key, value in _without_line(table).items() if key not in ("name", "joints", "weights")}
+    joints = dict(zip(table.get("joints", ()), table.get("weights", ()), strict=False))
+    around = [msgspec.to_builtins(wrap) for wrap in told.pop("around", ())]
+    draft.builder.tendon(table["name"], joints=joints, around=around, **told)
+
+
+def _by_builder(method: str) -> Callable[[Draft, dict[str, Any]], object]:
+    """A table whose keys are the arguments of one of the builder's methods."""
+    return lambda draft, table: getattr(draft.builder, method)(**_without_line(table))
 
 
 def _add_actuator(draft: Draft, table: dict[str, Any]) -> None:
@@ -380,6 +373,22 @@ def _add_geometry(draft: Draft, table: dict[str, Any]) -> None:
 
 def _without_line(table: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in table.items() if key != "line"}
+
+
+_SECTIONS: dict[str, tuple[set[str], Callable[[Draft, dict[str, Any]], object]]] = {
+    "joints": ({"kind", "parent", "child"}, add_joint),
+    "frames": ({"body"}, _by_builder("frame")),
+    "constraints": ({"kind", "on"}, _add_constraint),
+    "geometries": ({"body", "kind"}, _add_geometry),
+    "contacts": ({"first", "second"}, _by_builder("contact")),
+    "tendons": (set(), _add_tendon),
+    "fluid_boxes": ({"body", "size"}, _by_builder("fluid_box")),
+    "lifts": ({"body"}, _by_builder("lift")),
+    "actuators": (set(), _add_actuator),
+    "sensors": ({"kind", "on"}, _by_builder("sensor")),
+    "key_frames": (set(), _by_builder("key_frame")),
+}
+"""Sections of a file after its bodies: keys without which a table is left aside, and how it is added."""
 
 
 def _exact_axes(joint: Joint, table: dict[str, Any]) -> Joint:

@@ -48,7 +48,7 @@ class Values(Reader):
         return "" if found is None else (found.text or "").strip()
 
     def numbers_in(self, element: Element, path: str, default: tuple[float, ...]) -> tuple[float, ...]:
-        """As many numbers as the default has, from the text of a child."""
+        """Numbers from the text of a child, as many as the default has."""
         found = element.find(path)
         if found is None:
             return default

@@ -189,7 +189,9 @@ class CompiledSteps:
                 control = motion.controller
                 if motion.controller is not None and self._controller is None:
                     self._controller = traced_controller(motion.model, motion.controller, self.task.samples())
-            found, constants = motion.dyn.collocation_steps(scheme, self.patience, control, self.blocks, self.guards)
+            found, constants = motion.dyn.collocation_steps(
+                scheme, self.patience, controller=control, blocks=self.blocks, guards=self.guards
+            )
         except (UnsupportedError, NotTraceable):
             self._possible, self._controller = False, None
             return False

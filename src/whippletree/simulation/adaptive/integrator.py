@@ -16,7 +16,7 @@ are longer by more than they cost.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -115,6 +115,7 @@ class Event:
 
     name: str
     function: Callable[..., float]
+    _: KW_ONLY
     direction: int = 0
     terminal: bool = False
 

@@ -116,4 +116,4 @@ class StepSolver(Protocol):
         solved this way."""
 
     def stride(self, departure: Departure) -> Stride:
-        """As many steps as can be taken without asking anybody."""
+        """Take as many steps as possible before somebody else has to be asked."""

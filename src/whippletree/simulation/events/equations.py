@@ -18,7 +18,6 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.constraints.constraint_set import constraint_set
-from whippletree.constraints.massless import only_for_massless
 from whippletree.contact.impact.impact import massless_basis
 from whippletree.contact.kinematics.contact_set import Candidate, Listed, contact_set
 from whippletree.contact.kinematics.joint_contacts import JointContacts
@@ -81,9 +80,7 @@ class EventEquations:
         self.row_names = system.row_names if self.model.constraints else ()
         self.rows = list(system.structure.independent) if self.model.constraints else []
         self.compliance = np.array([float(system.compliance[i]) for i in self.rows])
-        loose = {c.name for c in self.model.constraints if only_for_massless(c)}
-        owners = [name.rsplit(".", 1)[0] for name in self.row_names]
-        self.loose = [n for n, i in enumerate(self.rows) if owners[i] in loose]
+        self.loose = [n for n, i in enumerate(self.rows) if i in system.massless_rows]
         self.firm = [n for n in range(len(self.rows)) if n not in self.loose]
         self.position_rows = [system.position_rows.index(i) if i in system.position_rows else -1 for i in self.rows]
 

@@ -137,7 +137,7 @@ class EventLog:
         self._reason.append(self._reasons.index(reason))
 
     def memo(self) -> dict[str, Array]:
-        """As named arrays."""
+        """The log as named arrays, from which a run can be taken up again."""
         return {name: column.rows for name, column in self._columns.items()} | {"reasons": np.array(self._reasons)}
 
     def recall(self, memo: dict[str, Array]) -> None:

@@ -159,7 +159,7 @@ class Patience:
         return replace(self.plain, speed_tolerance=tolerance, lean=LEAN * 100.0**rounds if rounds else 0.0)
 
     def memo(self) -> Array:
-        """As numbers."""
+        """What is remembered, as numbers, from which a run can be taken up again."""
         return np.array([self._last, self._repeats, self._most])
 
     def recall(self, memo: Array) -> None:

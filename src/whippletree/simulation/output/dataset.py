@@ -265,7 +265,7 @@ class Output:
         }
 
     def a(self) -> Any:
-        return self._of_joints(self._evaluated("forward_dynamics"), "accelerations", "/s²")
+        return self._of_joints(self._evaluate_rows("forward_dynamics"), "accelerations", "/s²")
 
     def tau(self) -> Any:
         units = alternatives(force_units(self.model))
@@ -300,24 +300,24 @@ class Output:
         rows = constraint_set(self.model)
         units = ", ".join(rows.force_units)
         return self.grid.variable(
-            ("row",), self._evaluated("constraint_forces"), "constraint forces", units, rows.row_names
+            ("row",), self._evaluate_rows("constraint_forces"), "constraint forces", units, rows.row_names
         )
 
     def constraint_residual(self) -> Any:
         rows = constraint_set(self.model)
         title, names = "position residuals of constraints", rows.named(rows.position_rows)
-        return self.grid.variable(("position_row",), self._evaluated("constraint_residual"), title, "m or 1", names)
+        return self.grid.variable(("position_row",), self._evaluate_rows("constraint_residual"), title, "m or 1", names)
 
     def constraint_velocity(self) -> Any:
         title, names = "velocity residuals of constraints", constraint_set(self.model).row_names
-        return self.grid.variable(("row",), self._evaluated("constraint_velocity"), title, "m/s or 1/s", names)
+        return self.grid.variable(("row",), self._evaluate_rows("constraint_velocity"), title, "m/s or 1/s", names)
 
     def reactions(self) -> dict[str, Any]:
         """Loads of joints and closures, and those that statics determines."""
         names = reaction_names(self.model)
         driven = actuator_wrenches(self.motion, self.grid.moments, self.q, self.v, self.activations)
         if driven is None and not self.met.forces:
-            found = self._evaluated("joint_reactions")
+            found = self._evaluate_rows("joint_reactions")
         else:
             found = self._reactions_under(driven)
         dimensions = ("reaction", "component")
@@ -333,7 +333,7 @@ class Output:
         """Reactions (k, reactions, 6, 2), with contacts, stops and friction, and actuators' wrenches (k, bodies, 6)."""
         wanted = {"a": "forward_dynamics"} | ({"f": "constraint_forces"} if self.model.constraints else {})
         known = {"f": np.zeros((len(self.q), 0))} | self.met.motion
-        known |= {word: self._evaluated(name) for word, name in wanted.items() if word not in self.met.motion}
+        known |= {word: self._evaluate_rows(name) for word, name in wanted.items() if word not in self.met.motion}
         wrenches = body_wrenches(self.motion, self.q, self.loads) + (0 if driven is None else driven)
         state = {"q": self.q, "v": self.v, "t": self.grid.moments, "wrenches": wrenches}
         return self.motion.evaluate("joint_reactions_of_motion", **state, **known)
@@ -376,7 +376,7 @@ class Output:
         """The scaled diagonal ratio, (k,)."""
         return np.asarray(self.watch.scale * self.delta)
 
-    def _evaluated(self, name: str) -> Array:
+    def _evaluate_rows(self, name: str) -> Array:
         state = {"q": self.q, "v": self.v, "t": self.grid.moments}
         if name in ("forward_dynamics", "constraint_forces", "joint_reactions"):
             state["tau"] = self.forces + self.loads.tau if self.met.forces else self.forces

@@ -71,43 +71,17 @@ class Advance(NamedTuple):
         """
         if not np.isfinite(y).all():
             return Advance.none(stepper, y, impulses, stepper.motion.split(y)[1])
-        start, done, halved = y, 0, stepper.halved
-        parts: list[Steps] = []
-        solutions: list[ContactSolution] = []
-        # a controller changes the forces after every step
-        together, given_back = STEPS_OF_CALL if stepper.motors.steady else 1, False
-        asks = given is None and count > 1 and can_ask(stepper)
-        while done < count:
-            now, some = t + done * h, min(together, stepper.stride, count - done)
-            left = given
-            if asks and not given_back:
-                asked = asked_steps(stepper, now, y, impulses, h, count - done)
-                given_back, left = asked.left is not None, asked.left
-                if asked.steps.number:
-                    parts.append(asked.steps)
-                    y, impulses, done = asked.steps.states[-1], asked.steps.impulses[-1], done + asked.steps.number
-                if left is None:
-                    continue
-                now = t + done * h
-            tau, ctrl = left or stepper.motors.at(now, *stepper.motion.split(y))
-            made = None
-            if stepper.kernel and not given_back:
-                commands = ctrl[None] if some == 1 else stepper.motors.ctrl_over(now + h * np.arange(some))
-                made = watched_steps(stepper, y, impulses, tau, np.full(some, h), commands)
-            given_back = made is not None and 0 < made.number < some  # the next step is one that the kernel has tried
-            if made is None or not made.number:
-                made = careful_step(stepper, now, y, impulses, tau, h, ctrl, solutions)
-            parts.append(made)
-            y, impulses, done = made.states[-1], made.impulses[-1], done + made.number
-            if not np.isfinite(y).all():
-                made.states[-1] = np.nan
-                break
-        steps = Steps.join(parts)
-        row = Advance.of_rows(stepper, start, steps, np.array([steps.number]), np.array([h]))
+        scene, halved = _SceneSteps(stepper, t, y, impulses, h), stepper.halved
+        if given is None and count > 1 and can_ask(stepper):
+            scene.ask_before_each(count)
+        else:
+            scene.advance(count, given)
+        steps = Steps.join(scene.parts)
+        row = Advance.of_rows(stepper, y, steps, np.array([steps.number]), np.array([h]))
         return row.only_row()._replace(
-            interior_steps=sum(solution.interior_steps for solution in solutions),
-            unconverged=sum(not solution.converged for solution in solutions),
-            at_rounding=sum(solution.at_rounding for solution in solutions),
+            interior_steps=sum(solution.interior_steps for solution in scene.solutions),
+            unconverged=sum(not solution.converged for solution in scene.solutions),
+            at_rounding=sum(solution.at_rounding for solution in scene.solutions),
             halved=stepper.halved - halved,
         )
 
@@ -166,6 +140,79 @@ class Advance(NamedTuple):
         """The start y: nothing done yet, with forces and accelerations of the first step."""
         zero = np.zeros(y.shape[:-1])
         return Advance._make([y, impulses, a, y[..., : stepper.model.nq], *[zero] * len(Advance._fields[4:-1]), {}])
+
+
+class _SceneSteps:
+    """Steps of one scene that follow each other: many in a call of the kernel, and careful ones where it refuses."""
+
+    def __init__(self, stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: float) -> None:
+        self.stepper, self.t, self.h = stepper, t, h
+        self.y, self.impulses = y, impulses
+        self.done = 0
+        self.parts: list[Steps] = []
+        self.solutions: list[ContactSolution] = []
+        """Of the problems that Python has solved."""
+
+    @property
+    def now(self) -> float:
+        return self.t + self.done * self.h
+
+    def ask_before_each(self, count: int) -> None:
+        """Steps whose controller is asked by the kernel before each of them."""
+        while self.done < count:
+            asked = asked_steps(self.stepper, self.now, self.y, self.impulses, self.h, count - self.done)
+            if asked.steps.number:
+                self._add(asked.steps)
+            if asked.left is not None and not self._step_carefully(asked.left):
+                return
+
+    def advance(self, count: int, given: tuple[Array, Array] | None) -> None:
+        """Steps in calls of the kernel, if there is one; a step that it refuses is taken carefully, and the next goes
+        to it again. Forces and commands are ``given``, or asked for before each call."""
+        # a controller changes the forces after every step
+        together = STEPS_OF_CALL if self.stepper.motors.steady else 1
+        while self.done < count:
+            some = min(together, self.stepper.stride, count - self.done)
+            forces = given or self._forces()
+            if self.stepper.kernel:
+                made = self._call_kernel(forces, some)
+                if made.number and not self._go_on_after(made):
+                    return
+                if made.number == some:
+                    continue
+                if made.number:
+                    forces = given or self._forces()
+            if not self._step_carefully(forces):
+                return
+
+    def _forces(self) -> tuple[Array, Array]:
+        """Joint forces and commands of the next step."""
+        return self.stepper.motors.at(self.now, *self.stepper.motion.split(self.y))
+
+    def _call_kernel(self, forces: tuple[Array, Array], some: int) -> Steps:
+        """So many steps at most, up to the first that it does not solve: perhaps none."""
+        tau, ctrl = forces
+        times = self.now + self.h * np.arange(some)
+        commands = ctrl[None] if some == 1 else self.stepper.motors.ctrl_over(times)
+        return watched_steps(self.stepper, self.y, self.impulses, tau, np.full(some, self.h), commands)
+
+    def _step_carefully(self, forces: tuple[Array, Array]) -> bool:
+        tau, ctrl = forces
+        return self._go_on_after(
+            careful_step(self.stepper, self.now, self.y, self.impulses, tau, self.h, ctrl, self.solutions)
+        )
+
+    def _go_on_after(self, made: Steps) -> bool:
+        """Add these steps; whether the state is still finite."""
+        self._add(made)
+        finite = bool(np.isfinite(self.y).all())
+        if not finite:
+            made.states[-1] = np.nan
+        return finite
+
+    def _add(self, made: Steps) -> None:
+        self.parts.append(made)
+        self.y, self.impulses, self.done = made.states[-1], made.impulses[-1], self.done + made.number
 
 
 SCENE_STEPS_PER_CALL, PARTS_HELD = 50_000, 64

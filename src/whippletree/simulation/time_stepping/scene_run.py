@@ -85,6 +85,49 @@ class _HeldLists(NamedTuple):
     islands: Islands
 
 
+class _SceneInMotion(NamedTuple):
+    """A scene between two calls of the kernel, the world as its last body."""
+
+    q: Array
+    """(bodies + 1, 7)"""
+    v: Array
+    """(bodies + 1, 6)"""
+    travel: Array
+    """How far each has gone since the lists were made, m, (bodies + 1,)."""
+    impulses: Array
+    """Of the candidates in the lists, N s, (candidates, 3)."""
+    held: _HeldLists
+    warm: Warm
+
+
+class _KernelCall(NamedTuple):
+    """Results of one call of :func:`~whippletree.compiler.rollout.scene_step.scene_program`, in its order."""
+
+    q: Array
+    v: Array
+    travel: Array
+    impulses: Array
+    gaps: Array
+    account: Array
+    a: Array
+    kick: Array
+    calm: Any
+    steps: Any
+    ended: Any
+    """1 where all steps were made, −1 where a body went too far for the lists, −2 for a state that is not finite."""
+    allowance: Array
+    ends: Array
+
+    @property
+    def finite(self) -> bool:
+        return bool(self.ended > -2)
+
+    @property
+    def outrun(self) -> bool:
+        """Whether a body went too far for the lists."""
+        return bool(self.ended == -1)
+
+
 class StepsTaken(NamedTuple):
     """Where some steps have led to."""
 
@@ -145,11 +188,11 @@ class SteppedScene:
         """Of all geometries in the world, (geometries, 3, 4), at q (bodies + 1, 7)."""
         placed, nodes = self.layout.placements, self.layout.nodes
         moved = np.einsum("nij,nj->ni", placed[:, :9].reshape(-1, 3, 3), q[:, :3]) + placed[:, 9:]
-        X = self._turned(q)[nodes] @ self.layout.local
+        X = self._rotations(q)[nodes] @ self.layout.local
         X[:, :, 3] += moved[nodes]
         return X
 
-    def _turned(self, q: Array) -> Array:
+    def _rotations(self, q: Array) -> Array:
         """Rotations of the bodies in the world, (bodies + 1, 3, 3)."""
         if self._last_turned is None or self._last_turned[0] is not q:
             R = self.layout.placements[:, :9].reshape(-1, 3, 3) @ rotations(q[:, 3:])
@@ -196,52 +239,74 @@ class SteppedScene:
 
     def advance(self, q: Array, v: Array, warm: Warm, tau: Array, dt: Array) -> StepsTaken:
         """Steps of lengths dt (n,) from q (nq,) and v (nv,) under constant joint forces tau (nv,)."""
-        Q = np.concatenate([q.reshape(-1, 7), [[0.0, 0, 0, 1, 0, 0, 0]]])
-        V, forces = (np.concatenate([x.reshape(-1, 6), np.zeros((1, 6))]) for x in (v, tau))
+        scene = self._begin(q, v, warm, dt)
+        forces = _beside_world(tau, 6)
         account: list[Array] = []
-        done, last = 0, (np.zeros((len(Q), 6)),) * 2
+        done, last = 0, (np.zeros_like(forces),) * 2
+        while not scene.held.islands.all_asleep:
+            lists = scene.held.lists
+            steps = np.append(dt[done : done + self._steps_of_call(lists)], 0.0)
+            call = self._call(scene, forces, steps)
+            made = int(call.steps)
+            _add_to_account(account, call.account[:made], call.ends[: made + 1])
+            done, last = done + made, (call.a, call.kick) if made else last
+            scene, slept = self._after_call(scene, call, float(steps[:made].sum()), dt)
+            if slept and done < len(dt):
+                continue
+            if not call.finite or (done == len(dt) and not call.outrun):
+                a, kick = last
+                kick[:-1][scene.held.islands.asleep, 3:] = -dt[-1] * self.gravity
+                flat = (scene.q[:-1].ravel(), scene.v[:-1].ravel(), scene.warm, a[:-1].ravel(), kick[:-1])
+                return StepsTaken(*flat, call.gaps, _rows(account), call.finite, lists.keys)
+            if call.outrun:
+                # a step that went too far although the lists were new needs a thicker skin
+                fresh = made == 0 and not scene.travel.any()
+                skins = self._skins(scene.q, scene.v, scene.warm, dt[done:], lists.skins if fresh else None)
+                scene = self._with_new_lists(scene, skins)
+        return self._still(scene.q, scene.warm, dt, account)
+
+    def _begin(self, q: Array, v: Array, warm: Warm, dt: Array) -> _SceneInMotion:
+        """The scene as the last steps have left it, or with new lists where there were none."""
+        Q, V = _beside_world(q, 7), _beside_world(v, 6)
         if len(warm.anchor):
             held, travel = self._lists_of(warm), warm.travel
         else:
             held = self._new_lists(Q, self._skins(Q, V, warm, dt), np.zeros(self.count))
             travel = np.zeros(len(Q))
             warm = warm._replace(allowance=np.full(len(Q), np.inf))
-        impulses = _recalled(warm, held.lists.keys)
-        while not held.islands.all_asleep:
-            lists = held.lists
-            count = min(len(dt) - done, max(1, int(CONTACTS_OF_CALL / (1 + len(lists.keys)))))
-            count = count if self.sleep is None else min(count, STEPS_OF_WATCH)
-            steps = np.append(dt[done : done + count], 0.0)
-            Q, V, travel, impulses, gaps, rows, a, kick, calm, taken, ended, allowance, ends = self._call(
-                Q, V, forces, travel, impulses, held, steps, warm
-            )
-            made = int(taken)
-            _add_to_account(account, rows[:made], ends[: made + 1])
-            done += made
-            last = (a, kick) if made else last
-            warm = self._kept(held, impulses, travel, warm)._replace(calm=np.array(calm), allowance=allowance)
-            if ended > -2 and self.sleep is not None:
-                held, slept = self._watched(held, V, float(steps[:made].sum()))
-                warm = warm._replace(quiet=held.islands.quiet)
-                if slept:
-                    V[:-1][held.islands.asleep] = 0.0
-                    held, travel = self._new_lists(Q, self._skins(Q, V, warm, dt), held.islands.quiet), np.zeros(len(Q))
-                    impulses = _recalled(warm, held.lists.keys)
-                    warm = self._kept(held, impulses, travel, warm)
-                    if done < len(dt):
-                        continue
-            if ended < -1 or (done == len(dt) and ended > 0):
-                a, kick = last
-                kick[:-1][held.islands.asleep, 3:] = -dt[-1] * self.gravity
-                flat = (Q[:-1].ravel(), V[:-1].ravel(), warm, a[:-1].ravel(), kick[:-1])
-                return StepsTaken(*flat, gaps, _rows(account), bool(ended > -2), lists.keys)
-            if ended < 0:
-                # a step that went too far although the lists were new needs a thicker skin
-                fresh = made == 0 and not travel.any()
-                skins = self._skins(Q, V, warm, dt[done:], lists.skins if fresh else None)
-                held, travel = self._new_lists(Q, skins, held.islands.quiet), np.zeros(len(Q))
-                impulses = _recalled(warm, held.lists.keys)
-        return self._still(Q, warm, dt, account)
+        return _SceneInMotion(Q, V, travel, _recall_impulses(warm, held.lists.keys), held, warm)
+
+    def _steps_of_call(self, lists: _Lists) -> int:
+        """How many steps one call of the kernel takes at most."""
+        count = max(1, int(CONTACTS_OF_CALL / (1 + len(lists.keys))))
+        return count if self.sleep is None else min(count, STEPS_OF_WATCH)
+
+    def _after_call(
+        self, scene: _SceneInMotion, call: _KernelCall, time: float, dt: Array
+    ) -> tuple[_SceneInMotion, bool]:
+        """The scene after a call of the kernel over some time, and whether an island has fallen asleep: it then has new
+        lists, without those who sleep."""
+        held = scene.held
+        warm = self._remember_impulses(held, call.impulses, call.travel, scene.warm)
+        warm = warm._replace(calm=np.array(call.calm), allowance=call.allowance)
+        scene = _SceneInMotion(call.q, call.v, call.travel, call.impulses, held, warm)
+        if self.sleep is None or not call.finite:
+            return scene, False
+        held, slept = self._watch_islands(held, call.v, time)
+        warm = warm._replace(quiet=held.islands.quiet)
+        scene = scene._replace(held=held, warm=warm)
+        if slept:
+            scene.v[:-1][held.islands.asleep] = 0.0
+            scene = self._with_new_lists(scene, self._skins(scene.q, scene.v, warm, dt))
+            warm = self._remember_impulses(scene.held, scene.impulses, scene.travel, warm)
+            scene = scene._replace(warm=warm)
+        return scene, slept
+
+    def _with_new_lists(self, scene: _SceneInMotion, skins: Skins) -> _SceneInMotion:
+        """The scene with lists that were made where it is: nobody has travelled yet."""
+        held = self._new_lists(scene.q, skins, scene.held.islands.quiet)
+        impulses = _recall_impulses(scene.warm, held.lists.keys)
+        return scene._replace(held=held, travel=np.zeros(len(scene.q)), impulses=impulses)
 
     def _still(self, Q: Array, warm: Warm, dt: Array, account: list[Array]) -> StepsTaken:
         """Steps of a scene that is all asleep: nothing happens."""
@@ -254,7 +319,7 @@ class SteppedScene:
         _, keys, gaps = self._gaps_asleep
         return StepsTaken(q, nothing, warm, nothing, kick, gaps, _rows([*account, rest]), True, keys)
 
-    def _watched(self, held: _HeldLists, V: Array, time: float) -> tuple[_HeldLists, bool]:
+    def _watch_islands(self, held: _HeldLists, V: Array, time: float) -> tuple[_HeldLists, bool]:
         """These lists, with the new state of the islands, and whether one has fallen asleep."""
         assert self.sleep is not None
         speeds = np.linalg.norm(V[:, 3:], axis=1) + self.layout.reach * np.linalg.norm(V[:, :3], axis=1)
@@ -284,7 +349,7 @@ class SteppedScene:
             return held._replace(islands=held.islands._replace(quiet=warm.quiet))
         return self._new_lists(warm.anchor, Skins(warm.budget, warm.grain), warm.quiet)
 
-    def _kept(self, held: _HeldLists, impulses: Array, travel: Array, warm: Warm) -> Warm:
+    def _remember_impulses(self, held: _HeldLists, impulses: Array, travel: Array, warm: Warm) -> Warm:
         """The impulses that are not zero, those of sleepers included, and what the lists were made from."""
         keys, quiet = held.lists.keys, held.islands.quiet
         some = np.flatnonzero(impulses[:, 0] > 0)
@@ -301,46 +366,36 @@ class SteppedScene:
 
     def gaps(self, q: Array) -> tuple[Array, Array]:
         """Candidates that are near, and their gaps, m."""
-        Q = np.concatenate([q.reshape(-1, 7), [[0.0, 0, 0, 1, 0, 0, 0]]])
+        Q = _beside_world(q, 7)
         thin = Skins(np.full(len(Q), THINNEST * self.rule.size), np.zeros(3))
         nothing, lists = np.zeros((len(Q), 6)), self.lists(Q, thin)
         held = _HeldLists(lists, Q, Islands(np.zeros(0, dtype=int), np.zeros(self.count)))
         unknown = Warm.cold()._replace(allowance=np.full(len(Q), np.inf))
-        found = self._call(
-            Q, nothing, nothing, np.zeros(len(Q)), np.zeros((len(lists.keys), 3)), held, np.zeros(1), unknown
-        )
-        return lists.keys, found[4]
+        scene = _SceneInMotion(Q, nothing, np.zeros(len(Q)), np.zeros((len(lists.keys), 3)), held, unknown)
+        return lists.keys, self._call(scene, nothing, np.zeros(1)).gaps
 
-    def _call(
-        self,
-        Q: Array,
-        V: Array,
-        forces: Array,
-        travel: Array,
-        impulses: Array,
-        held: _HeldLists,
-        dt: Array,
-        warm: Warm,
-    ) -> tuple[Any, ...]:
-        layout, lists, bodies = self.layout, held.lists, self.layout.bodies
-        if held.islands.asleep.any():
+    def _call(self, scene: _SceneInMotion, forces: Array, dt: Array) -> _KernelCall:
+        """The kernel's steps of lengths dt (n,) under forces (bodies + 1, 6); the last length is 0."""
+        layout, lists, bodies = self.layout, scene.held.lists, self.layout.bodies
+        if scene.held.islands.asleep.any():
             # as immobile as the world
             bodies = bodies.copy()
-            bodies[:-1][held.islands.asleep] *= np.isin(np.arange(BODY), (13, 14, 15))
+            bodies[:-1][scene.held.islands.asleep] *= np.isin(np.arange(BODY), (13, 14, 15))
         long = len(lists.keys) * len(dt) * self.sweep_bound > UPDATES_AT_ONCE
-        run = self.function.call_interruptibly if long else self.kernel
-        found: tuple[Any, ...] = run(
-            *(Q, V, forces, bodies, layout.placements, layout.swing, travel, impulses),
-            *(lists.friction, lists.restitution, self.gravity, dt),
-            *(self.tolerance, self.overlap, self.sweep_bound, *lists.skins, warm.calm, warm.allowance, lists.node),
-            *(layout.open, layout.nodes, lists.pairs, lists.margins),
+        run: Any = self.function.call_interruptibly if long else self.kernel
+        return _KernelCall(
+            *run(
+                *(scene.q, scene.v, forces, bodies, layout.placements, layout.swing, scene.travel, scene.impulses),
+                *(lists.friction, lists.restitution, self.gravity, dt),
+                *(self.tolerance, self.overlap, self.sweep_bound, *lists.skins, scene.warm.calm, scene.warm.allowance),
+                *(lists.node, layout.open, layout.nodes, lists.pairs, lists.margins),
+            )
         )
-        return found
 
     def _skins(self, Q: Array, V: Array, warm: Warm, dt: Array, outrun: Skins | None = None) -> Skins:
         """Skins for the next steps; thicker ones than those that were outrun in a single step."""
         h = float(dt.max(initial=0.0))
-        velocities = np.einsum("nij,nj->ni", self._turned(Q)[:-1], V[:-1, 3:])
+        velocities = np.einsum("nij,nj->ni", self._rotations(Q)[:-1], V[:-1, 3:])
         stopped = outrun is not None
         found = self.rule.skins(velocities, V[:-1, :3], h, falls=not len(warm.keys) and not stopped, stopped=stopped)
         return found if outrun is None else found._replace(budget=np.maximum(found.budget, 2 * outrun.budget))
@@ -352,6 +407,13 @@ def _kernel(layout: SceneLayout) -> CompiledFunction:
         found = compile_function(scene_program(layout.classes, layout.kinds), threads=1)
         layout.__dict__["_kernel"] = found
     return found
+
+
+def _beside_world(numbers: Array, size: int) -> Array:
+    """Coordinates (7 each), velocities or forces (6 each) of all bodies and of the world, which rests at its origin."""
+    world = np.zeros((1, size))
+    world[:, 3] = size == 7  # the real part of its quaternion
+    return np.concatenate([numbers.reshape(-1, size), world])
 
 
 def _turns() -> Array:
@@ -374,7 +436,7 @@ def rotations(quaternions: Array) -> Array:
     return np.asarray((products.reshape(-1, 16) @ TURNS).reshape(-1, 3, 3) + np.eye(3))
 
 
-def _recalled(warm: Warm, keys: Array) -> Array:
+def _recall_impulses(warm: Warm, keys: Array) -> Array:
     """The impulses of candidates, 0 where there were none."""
     found = np.zeros((len(keys), 3))
     if len(warm.keys):

@@ -59,7 +59,7 @@ class Skins(NamedTuple):
 
 
 class SkinRule(NamedTuple):
-    """What skins are chosen from, beside the motion."""
+    """The facts about a scene, beside its motion, from which skins are chosen."""
 
     size: float
     """Median size of the shapes, m."""
@@ -81,7 +81,7 @@ class SkinRule(NamedTuple):
         fall, going = h * float(np.linalg.norm(self.gravity)), float(np.linalg.norm(drift))
         fastest = float(speeds.max())
         least = SHARE_OF_STEP * h * (max(fastest, going if stopped else 0.0) + fall)
-        budget = np.full(len(velocities) + 1, self._clipped(STEPS_AHEAD * h * fastest, least, THICKEST))
+        budget = np.full(len(velocities) + 1, self._clip_to_bounds(STEPS_AHEAD * h * fastest, least, THICKEST))
         budget[-1], grain = self._of_world(drift, h, float(budget[0]), STEPS_OF_FALL if falls else 1)
         return Skins(budget, grain)
 
@@ -90,14 +90,14 @@ class SkinRule(NamedTuple):
         steps = 1.1 * max(fall, STEPS_AHEAD)  # the last of them is within, too
         ahead = drift + fall / 2 * h * self.gravity
         speed = float(np.linalg.norm(ahead))
-        length = self._clipped(steps * h * speed, SHARE_OF_STEP * h * speed, WORLD_SKIN)
+        length = self._clip_to_bounds(steps * h * speed, SHARE_OF_STEP * h * speed, WORLD_SKIN)
         along = ahead / (speed or 1.0)
         # a parabola leaves its chord
         bend = float(np.linalg.norm(self.gravity - (self.gravity @ along) * along)) * (fall * h) ** 2 / 2
         thickness = min(length, max(thickness, bend))
         return thickness, along * np.sqrt(1 - (thickness / length) ** 2)
 
-    def _clipped(self, wanted: float, least: float, thickest: float) -> float:
+    def _clip_to_bounds(self, wanted: float, least: float, thickest: float) -> float:
         low = max(THINNEST * self.size, least)
         return float(np.clip(wanted, low, max(thickest * self.size, low)))
 

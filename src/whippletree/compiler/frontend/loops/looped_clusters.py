@@ -90,7 +90,7 @@ class LoopedClusters:
         ]
         return [tuple(members[i][t] for i in range(len(own))) for t, own in enumerate(sizes)]
 
-    def factored(self, values: Any) -> Field:
+    def of_factored_rows(self, values: Any) -> Field:
         raise UnsupportedError("rows that can be switched do not run as loops over clusters: unroll them")
 
     def everywhere(self, value: Any) -> Field:

@@ -127,12 +127,12 @@ class SceneTangent:
         """Of the controller's forces at one state (d, n), by differences."""
         motion, n = self.scene.motion, self.scene.model.nv
 
-        def commanded(d: Array) -> Array:
+        def commanded_forces(d: Array) -> Array:
             there, rate = self.scene.move(q, d[:n]), v + d[n:-1]
             here = np.array([t + d[-1]]), there[None], rate[None]
             return np.asarray(motion.forces(*here)[0] - motion.dyn.passive_forces(there, rate))
 
-        return derivative(commanded, self.count).T
+        return derivative(commanded_forces, self.count).T
 
     def _many(self, name: str, t: Array, q: Array, v: Array) -> Array:
         if name not in self._functions:
