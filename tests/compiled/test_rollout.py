@@ -223,6 +223,23 @@ def test_a_chain_of_a_thousand_rods():
     np.testing.assert_array_equal(run.q.values[-1], q[-1])
 
 
+@pytest.mark.parametrize(("method", "error"), [("rk4", 1e-13), ("implicit_midpoint", 1e-13)])
+def test_steps_back_in_time_and_steps_of_no_length(method, error):
+    dyn = wt.compile(wt.mechanisms.double_pendulum())
+    start, none = (np.array([0.3, 0.4]), np.array([1.0, 2.0])), np.zeros((10, 2))
+    q, v = dyn.rollout(*start, none, 1e-3, method=method)
+    back = dyn.rollout(q[-1], v[-1], none, -1e-3, method=method)
+    assert all(np.abs(x[-1] - given).max() < error for x, given in zip(back, start, strict=True))
+    still = dyn.rollout(*start, none, 0.0, method=method)
+    assert all(np.abs(x - given).max() < 1e-15 for x, given in zip(still, start, strict=True))
+
+
+@pytest.mark.parametrize("dt", [0.0, -1e-3, np.nan, np.inf])
+def test_a_step_that_has_no_length_is_refused_the_first_time_too(dt):
+    with pytest.raises(ValueError, match="step: dt is"):
+        wt.compile(wt.mechanisms.bouncing_ball()).step([0.1], [0.0], dt=dt)
+
+
 def test_no_steps_and_an_unknown_method():
     dyn = wt.compile(wt.mechanisms.pendulum())
     q, v = dyn.rollout([0.1], [0.0], np.zeros((0, 1)), 0.01)

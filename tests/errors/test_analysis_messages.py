@@ -60,6 +60,16 @@ CASES = {
         wt.AssemblyError,
         None,
     ),
+    "an equilibrium in place of its coordinates": (
+        lambda: wt.eigenmodes(FOUR_BAR, wt.equilibrium(FOUR_BAR)),
+        wt.ScalarError,
+        "linearize: q is no array of numbers but Equilibrium: give its q, as in linearize(model, found.q)",
+    ),
+    "coordinates in words": (
+        lambda: wt.linearize(FOUR_BAR, ["a", "b", "c"]),
+        wt.ScalarError,
+        "linearize: q is no array of numbers but list",
+    ),
     "a dead point": (
         lambda: wt.linearize(wt.mechanisms.four_bar(), [0.0, 0.0, 0.0]),
         wt.SingularSystemError,

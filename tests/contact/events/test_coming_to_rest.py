@@ -47,6 +47,47 @@ def test_a_falling_box_comes_to_rest_on_four_corners(restitution, quaternion):
     assert float(run["cone_violation"].max()) < 1e-8
 
 
+@pytest.mark.parametrize("edge", [1e-5, 1e3])
+def test_a_cube_of_any_size_rests_on_its_corners(edge):
+    """Which rows depend on each other is no question of units: from micrograms to 10¹² kg."""
+    mass = 1000 * edge**3
+    builder = wt.Builder("cube").geometry("ground", "world", "half_space")
+    builder.body("cube", mass, inertia=(mass * edge**2 / 6,) * 3).geometry("shape", "cube", "box", size=(edge,) * 3)
+    builder.joint("free", "free", "world", "cube", start=(0, 0, edge, 1, 0, 0, 0))
+    model = builder.contact("c", "shape", "ground", friction=0.3).build()
+    unit = np.sqrt(edge / 9.81)
+    run = wt.simulate(model, v0=[0, 0, 0, 2 * edge / unit, 0, 0], duration=10 * unit, **EVENTS)
+    assert not run.attrs["failure"]
+    # it falls by half an edge, lands, which takes μ times its speed, and slides on against friction until it stops
+    landing, after = 1.0, 2 - 0.3 * 1.0
+    expected = [2 * landing + after**2 / (2 * 0.3), 0, 0.5]
+    np.testing.assert_allclose(run.q.values[-1, :3] / edge, expected, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(run.contact_force.values[-1, :, 0].sum(), mass * 9.81, rtol=1e-9)
+
+
+@pytest.mark.slow
+def test_edges_that_take_each_others_places_do_not_drag_the_bodies_along():
+    """Two cards that lean on each other slide apart; crossings of their edges come and go among the candidates."""
+    tilt, length, thick = np.deg2rad(20), 0.2, 0.004
+    builder = wt.Builder("cards").geometry("ground", "world", "half_space")
+    for name, side in (("left", 1), ("right", -1)):
+        x = -side * (length * np.sin(tilt) + thick * np.cos(tilt)) / 2
+        z = (length * np.cos(tilt) + thick * np.sin(tilt)) / 2
+        turn = np.cos(tilt / 2), 0, side * np.sin(tilt / 2), 0
+        builder.body(name, 0.1, inertia=(4.1e-4, 3.4e-4, 8.4e-5))
+        builder.joint(name, "free", "world", name, start=(x, 0, z, *turn))
+        builder.geometry(name, name, "box", size=(thick, 0.1, length))
+        builder.contact(f"{name} foot", name, "ground", friction=0.1)
+    model = builder.contact("top", "left", "right", friction=0.1).build()
+    run = wt.simulate(model, duration=8.5e-3, output_dt=5e-4, **EVENTS)
+    assert not run.attrs["failure"]
+    assert "touchdown" in run.attrs["contact_event_kinds"]
+    assert np.diff(energy(run)).max() < 1e-9 * energy(run)[0]
+    left, right = run.q.values[-1].reshape(2, 7)
+    np.testing.assert_allclose(left[[0, 2, 3, 5]], right[[0, 2, 3, 5]] * [-1, 1, 1, -1], rtol=0, atol=1e-9)
+    assert 0 < run.q.values[0, 2] - left[2] < 9.81 * 8.5e-3**2 / 2
+
+
 def test_a_box_that_slides_and_spins_stops_all_at_once():
     model = box(0.0, height=0.1)
     run = wt.simulate(model, model.home.q, np.array([0, 0, 1.0, 2.0, 0.5, 0]), duration=0.5, **EVENTS)

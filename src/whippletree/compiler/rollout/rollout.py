@@ -259,7 +259,8 @@ class Rollout:
         Args:
             q0, v0: start states that meet the constraints, (..., nq) and (..., nv).
             tau: joint forces over each step, (..., T, nv), or None with ``ctrl``; springs and dampers act beside them.
-            dt: length of a step, s, (...).
+            dt: length of a step, s, (...). A negative one goes back in time; with 0 the states stay where they are, but
+                for what brings them onto the constraints.
             opened: open parameters, in their order.
             ctrl: commands of the actuators over each step, (..., T, actuators); default: they do nothing. Their forces
                 are those of the states at which the method asks for them.

@@ -83,7 +83,7 @@ class SingleStep:
     def __init__(self, dyn: Compiled, tolerance: float) -> None:
         self.dyn, self.model = dyn, dyn.model
         self._tolerance = np.array(tolerance, dyn.dtype)
-        self._last_dt, self._dt = 0.0, np.array(0.0, dyn.dtype)
+        self._last_dt, self._dt = np.nan, np.array(np.nan, dyn.dtype)  # which equals no length that was looked at
         self.actuators = len(self.model.actuators)
         self.blocks = ContactBlocks(self.model, alone=True)
         self._nothing = np.zeros(self.model.nv, dyn.dtype)

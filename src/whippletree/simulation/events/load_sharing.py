@@ -14,6 +14,10 @@ all that is needed:
 
 N' and L' are the null spaces of the neighbour itself. S ≠ 0 tells that it has not lost the same rank, and a singular
 value decomposition answers instead.
+
+Ranks must not depend on units: a box of a thousand tonnes rests as one of a gram does. So all of this is done on an
+evened matrix, in which every velocity that has inertia has about 1 and the rows reach it with about 1. All forces have
+one unit, so that of all that balance a load those of least norm are still taken.
 """
 
 from __future__ import annotations
@@ -76,7 +80,8 @@ def under_contacts(phase: Phase, at: At, forces: Array) -> Array:
     K = block_matrix(at.M[0], own, compliance=phase.scene.compliance[phase.kept])
     bias = np.concatenate([at.gamma[0, phase.kept], np.zeros(len(phase.holds))])
     right = np.concatenate([at.b[0] + at.J[0].T @ forces.reshape(-1), -bias])
-    return np.asarray(np.linalg.lstsq(K, right, rcond=None)[0])
+    units = _even_units(K, len(at.M[0]))
+    return np.asarray(units * np.linalg.lstsq(K * np.outer(units, units), units * right, rcond=None)[0])
 
 
 def _least_load_ahead(phase: Phase, rows: list[int], reference: Array) -> float:
@@ -98,22 +103,31 @@ def _inside_cones(phase: Phase) -> bool:
 
 
 RANK_OF_MODE = 1e-12
-"""Singular values below this share of the largest count as zero."""
+"""Singular values below this share of the largest, of a matrix in even units, count as zero."""
 
 FAR_BORDERS = 1e4
 """Size of N' and L' at which the borders are those of a matrix too far away."""
 
 
 class PseudoInverse:
-    """Remembers the null spaces of the first matrix of each size, and no others: so answers do not depend on what was
-    asked for in between."""
+    """Remembers the units and the null spaces of the first matrix of each size, and no others: so answers do not depend
+    on what was asked for in between."""
 
-    def __init__(self) -> None:
+    def __init__(self, velocities: int) -> None:
+        """``velocities``: how many of the unknowns are accelerations; the others are forces."""
+        self._velocities = velocities
+        self._units: dict[int, Array] = {}
         self._borders: dict[int, linalg.NullSpaces] = {}
 
+    def units(self, K: Array) -> Array:
+        """Units u (n,) of the unknowns of K (m, n, n): of all x that solve K x = b, that of least |x / u| is taken."""
+        return self._units.setdefault(K.shape[1], _even_units(K[0], self._velocities))
+
     def __call__(self, K: Array) -> Array:
-        """K⁺ (m, n, n) of m matrices."""
-        size = K.shape[1]
+        """u (u K u)⁺ u (m, n, n) of m matrices."""
+        size, units = K.shape[1], self.units(K)
+        both = np.outer(units, units)
+        K = K * both
         if size not in self._borders:
             self._borders[size] = linalg.null_spaces(K[0], RANK_OF_MODE)
         N, L = self._borders[size]
@@ -123,10 +137,24 @@ class PseudoInverse:
         result = _outside(right) @ P @ _outside(left)
         lost = np.abs(S).max(axis=(1, 2), initial=0.0) <= RANK_OF_MODE * np.abs(K).max(axis=(1, 2))
         near = np.abs(np.concatenate([right, left], axis=2)).max(axis=(1, 2), initial=0.0) <= FAR_BORDERS
-        others = np.flatnonzero(~(lost & near))
+        numbers = np.isfinite(K).all(axis=(1, 2))
+        others = np.flatnonzero(numbers & ~(lost & near))
         if len(others):
             result[others] = np.linalg.pinv(K[others], rcond=RANK_OF_MODE)
-        return result
+        result[~numbers] = np.nan
+        return np.asarray(result * both)
+
+
+def _even_units(K: Array, n: int) -> Array:
+    """Units of the n accelerations and of the forces, powers of two, in which the entries of K are about 1."""
+    inertias = np.diagonal(K)[:n]
+    heavy = inertias[inertias > 0]
+    usual = float(heavy.mean()) if len(heavy) else 1.0
+    units = np.ones(len(K))
+    units[:n] = 1 / np.sqrt(np.where(inertias > 0, inertias, usual))
+    reach = float(np.abs(K[n:, :n] * units[:n]).max(initial=0.0))
+    units[n:] = 1 / reach if reach > 0 else 1.0
+    return np.asarray(np.exp2(np.round(np.log2(units))))
 
 
 def _border_matrix(K: Array, L: Array, N: Array) -> Array:
@@ -145,7 +173,7 @@ def _inverse(B: Array) -> Array:
 
 
 def _outside(N: Array) -> Array:
-    """The projectors (m, n, n) onto what is at a right angle to the columns of N (m, n, z)."""
+    """The projectors (m, n, n) onto what is at a right angle to the columns of N (m, n, z); NaN where it has none."""
     NT = np.swapaxes(N, 1, 2)
     with np.errstate(invalid="ignore"):
-        return np.asarray(np.eye(N.shape[1]) - N @ np.linalg.solve(NT @ N, NT))
+        return np.asarray(np.eye(N.shape[1]) - N @ (_inverse(NT @ N) @ NT))

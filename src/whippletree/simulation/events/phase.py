@@ -40,6 +40,9 @@ CLOSED_PHASE = 1e-15
 RECENT_ANSWERS = 8
 """Answers about single states that a phase keeps."""
 
+STRAYED = 1e-6
+"""Gap, m or rad, of a contact that the mode holds closed and no projection can close: it is no longer there."""
+
 STRAIGHT_SLIP = 1e-6
 """Sine between slip and its rate below which the slip goes straight to its stop."""
 
@@ -102,7 +105,7 @@ class Phase:
         self.slips = any(self.friction[i] for i in mode.sliding if not scene.pressed[i])
         self.heading = mode.directions
         self.turning = [i for i in mode.sliding if self.friction[i] and moves[3 * i + 1] and moves[3 * i + 2]]
-        self.pseudo_inverse = PseudoInverse()
+        self.pseudo_inverse = PseudoInverse(scene.model.nv)
         self.reference: Array | None = None
         self.acting_rows = self.contact_rows
         self.acting_rows, self.reference = share(self, at)
@@ -375,10 +378,10 @@ class Phase:
         right[:, :n] = -np.swapaxes(change * x[:, columns, None], 1, 2)
         if not self.hyperstatic:
             return self._unique(K, right)
-        inverse = self.pseudo_inverse(K)
+        inverse, weights = self.pseudo_inverse(K), self.pseudo_inverse.units(K) ** -2
         away = x if self.reference is None else x - self.reference
         # the null space of K, in which x is the nearest to its reference, turns too
-        turn = np.einsum("mpn,min,mi->mp", change, inverse[:, :, :n], away)
+        turn = np.einsum("mpn,min,mi->mp", change, inverse[:, :, :n], weights * away) / weights[columns]
         free = np.eye(K.shape[1])[:, columns] - inverse @ K[:, :, columns]
         return np.asarray(inverse @ right + free * turn[:, None])
 
@@ -427,6 +430,15 @@ class Phase:
     def _one_by_one(self, t: Array, y: Array) -> Array:
         """States (m, nq + nv) that are projected each by itself."""
         return np.array([self.project(float(time), state) for time, state in zip(t, y, strict=True)]).reshape(y.shape)
+
+    def strayed(self, y: Array, projected: Array) -> list[int]:
+        """Closed contacts that are no longer where they were, of shapes with edges whose nearest corners and edges have
+        become others: no projection closes their gaps. ``y`` is the state before it, which tells them from the rest."""
+        far = [
+            [i for i in self.normals if not abs(gaps[i]) <= STRAYED]
+            for gaps in (self.scene.gaps(self.scene.motion.split(state)[0]) for state in (projected, y))
+        ]
+        return far[0] and (far[1] or far[0])
 
     def velocity_projected(self, t: float, q: Array, v: Array) -> Array:
         """The nearest velocity with R v = 0 (and constraints as time prescribes them), (n,)."""

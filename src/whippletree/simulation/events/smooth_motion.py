@@ -26,7 +26,7 @@ from whippletree.simulation.adaptive.integrator import (
 )
 from whippletree.simulation.adaptive.strides import StepSolver
 from whippletree.simulation.events.equations import EventEquations
-from whippletree.simulation.events.guards import JAM, Admits, CompiledGuards, Guard, Guards, Span
+from whippletree.simulation.events.guards import JAM, LIFT_OFF, Admits, CompiledGuards, Guard, Guards, Span
 from whippletree.simulation.events.painleve import jam
 from whippletree.simulation.events.phase import Phase
 from whippletree.simulation.events.turning_slip import SlipCorrection
@@ -75,7 +75,8 @@ class PhaseSteps:
 
 
 class Ending(NamedTuple):
-    """Where a phase ends: in the last of its steps, or after it where a jam leaves no further one."""
+    """Where a phase ends: in the last of its steps, or after it where a jam leaves no further one, or where contacts
+    that it holds closed are no longer there."""
 
     time: float
     state: Array
@@ -147,8 +148,13 @@ class SmoothMotion:
             ending = step if isinstance(step, Ending) else None
             if isinstance(step, MotionPiece):
                 crawl.watch(step.end)
-                taken.append(step)
                 ending = self._ending(step)
+                time, state = (step.end, step.state) if ending is None else (ending.time, ending.state)
+                strayed = phase.strayed(step.interpolant(time), state)
+                if strayed:
+                    ending = Ending(progress.time, progress.state, [Guard(LIFT_OFF, i) for i in strayed])
+                else:
+                    taken.append(step)
             if ending is not None or step is None:
                 if taken or ending is not None:
                     yield PhaseStretch(taken, ending)

@@ -55,6 +55,8 @@ class SlipCorrection:
         # e(θ + δθ) · (u + δu) = e · u − (d · u) δθ + e · T δv, with δv at a point from the turns at all of them
         matrix = -np.einsum("skn,sr,rnl->skrl", across_rows, self.weights, turning.by_angle).reshape(s * k, s * k)
         matrix[range(s * k), range(s * k)] += along.reshape(-1)
+        if not (np.isfinite(matrix).all() and np.isfinite(across).all()):
+            return np.full((s, k), np.nan)  # an iteration that diverges: the step is taken back
         turns = np.linalg.lstsq(matrix, across.reshape(-1), rcond=RANK_OF_TURNS)[0].reshape(s, k)
         return np.asarray(turns * min(1.0, LARGEST_TURN / max(float(np.abs(turns).max()), LARGEST_TURN)))
 
