@@ -1,6 +1,6 @@
 """The integrator core: order, drift, events, controllers, failure; and what simulate says about bad input."""
 
-from __future__ import annotations
+import re
 
 import numpy as np
 import pytest
@@ -143,7 +143,9 @@ def test_a_controller_acts():
 def test_a_failing_run_returns_what_it_had():
     model = wt.mechanisms.pendulum()
     run = wt.simulate(model, duration=2.0, controller=lambda t, q, v: [np.nan if t > 1.0 else 0.0])
-    assert run.attrs["failure"].startswith("the controller returned nan at t = 1 s for joint 'hinge'")
+    told = re.match(r"the controller returned nan at t = (\S+) s for joint 'hinge'", run.attrs["failure"])
+    assert told is not None
+    assert 1.0 <= float(told[1]) < 1.011  # where a stage of the last step lies
     assert float(run["time"][-1]) == pytest.approx(1.0, abs=0.011)
     assert np.isfinite(run["q"]).all()
 
