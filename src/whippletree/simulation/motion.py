@@ -346,10 +346,11 @@ class Motion:
     def _require_closed(self, t: float, q: Array) -> None:
         """Refuse a state that projection did not close, with the rows that stay open: nothing is ignored."""
         rows = np.atleast_1d(self.evaluate("constraint_residual", q=q, t=t))
-        system = constraint_set(self.model)
-        names = system.named(system.position_rows)
-        left = [f"{names[k]} = {rows[k]:.6g}" for k in self._rigid_positions if abs(rows[k]) > OPEN_LOOP]
-        if left:
+        is_open = np.flatnonzero(np.abs(rows[self._rigid_positions]) > OPEN_LOOP)
+        if len(is_open):
+            system = constraint_set(self.model)
+            names = system.named(system.position_rows)
+            left = [f"{names[k]} = {rows[k]:.6g}" for k in (self._rigid_positions[i] for i in is_open)]
             raise IntegrationError(
                 f"model {self.model.name!r}: at t = {t:.9g} s no motion nearby meets all constraints; open by more "
                 f"than {OPEN_LOOP:g} m or rad: {', '.join(left[:8])}. They contradict each other, or ask for more than "
