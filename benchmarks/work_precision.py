@@ -1,6 +1,6 @@
 """Work and precision of the adaptive integrator: true error against processor time, beside peers on our own rates.
 
-    python -m benchmarks.work_precision [--figure FILE] [--only WORD|WORD] [--patience TIMES]
+    python -m benchmarks.work_precision [--figure FILE] [--outcomes FILE] [--only WORD|WORD] [--patience TIMES]
 
 Peers: scipy's LSODA, Radau and DOP853, and CVODE (BDF and Adams) where ``scikit-sundae`` is installed. All integrate
 the same compiled accelerations; ours are those of the constrained motion, and peers integrate them as an ordinary
@@ -8,22 +8,28 @@ differential equation without a projection. Planar linkages without a controller
 that is installed: its own equations in absolute coordinates, generalised alpha with steps of one length. Each
 contestant runs with tolerances from 0.1 to 1e-12 (absolute: a hundredth of that), and is not asked for more digits
 once it has taken many times as long as our longest run. The error is that of the last state, relative to 1 + its size,
-against a run of ours at 1e-13; the least that any peer is away from that is printed, as a check. For each accuracy the
+against the exact motion where that is known (N-four-bars, the top: :mod:`benchmarks.exact_motions`), else against a run
+of ours at 1e-13; the least that any peer is away from that is printed, as a check. For each accuracy the
 table has the least time in which a contestant reached it; the last line is the worst ratio of all. The integrator is
-timed, not ``wt.simulate``, which adds the output.
+timed, not ``wt.simulate``, which adds the output. With a file of outcomes the picture may be made in pieces.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import signal
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import whippletree as wt
+from benchmarks.exact_motions import n_four_bar_state, top_state
 from benchmarks.exudyn_planar import planar_system
 from whippletree.arithmetic.arrays import Array
 from whippletree.mechanisms.andrews import MOTOR_TORQUE
@@ -39,6 +45,9 @@ TARGETS = TOLERANCES[1:-1]
 ENOUGH = 0.05
 """s of repeated runs after which the least of them is taken."""
 
+GIVEN_UP_AFTER = 15.0
+"""s by the clock after which a run is ended: some do not end where they pass by a singular configuration."""
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -50,6 +59,8 @@ class Problem:
     q: Array
     v: Array
     controller: Callable[..., Any] | None = None
+    exact: Array | None = None
+    """The last state, where it is known."""
 
 
 class Run(NamedTuple):
@@ -65,16 +76,26 @@ def main() -> None:
     parser.add_argument("--figure")
     parser.add_argument("--only", default="")
     parser.add_argument("--patience", type=float, default=10.0, help="longest run of a peer, in longest runs of ours")
+    parser.add_argument("--outcomes", type=Path, help="what is measured is added to this file, and drawn with it")
     arguments = parser.parse_args()
-    found, worst = {}, 0.0
+    kept, worst = arguments.outcomes, 0.0
+    found = outcomes(kept) if kept is not None and kept.exists() else {}
     for problem in problems():
         if any(word in problem.name for word in arguments.only.split("|")):
             found[problem.name] = contest(problem, arguments.patience)
             tell(problem.name, found[problem.name])
             worst = max(worst, *ratios(found[problem.name]).values())
-            if arguments.figure:  # each time, so that a run that is stopped leaves what it had
+            if kept is not None:  # each time, so that a run that is stopped leaves what it had
+                kept.write_text(json.dumps(found))
+            if arguments.figure:
                 draw(found, arguments.figure)
     print(f"at most {worst:.2f} times the best peer")
+
+
+def outcomes(file: Path) -> dict[str, dict[str, list[Run]]]:
+    """Of earlier runs."""
+    found = json.loads(file.read_text())
+    return {name: {who: [Run(*run) for run in all_of] for who, all_of in runs.items()} for name, runs in found.items()}
 
 
 # ---- problems --------------------------------------------------------------------------------------------------------
@@ -96,11 +117,12 @@ def problems() -> Iterator[Problem]:
     yield Problem("Andrews' squeezer", squeezer, 0.03, squeezer.home.q, squeezer.home.v, lambda t, q, v: torque + 0 * v)
     axle, road = car_axle()
     yield Problem("car axle", axle, 3.0, axle.home.q, axle.home.v, road)
-    for n in (2, 4):
+    for n, duration, word in ((2, 0.7, "to"), (4, 0.7, "to"), (20, 0.7, "to"), (2, 0.9, "through")):
         linkage = wt.mechanisms.n_four_bar(n)
-        yield Problem(f"{n}-four-bar, to its dead point", linkage, 0.9, linkage.home.q, linkage.home.v)
+        name, exact = f"{n}-four-bar, {word} its dead point", n_four_bar_state(n, duration)
+        yield Problem(name, linkage, duration, linkage.home.q, linkage.home.v, exact=exact)
     top = spinning_top()
-    yield Problem("spinning top", top, 1.0, top.home.q, np.array([0.0, 0.0, 200.0]))
+    yield Problem("spinning top", top, 1.0, top.home.q, np.array([0.0, 0.0, 200.0]), exact=top_state(1.0))
     yield from stiff_machines()
 
 
@@ -219,14 +241,18 @@ def contest(problem: Problem, patience: float) -> dict[str, list[Run]]:
     """All runs of all contestants, ours first."""
     dyn = wt.compile(problem.model)
     start = Motion(dyn).project(0.0, np.concatenate([problem.q, problem.v]))
-    reference = ours(problem, dyn, start, 1e-13)
+    reference = ours(problem, dyn, start, 1e-13) if problem.exact is None else problem.exact
     contestants = {"ours": lambda tolerance: ours(problem, dyn, start, tolerance)}
     f = right_hand_side(problem, dyn)
+    f(0.0, start)
     contestants |= {name: method(f, start, problem.duration) for name, method in peers().items()}
     contestants |= exudyns(problem, start)
     runs: dict[str, list[Run]] = {name: [] for name in contestants}
     for name, solve in contestants.items():
-        solve(1e-2)  # compiles what it needs
+        if name == "ours":
+            solve(1e-2)  # compiles what it needs, however long that takes
+        else:
+            measured(solve, 1e-2, reference)
         longest = max((run.seconds for run in runs["ours"]), default=np.inf)
         for tolerance in TOLERANCES:
             found = measured(solve, tolerance, reference)
@@ -238,12 +264,13 @@ def contest(problem: Problem, patience: float) -> dict[str, list[Run]]:
 
 
 def measured(solve: Callable[[float], Array | None], tolerance: float, reference: Array) -> Run | None:
-    """The least processor time of up to ten runs, and their error; None for a run that fails."""
+    """The least processor time of up to ten runs, and their error; None for a run that fails, or does not end."""
     seconds, spent = np.inf, 0.0
     for _ in range(10):
         began = time.process_time()
         try:
-            y = solve(tolerance)
+            with time_limit(GIVEN_UP_AFTER):
+                y = solve(tolerance)
         except Exception:  # whatever stops a peer, it has no answer
             return None
         took = time.process_time() - began
@@ -253,6 +280,22 @@ def measured(solve: Callable[[float], Array | None], tolerance: float, reference
     if y is None or not np.all(np.isfinite(y)):
         return None
     return Run(seconds, float(np.max(np.abs(y - reference) / (1 + np.abs(reference)))))
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raise where what is inside takes longer, and again and again, for a peer may swallow it."""
+
+    def stop(*_: Any) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def ours(problem: Problem, dyn: Any, start: Array, tolerance: float) -> Array:
@@ -392,8 +435,9 @@ def draw(found: dict[str, dict[str, list[Run]]], file: str) -> None:
             place.loglog(*np.array(points).reshape(-1, 2).T, marker=".", markersize=3, label=who, **style)
         place.set_title(name, fontsize=8)
         place.set_xlim(1e-1, 1e-14)
-        place.tick_params(labelsize=6)
-    axes[0, 0].legend(fontsize=6)
+        place.tick_params(labelsize=6, which="both")
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="lower right", fontsize=9)
     figure.supxlabel("error of the last state", fontsize=9)
     figure.supylabel("processor time, ms", fontsize=9)
     figure.tight_layout()

@@ -3,6 +3,7 @@
 import copy
 import pickle
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import replace
 from fractions import Fraction
 from multiprocessing import get_context
 
@@ -36,6 +37,16 @@ def test_a_copy_of_a_model_is_as_good_and_as_frozen(name, way):
     for part in (*made.constraints, *made.geometries):
         with pytest.raises(TypeError, match="does not support item assignment"):
             part.parameters["radius"] = 5
+
+
+def test_the_mathematics_of_a_joint_is_worked_out_once_and_anew_for_a_copy():
+    joint = wt.mechanisms.double_pendulum().joints[1]
+    kind = joint.type
+    assert joint.type is kind
+    turned = replace(joint, kind="prismatic")
+    assert type(turned.type) is not type(kind)
+    assert "type" not in joint.__getstate__()
+    assert pickle.loads(pickle.dumps(joint)).type is not kind
 
 
 def test_a_mapping_given_to_a_part_is_not_shared():

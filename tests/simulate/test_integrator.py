@@ -205,3 +205,18 @@ def test_a_long_mechanism_is_refused_at_a_start_off_its_constraints_too():
     v[3] += 1e-3
     with pytest.raises(wt.AssemblyError, match="v violates its constraints: "):
         wt.simulate(model, v0=v, duration=0.1)
+
+
+def test_rates_of_the_state_that_was_projected_last_are_taken_where_it_is(monkeypatch):
+    """A run projects its start, and asks for the rates there: one projection, and another for any other state."""
+    model = wt.mechanisms.n_four_bar(2)
+    motion = Motion(wt.compile(model))
+    y = motion.project(0.0, np.concatenate([model.home.q, model.home.v]))
+    twice = motion.rates(np.zeros(2), np.stack([y, y]))[0]
+    asked, project = [], Motion.project
+    monkeypatch.setattr(Motion, "project", lambda self, t, y: asked.append(t) or project(self, t, y))
+    assert motion.rates(np.zeros(1), y[None])[0] == pytest.approx(twice, abs=1e-13)
+    assert not asked
+    motion.rates(np.ones(1), y[None])
+    motion.rates(np.zeros(1), y[None] + 1e-9)
+    assert len(asked) == 2

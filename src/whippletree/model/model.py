@@ -108,7 +108,7 @@ class Joint(Part):
     port: str = ""
     """Of kind ``port``: the frame of that body."""
 
-    @property
+    @cached_property
     def type(self) -> joint_types.JointType:
         """The joint's mathematics: pose, subspace, bias, integrate and difference."""
         if self.flexible is not None:

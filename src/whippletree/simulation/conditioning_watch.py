@@ -80,11 +80,17 @@ class Watch:
         """Rounding error of the accelerations at the start, or what it is surely below."""
 
         def predict() -> float:
+            if not self._is_determined:
+                return np.nan
             calm = self._noise_at_start < CLEAR * CLEAR * self.asked
             return CLEAR * self.asked if calm else self._prediction(self._q, self._v)
 
+        return self._of_start("error", predict, self.asked)
+
+    def _of_start(self, what: str, find: Callable[[], float], *more: Any) -> float:
+        """A number of the accelerations at the start, by the functions of this run."""
         dyn = self.motion.of_run(0).dyn
-        return self._known_number("error", (self._v.tobytes(), self.asked, dyn.route, str(dyn.dtype)), predict)
+        return self._known_number(what, (self._v.tobytes(), dyn.route, str(dyn.dtype), *more), find)
 
     def follow(self, motion: Motion, y: Array) -> float:
         """The relative tolerance that a state y (nq + nv,) on the way allows, of this run or another of its batch; or
@@ -92,6 +98,8 @@ class Watch:
 
         It depends on the states and on the start alone, so that it does not matter where a run was taken up.
         """
+        if not self._is_determined:
+            return self.asked
         noise = self._noise(motion, *motion.split(y))
         if noise < CLEAR * CLEAR * self.asked:
             return self.asked
@@ -106,7 +114,13 @@ class Watch:
 
     @cached_property
     def _noise_at_start(self) -> float:
-        return self._noise(self.motion, self._q, self._v)
+        return self._of_start("noise", lambda: self._noise(self.motion, self._q, self._v))
+
+    @property
+    def _is_determined(self) -> bool:
+        """Whether the model by itself has accelerations at the start: a massless foot has none before it touches, and
+        then there is no error of theirs to follow."""
+        return bool(np.isfinite(self._noise_at_start))
 
     def hear(self, account: Mapping[str, Any]) -> None:
         """Take over which tolerances a run was held to."""

@@ -141,3 +141,21 @@ def test_gaps_that_graze_zero_between_samples_end_a_call_of_the_kernel(monkeypat
         run = wt.simulate(builder.build(), q, v, duration=4.0, method="events", saltation=False)
         reached = (phase - np.arccos(1 - inside)) % (2 * np.pi) / omega
         assert run.attrs["event_times"][0] == pytest.approx(reached, abs=1e-7 + 1e-10 / np.sqrt(inside))
+
+
+def test_accelerations_that_a_massless_foot_lacks_are_not_asked_for_in_python(monkeypatch):
+    """A foot without mass has no acceleration before it touches: a run finds that out once, at its start, and does not
+    let the reference look for it after every phase."""
+    from whippletree.simulation.motion import Motion
+
+    model = wt.mechanisms.hopper()
+    asked = []
+    by_reference = Motion._by_reference
+    monkeypatch.setattr(Motion, "_by_reference", lambda self, *rest: asked.append(rest[0]) or by_reference(self, *rest))
+    run = wt.simulate(model, duration=3.0, method="events")
+    assert run.attrs["events"] == 12
+    assert np.isnan(run.attrs["predicted_error"])
+    assert run.attrs["largest_rtol"] == run.attrs["rtol_asked"]
+    assert len(asked) <= 1
+    wt.simulate(model, duration=3.0, method="events")
+    assert len(asked) <= 1  # from the same start, the next run knows

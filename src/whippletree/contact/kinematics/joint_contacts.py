@@ -102,11 +102,13 @@ class Stop(NamedTuple):
 
 
 def joint_axes(model: Model) -> tuple[JointAxis, ...]:
-    """Every joint with one freedom and one coordinate, in the model's order."""
-    places = zip(model.joints, model.q_slices, model.v_slices, strict=True)
-    return tuple(
-        JointAxis(joint, q.start, v.start) for joint, q, v in places if joint.type.nv == 1 and joint.type.nq == 1
-    )
+    """Every joint with one freedom and one coordinate, in the model's order; found once."""
+    found: tuple[JointAxis, ...] | None = model.__dict__.get("_joint_axes")
+    if found is None:
+        places = zip(model.joints, model.joint_types, model.q_slices, model.v_slices, strict=True)
+        found = tuple(JointAxis(joint, q.start, v.start) for joint, kind, q, v in places if kind.nv == kind.nq == 1)
+        model.__dict__["_joint_axes"] = found
+    return found
 
 
 def limited_axes(model: Model) -> tuple[JointAxis, ...]:
