@@ -1,4 +1,4 @@
-"""Mechanisms whose loops are not local: floating ladders and planar grids of pinned rods."""
+"""Mechanisms whose loops are not local: floating ladders, planar grids of pinned rods, trusses."""
 
 import math
 
@@ -43,4 +43,31 @@ def grid(columns, rows):
             builder.body(f"H{i},{j}", **ROD).frame(f"e{i},{j}", f"H{i},{j}", position=(1, 0, 0))
             builder.joint(f"h{i},{j}", "revolute", f"V{i},{j}", f"H{i},{j}", position=(1, 0, 0), start=-lean)
             builder.constraint(f"p{i},{j}", "pin", f"n{i + 1},{j}", f"e{i},{j}")
+    return builder.build()
+
+
+def truss(panels):
+    """A floating girder of triangles: bars of 0.5 kg between nodes, hinged to each other where they meet, in a plane.
+
+    Every hinge is a joint of its own; most of them close loops, with three rows too many each.
+    """
+    places = {f"low {i}": (float(i), 0.0) for i in range(panels + 1)}
+    places |= {f"high {i}": (i + 0.5, 0.8 + 0.1 * math.sin(i)) for i in range(panels)}
+    bars = [(f"low {i}", f"low {i + 1}") for i in range(panels)]
+    bars += [(f"low {i}", f"high {i}") for i in range(panels)] + [(f"high {i}", f"low {i + 1}") for i in range(panels)]
+    bars += [(f"high {i}", f"high {i + 1}") for i in range(panels - 1)]
+    builder = wt.Builder("truss", (0, -9.81, 0))
+    meeting, angles = {}, []
+    for k, (first, last) in enumerate(bars):
+        (x, y), (xx, yy) = places[first], places[last]
+        length = math.hypot(xx - x, yy - y)
+        angles.append(math.atan2(yy - y, xx - x))
+        builder.body(f"bar {k}", 0.5, (length / 2, 0, 0), (0.001, length**2 / 24, length**2 / 24))
+        meeting.setdefault(first, []).append((k, 0.0))
+        meeting.setdefault(last, []).append((k, length))
+    builder.joint("base", "planar", "world", "bar 0")
+    for node, ((k, at), *others) in meeting.items():
+        for i, there in others:
+            place = {"position": (at, 0, 0), "child_position": (there, 0, 0), "start": angles[i] - angles[k]}
+            builder.joint(f"{node}, bar {i}", "revolute", f"bar {k}", f"bar {i}", **place)
     return builder.build()

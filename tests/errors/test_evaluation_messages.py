@@ -132,7 +132,14 @@ MESSAGES = [
         wt.UnsupportedError,
         lambda: wt.reference(ARM).operational_inertia("fore")(Z2),
         "operational_inertia: only 2 of 6 freedoms move this frame of model 'arm', so its inertia is infinite in some "
-        "direction. Use operational_inertia_inverse, which always exists.",
+        "direction. Use operational_inertia_inverse, which always exists, or name fewer rows.",
+    ),
+    (
+        wt.SingularSystemError,
+        lambda: wt.reference(wt.mechanisms.chain(2)).operational_inertia(("tip.x", "tip.y"))(Z2),
+        "model 'chain of 2 rods': no motion leads along some combination of the task's rows at this configuration (an "
+        "arm that is stretched, for example), so the inertia is infinite there. Use operational_inertia_inverse, which "
+        "always exists, or name fewer rows.",
     ),
     (
         wt.UnsupportedError,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import whippletree as wt
-from long_mechanisms import floating_ladder, grid
+from long_mechanisms import floating_ladder, grid, truss
 from strategies import make_looped_model
 from whippletree.compiler.named_function import ANSWERED_IN_PYTHON
 from whippletree.constraints import long_structure
@@ -218,6 +218,37 @@ def test_long_and_dense_structure_agree():
     found = find_long_structure(system)
     assert len(found.independent) == len(dense.independent)
     assert found.mobility == dense.mobility
+
+
+@pytest.mark.slow
+def test_a_truss_of_hinges_needs_one_look_at_its_redundant_rows(monkeypatch):
+    looks = []
+    look = LongRowSystem.explained_joints.fget
+    monkeypatch.setattr(LongRowSystem, "explained_joints", property(lambda own: looks.append(look(own)) or looks[-1]))
+    model = truss(51)
+    structure = wt.constraint_set(model).structure
+    loops = len(model.constraints)
+    assert model.nv > 200
+    assert structure.mobility == 3
+    # joints of the tree stand last among dependent rows: one look finds a row of a closure for each, the next none
+    assert [bool(found) for found in looks] == [True, False]
+    assert len(structure.redundant) == 3 * loops
+    dyn, n = wt.compile(model), model.nv
+    rows = dyn.constraint_velocity(np.tile(structure.configuration, (n, 1)), np.eye(n)).T
+    kept = rows[list(structure.independent)]
+    sizes = np.linalg.norm(kept, axis=1, keepdims=True)
+    assert np.linalg.svd(kept / sizes, compute_uv=False)[-1] > 1e-4
+    assert np.linalg.matrix_rank(rows, tol=1e-9) == len(kept) == 2 * loops
+
+
+def test_dependencies_of_rows_are_solved_for_one_row_each():
+    rng = np.random.default_rng(3)
+    few = rng.integers(-3, 4, size=(5, 9)).astype(float)
+    solved = long_structure._SolvedRows(9)
+    for dependency in [*few, few[0] + 2 * few[3], np.zeros(9)]:
+        solved.add(dependency)
+    assert len(set(solved.numbers)) == np.linalg.matrix_rank(few) == 5
+    assert np.linalg.matrix_rank(few[:, solved.numbers]) == 5
 
 
 def test_least_motions_are_those_of_the_pseudo_inverse():

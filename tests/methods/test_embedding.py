@@ -16,7 +16,7 @@ from whippletree.accuracy.predicted_error import predicted_errors
 from whippletree.arithmetic.trace import Trace, Traced
 from whippletree.compiler.frontend.unrolled import unrolled_program
 from whippletree.compiler.named_function import ANSWERED_IN_PYTHON
-from whippletree.constraints import cluster_structure, dynamics
+from whippletree.constraints import cluster_structure, dynamics, minimal_coordinates
 from whippletree.constraints.cluster_structure import structure_by_clusters
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.embedding import cluster_routes
@@ -316,6 +316,63 @@ def test_dynamics_in_minimal_coordinates_is_that_of_the_block_matrix():
     assert far_apart(minimal.rates(a), rate) < 1e-14
 
 
+def random_choice(model, rng):
+    """One independent velocity for every freedom of each loop, whichever they are, and all that no loop ties."""
+    blocks = minimal_coordinates._blocks(constraint_set(model))
+    tied = {k for block in blocks for k in block.columns}
+    chosen = [k for k in range(model.nv) if k not in tied]
+    for block in blocks:
+        chosen += rng.permutation(block.columns)[: len(block.columns) - len(block.rows)].tolist()
+    names = minimal_coordinates.velocity_names(model)
+    return [names[k] for k in chosen]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [30, 33, 38, 45])
+def test_dynamics_is_the_same_whichever_velocities_are_independent(seed):
+    """Random trees of loops, compliant rows among them; choices at which the others are not determined say so."""
+    model, motion = make_looped_model(seed, massless=bool(seed % 2))
+    rng, q = np.random.default_rng(seed), motion.q
+    best = wt.embed(model, q=q)
+    v = best.velocity(q, rng.normal(size=len(best.independent)))
+    expected = wt.reference(model, route="nullspace").forward_dynamics(q, v, motion.tau)
+    choices, fit = [best, *[wt.embed(model, independent=random_choice(model, rng), q=q) for _ in range(12)]], 0
+    for minimal in choices:
+        sine = minimal.sine(q)
+        if sine <= minimal_coordinates.DEAD:
+            with pytest.raises(wt.SingularSystemError, match="do not determine the other"):
+                minimal.velocity_map(q)
+            continue
+        fit += 1
+        X, M = minimal.velocity_map(q).X, minimal.mass_matrix(q)
+        assert np.linalg.norm(X, 2) <= (1 + 1e-9) / sine
+        assert far_apart(minimal.velocity(q, minimal.rates(v)), v) < 1e3 * EPS / sine
+        rate = np.linalg.solve(M, minimal.forces(q, motion.tau) - minimal.bias(q, v))
+        rounding = 1e3 * EPS * max(np.linalg.cond(M), 1 / sine**2)
+        assert far_apart(minimal.acceleration(q, v, rate), expected) < rounding
+        assert far_apart(minimal.mass_matrix_inverse(q) @ M, np.eye(len(M))) < rounding
+    assert fit > 1
+
+
+def test_a_loop_of_one_row_has_dead_points_too():
+    """A point of two rods that slides along the ground: the second rod, upright, cannot make up for the first."""
+    builder, parent = wt.Builder("slider", (0, -9.81, 0)), "world"
+    for k in (1, 2):
+        builder.body(f"rod {k}", 1.0, (0.5, 0, 0), (0, 1 / 12, 1 / 12))
+        builder.joint(f"hinge_{k}", "revolute", parent, f"rod {k}", position=(k - 1.0, 0, 0), start=(0.5, -1.0)[k - 1])
+        parent = f"rod {k}"
+    builder.frame("end", "rod 2", position=(1, 0, 0)).frame("ground", "world", position=(0, -0.5, 0))
+    model = builder.constraint("roller", "point_on_plane", "ground", "end", normal=(0, 1, 0)).build()
+    first = wt.embed(model, independent=["hinge_1"])
+    upright = np.array([np.pi / 6, -np.pi / 2 - np.pi / 6])
+    assert first.sine(model.home.q) > 0.1
+    assert first.sine(upright) < 1e-15
+    with pytest.raises(wt.SingularSystemError, match="hinge_1 do not determine the other velocities of their loops"):
+        first.velocity_map(upright)
+    assert first.suited(upright).independent == ("hinge_2",)
+    assert first.suited(upright).sine(upright) == pytest.approx(1.0)
+
+
 def test_coordinates_expand_to_a_configuration_that_closes_every_loop():
     model = wt.mechanisms.four_bar_chain(3)
     minimal = wt.embed(model, independent=("crank_1", "crank_2", "crank_3"))
@@ -336,6 +393,12 @@ def test_prescribed_motion_has_a_velocity_term():
     assert s[driven.slice("crank_1")] == pytest.approx(2.0)
     assert np.abs(wt.reference(driven).constraint_velocity(driven.home.q, s, 0.0)).max() < 1e-12
     assert np.abs(X[driven.slice("crank_1")]).max() == 0
+    q, y, tau = minimal.expand(minimal.reduce(driven.home.q), t=0.2), np.array([0.7]), np.ones(driven.nv)
+    v = minimal.velocity(q, y, 0.2)
+    assert v[driven.slice("crank_1")] == pytest.approx(2.4)
+    rate = np.linalg.solve(minimal.mass_matrix(q, 0.2), minimal.forces(q, tau, 0.2) - minimal.bias(q, v, 0.2))
+    a = minimal.acceleration(q, v, rate, 0.2)
+    assert far_apart(a, wt.reference(driven, route="nullspace").forward_dynamics(q, v, tau, 0.2)) < 1e-11
 
 
 def test_independent_velocities_are_checked_by_name():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -117,6 +119,35 @@ def test_operational_inertia_of_several_frames_and_chosen_rows():
     J = np.vstack([tree.jacobian("tip")(q)[[2, 3, 4]], tree.jacobian("rocker rod 2")(q)[[2]]])
     found = tree.operational_inertia_inverse(("tip.rz", "tip.x", "tip.y", "rocker rod 2.rz"))(q)
     np.testing.assert_allclose(found, J @ np.linalg.solve(tree.mass_matrix(q), J.T), rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("turn", [0.0, 0.7])
+@pytest.mark.parametrize("make", [wt.compile, wt.reference])
+def test_rows_across_the_plane_of_a_mechanism_have_no_inertia(make, turn):
+    """An arm in a plane: its tip has two ways to move, also where the plane is oblique and rounding hides zeros."""
+    builder, parent = wt.Builder("arm"), "world"
+    axis = (math.sin(turn) * 0.6, math.sin(turn) * 0.8, math.cos(turn))
+    for k in range(4):
+        builder.body(f"rod {k}", 1.0, (0.5, 0.0, 0.0), (0.1, 0.1, 0.1))
+        builder.joint(f"hinge {k}", "revolute", parent, f"rod {k}", position=(1.0 * (k > 0), 0, 0), axis=axis)
+        parent = f"rod {k}"
+    arm = builder.build()
+    q = np.array([0.1, 0.2, 0.3, 0.4])
+    with pytest.raises(UnsupportedError, match="only 2 of 3 freedoms move this frame of model 'arm'"):
+        make(arm).operational_inertia("rod 3.position")(q)
+    assert make(arm).operational_inertia_inverse("rod 3.position")(q).shape == (3, 3)
+
+
+def test_a_stretched_arm_has_no_inertia_along_itself():
+    arm = wt.mechanisms.chain(4)
+    with pytest.raises(SingularSystemError, match="no motion leads along some combination of the task's rows"):
+        wt.reference(arm).operational_inertia(("tip.x", "tip.y"))(np.zeros(4))
+    felt = wt.compile(arm).operational_inertia(("tip.x", "tip.y"))
+    with pytest.warns(RuntimeWarning, match="1 of 2 states failed"):
+        found = felt(np.array([[0, 0, 0, 0], [0.1, 0.2, 0.3, 0.4]]))
+    assert np.isnan(found[0]).all()
+    assert np.isfinite(found[1]).all()
+    assert felt.status[0] > 0 == felt.status[1]
 
 
 def test_a_task_that_cannot_be_moved_is_refused():

@@ -57,9 +57,10 @@ COMPILED_ROUTES = ("schur", "augmented", "recursion", "embedding", "elimination"
 
 ROUTES = (*COMPILED_ROUTES, "nullspace", "block")
 
-DEPENDENT, MASSLESS, PRESCRIBED = 0, 1, 2
+DEPENDENT, MASSLESS, PRESCRIBED, UNMOVED = 0, 1, 2, 3
 """Numbers of the ways to fail, after the nodes of the tree in the margins of an evaluation: rows depend on each other,
-a motion has no inertia, accelerations that were given leave rows that no other joint can meet."""
+a motion has no inertia, accelerations that were given leave rows that no other joint can meet, nothing moves some row
+of a task."""
 
 
 class Closed(NamedTuple):

@@ -524,8 +524,12 @@ def cluster_routes(system: ConstraintSet) -> dict[str, str]:
         # many mechanisms of one kind in a scene have the same numbers
         light: dict[tuple[str, bytes, bytes], bool] = {}
 
+        single = {word for word, kind in clusters.kinds.items() if suits(kind) and not system.switches}
+
         def choose(kind: ClusterKind, D: Array, A: Array) -> str:
             inertia, own = D.astype(float), A.astype(float)
+            if kind.word in single and (kind.is_led or has_inertia(inertia)):
+                return "augmented"  # its own route needs no weighing; this one keeps the digits of what it hands on
             key = (kind.word, inertia.tobytes(), own.tobytes())
             if key not in light:
                 if not has_inertia(inertia):
@@ -537,8 +541,8 @@ def cluster_routes(system: ConstraintSet) -> dict[str, str]:
 
         with np.errstate(divide="ignore", invalid="ignore"):  # a joint without inertia is a doubt of the state
             factorise(at, links, matrices, choose=choose)
-        for word, kind in clusters.kinds.items():
-            if (kind.is_led or word not in massless) and not system.switches and suits(kind):
+        for word in single:
+            if clusters.kinds[word].is_led or word not in massless:
                 routes[word] = "motion"
         found = system.__dict__["_cluster_routes"] = routes
     return found

@@ -10,7 +10,7 @@ import numpy as np
 
 from whippletree.constraints.clustered_mechanism import UnrolledClusters, rows, still_links
 from whippletree.constraints.constraint_set import constraint_set
-from whippletree.constraints.dynamics import DEPENDENT, PRESCRIBED
+from whippletree.constraints.dynamics import DEPENDENT, PRESCRIBED, UNMOVED
 from whippletree.constraints.exploration import LONG_SYSTEM
 from whippletree.constraints.loop_clusters import cluster_tree
 from whippletree.constraints.motions import FreeDirection, massless_motions, sparsest
@@ -48,6 +48,12 @@ def failure(tree: Skeleton, number: int, state: Mapping[str, Any]) -> SingularSy
             f"no other joint can meet at this configuration (more joints are prescribed than the loops have freedoms, "
             f"or a dead point of the prescribed ones). Give fewer accelerations: wt.diagnose(model, q) counts the "
             f"freedoms; wt.reference accepts accelerations that agree with the rows."
+        )
+    if number - len(tree.nodes) == UNMOVED:
+        return SingularSystemError(
+            f"model {model.name!r}: no motion leads along some combination of the task's rows at this configuration "
+            f"(an arm that is stretched, for example), so the inertia is infinite there. Use "
+            f"operational_inertia_inverse, which always exists, or name fewer rows."
         )
     motions = massless_motions_at(tree, state) if "q" in state else []
     named = "; ".join(motion.words(model) for motion in motions)

@@ -144,15 +144,19 @@ class Fronts(NamedTuple):
                 x[numbers[p]] = self.reciprocals[numbers[p]] * (y[numbers[p]] - F[p, :p] @ x[numbers[:p]])
         return x
 
-    def combination(self, unknown: int) -> Array:
-        """Factors (count,) of the equations eliminated before that of ``unknown`` whose sum with it is its pivot alone:
-        where that vanishes, the equations depend on each other."""
-        x = np.zeros(len(self.plan.used), dtype=self.memory.dtype)
+    def combinations(self, unknowns: Sequence[int]) -> Array:
+        """Factors (count, c) of the equations eliminated before that of each of these unknowns whose sum with it is its
+        pivot alone: where that vanishes, the equations depend on each other."""
+        asked = {unknown: k for k, unknown in enumerate(unknowns)}
+        x = np.zeros((len(self.plan.used), len(asked)), dtype=self.memory.dtype)
         for f in reversed(range(len(self.plan.fronts))):
             F, numbers, inner = self._front(f)
             for p in range(inner, len(numbers)):
-                own = numbers[p]
-                x[own] = 1 if own == unknown else -self.reciprocals[own] * (F[p, :p] @ x[numbers[:p]])
+                own = int(numbers[p])
+                x[own] = -self.reciprocals[own] * (F[p, :p] @ x[numbers[:p]])
+                if own in asked:
+                    # equations eliminated later take no part in it
+                    x[own, asked[own]] = 1
         return x
 
     def _front(self, f: int) -> tuple[Array, Array, int]:

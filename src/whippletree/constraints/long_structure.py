@@ -50,6 +50,13 @@ STALLED_STEPS, STALLED_SHARE = 12, 1e-2
 dependent (gears whose ratios are off by 1e-6) count as dependent; damped steps then close the rest by 1e-4 of it at a
 time. Twelve steps raise the damping from nothing to more than the rows, so a refused step is not taken for a stall."""
 
+UNINVOLVED = 1e-9
+"""Share of the largest factor in a dependency of rows below which a row takes no part in it. Other choices leave out
+other rows of those that depend on each other."""
+
+COMBINATIONS_AT_ONCE = 64
+"""Dependencies that are found together: as many numbers for every unknown of the system are held in memory."""
+
 ONE = (Weight(1), Weight(1))
 
 
@@ -145,12 +152,20 @@ class LongRowSystem:
 
     @property
     def explained_joints(self) -> list[int]:
-        """Of every row of a joint that depends on rows eliminated before it, the factored row, by number, that takes
-        the largest part in that: joints stay, and this row is the redundant one."""
+        """For every row of a joint that depends on rows eliminated before it, a factored row, by number, that takes a
+        large part in that: joints stay, and these rows are the redundant ones.
+
+        Without them and :attr:`dependent` all rows are independent: what the rows of joints depend on, solved for one
+        factored row each by elimination with pivots.
+        """
         joints = np.arange(self.unknowns.motions, self.unknowns.closures)
-        lost = joints[self.fronts.plan.used[joints] & (self.fronts.reciprocals[joints] == 0)]
-        first = self.unknowns.closures
-        return list(dict.fromkeys(int(np.argmax(np.abs(self.fronts.combination(x)[first:]))) for x in lost.tolist()))
+        lost = joints[self.fronts.plan.used[joints] & (self.fronts.reciprocals[joints] == 0)].tolist()
+        solved = _SolvedRows(self.unknowns.count - self.unknowns.closures)
+        for k in range(0, len(lost), COMBINATIONS_AT_ONCE):
+            found = self.fronts.combinations(lost[k : k + COMBINATIONS_AT_ONCE])
+            for combination in found[self.unknowns.closures :].T:
+                solved.add(combination)
+        return solved.numbers
 
     @property
     def sines(self) -> Array:
@@ -169,6 +184,38 @@ class LongRowSystem:
     def rates(self, d: Array) -> Array:
         """A d of the factored rows, for velocities d (nv,)."""
         return self.bodies.rates(self.closures, d)
+
+
+class _SolvedRows:
+    """Dependencies of rows, each solved for one row that no other of them contains: elimination with pivots."""
+
+    def __init__(self, count: int) -> None:
+        self.numbers: list[int] = []
+        """The rows that were solved for."""
+        self._others: list[tuple[Array, Array]] = []
+        """Of each of them, the rows that its dependency contains, and its factors there, 1 for itself."""
+        self._turn = np.full(count, -1)
+
+    def add(self, factors: Array) -> None:
+        """Solve a dependency (count,) for its largest factor, unless those before it say the same."""
+        largest = np.abs(factors).max(initial=0.0)
+        left, turn = np.where(np.abs(factors) > UNINVOLVED * largest, factors, 0.0), -1
+        while (turn := self._next_turn(left, turn)) >= 0:
+            rows, values = self._others[turn]
+            left[rows] -= left[self.numbers[turn]] * values
+        left[np.abs(left) <= UNINVOLVED * largest] = 0.0
+        if not left.any():
+            return
+        chosen = int(np.argmax(np.abs(left)))
+        rows = np.flatnonzero(left)
+        self._turn[chosen] = len(self.numbers)
+        self.numbers.append(chosen)
+        self._others.append((rows, left[rows] / left[chosen]))
+
+    def _next_turn(self, factors: Array, after: int) -> int:
+        """The first of the solved rows, after one of them, that a dependency contains; -1 if it contains none."""
+        turns = self._turn[np.flatnonzero(factors)]
+        return int(min(turns[turns > after], default=-1))
 
 
 def least_motion(system: LongRowSystem, g: Array) -> Array:

@@ -33,8 +33,8 @@ from whippletree.tree import inertia
 from whippletree.tree.mechanism import Mechanism
 
 DEAD = 1e-9
-"""Smallest singular value of A_x, relative to its largest, at which the independent velocities no longer determine the
-others: they are within 1e-9 rad of a dead point."""
+"""Sine of the angle to a dead point at which the independent velocities no longer determine the others, and share of
+the largest singular value of the rows below which they depend on each other."""
 
 
 NEAR_DEAD_POINT = 1e-2
@@ -120,10 +120,12 @@ class MinimalSystem:
         return np.asarray(self.velocity_map(q, t).X.T @ np.asarray(tau, dtype=float))
 
     def mass_matrix(self, q: Any, t: float = 0.0) -> Array:
-        """X_Sᵀ M X_S (d, d)."""
+        """X_Sᵀ M X_S (d, d), M with the inertia C⁻¹ of compliant rows."""
+        at = coordinates("mass_matrix", "q", q, self.model)
         X, m = self.velocity_map(q, t).X, Mechanism.of(self.model)
-        M = inertia.mass_matrix(m.tree, m.sweep, m.still(np.asarray(q, dtype=float).astype(object))).astype(float)
-        return np.asarray(X.T @ M @ X)
+        M = inertia.mass_matrix(m.tree, m.sweep, m.still(at.astype(object))).astype(float)
+        A_soft, stiffness, _ = self._compliant_rows(at, np.zeros(self.model.nv), t)
+        return np.asarray(X.T @ (M + (A_soft.T * stiffness) @ A_soft) @ X)
 
     def mass_matrix_inverse(self, q: Any, t: float = 0.0) -> Array:
         """(X_Sᵀ M X_S)⁻¹ (d, d): the entries of M† = X_S (X_Sᵀ M X_S)⁻¹ X_Sᵀ at the independent velocities, for X_S is
@@ -138,13 +140,15 @@ class MinimalSystem:
         return np.asarray(at.factor.solve(unit, nothing).a[list(self.numbers)].astype(float))
 
     def bias(self, q: Any, v: Any, t: float = 0.0) -> Array:
-        """X_Sᵀ (M b + c) (d,): the generalised forces of y that keep ẏ = 0."""
+        """X_Sᵀ (M b + c) (d,): the generalised forces of y that keep ẏ = 0, those of compliant rows included."""
         m = Mechanism.of(self.model)
-        state, rates = (np.asarray(x, dtype=float).astype(object) for x in (q, v))
-        links = m.moving(state, rates)
+        at, speeds = coordinates("bias", "q", q, self.model), np.asarray(v, dtype=float)
+        links = m.moving(at.astype(object), speeds.astype(object))
         M = inertia.mass_matrix(m.tree, m.sweep, links).astype(float)
         c = bias_forces(m, links).astype(float)
-        return np.asarray(self.velocity_map(q, t).X.T @ (M @ self.acceleration_bias(q, v, t) + c))
+        b = self.acceleration_bias(q, v, t)
+        A_soft, stiffness, gamma = self._compliant_rows(at, speeds, t)
+        return np.asarray(self.velocity_map(q, t).X.T @ (M @ b + c + A_soft.T @ (stiffness * (A_soft @ b + gamma))))
 
     def reduce(self, q: Any) -> dict[str, Array]:
         """The coordinates of the independent joints, by name, out of q (nq,)."""
@@ -170,17 +174,14 @@ class MinimalSystem:
         return embed(self.model, q=q, t=t)
 
     def sine(self, q: Any, t: float = 0.0) -> float:
-        """How far the choice is from a dead point at q: the least singular value of A_x over its largest, of all loops.
+        """How far the choice is from a dead point at q, the least of all loops: |y| ≥ sine · |v| for the velocities of
+        a loop, whatever its motion.
 
         Digits of the maps are lost as it falls: their condition number is its inverse. 1 where nothing is tied.
         """
         at = coordinates("sine", "q", q, self.model)
         A, _ = self._rows(at, np.zeros(self.model.nv), t, "velocity")
-        found = [1.0]
-        for block, others, _ in self._split():
-            values = np.linalg.svd(A[np.ix_(block.rows, others)], compute_uv=False)
-            found.append(float(values[-1] / values[0]) if len(values) and values[0] > 0 else 1.0 - bool(len(values)))
-        return min(found)
+        return min([1.0, *[_sine_of_choice(A, block, others) for block, others, _ in self._split()]])
 
     def suited(self, q: Any, t: float = 0.0, *, least: float = NEAR_DEAD_POINT) -> MinimalSystem:
         """This system, or, nearer to a dead point of its choice than ``least``, the one that suits q best.
@@ -221,15 +222,14 @@ class MinimalSystem:
 
     def _solve_block(self, A: Array, block: _Block, others: list[int], right: Array) -> Array:
         """A_x⁻¹ of right-hand sides."""
-        A_x = A[np.ix_(block.rows, others)]
-        if not _is_regular(A_x):
+        if not _sine_of_choice(A, block, others) > DEAD:
             names = ", ".join(self.independent[self.numbers.index(k)] for k in block.columns if k in self.numbers)
             raise SingularSystemError(
                 f"model {self.model.name!r}: the independent velocities {names or '(none)'} do not determine the other "
                 f"velocities of their loops at this configuration (a dead point of that choice, or of the mechanism). "
                 f"minimal.suited(q), or rechosen(q), takes others; forward_dynamics needs none."
             )
-        return np.asarray(np.linalg.solve(A_x, right)) if len(others) else right[:0]
+        return np.asarray(np.linalg.solve(A[np.ix_(block.rows, others)], right)) if len(others) else right[:0]
 
     def _rows(self, q: Array, v: Array, t: float, what: str) -> tuple[Array, Array]:
         """A (m, nv), and the rows' velocity or bias (m,), as floats."""
@@ -237,6 +237,14 @@ class MinimalSystem:
         links = m.moving(state, rates)
         rows = self._system.rows(m, links, state, rates, t)
         return self._system.matrix(m, links, state, t), getattr(rows, what)().astype(float)
+
+    def _compliant_rows(self, q: Array, v: Array, t: float) -> tuple[Array, Array, Array]:
+        """A (s, nv), C⁻¹ and γ (s,) of compliant rows: with f = −C⁻¹ (A a + γ) they act as inertia and as forces."""
+        soft = [i for i, c in enumerate(self._system.compliance) if c]
+        if not soft:
+            return np.zeros((0, self.model.nv)), np.zeros(0), np.zeros(0)
+        A, gamma = self._rows(q, v, t, "bias")
+        return A[soft], 1 / np.array([float(self._system.compliance[i]) for i in soft]), gamma[soft]
 
     def _check_values(self, name: str, values: Any) -> Array:
         array = np.asarray(values, dtype=float)
@@ -340,9 +348,18 @@ def _check_counts(model: Model, names: list[str], blocks: list[_Block], given: l
             )
 
 
-def _is_regular(A: Array) -> bool:
-    """Whether a matrix is square and far enough from singular."""
-    if A.shape[0] != A.shape[1]:
-        return False
-    values = np.linalg.svd(A, compute_uv=False)
-    return not len(values) or bool(values[-1] > DEAD * values[0])
+def _sine_of_choice(A: Array, block: _Block, others: list[int]) -> float:
+    """How well the rows of a block determine these of its velocities from the rest: the least singular value of their
+    columns in an orthonormal basis of the rows. 0 where they cannot, or where the rows depend on each other.
+
+    The motions N that the rows allow and that basis make an orthogonal matrix, so this is the least singular value of N
+    at the independent velocities, too.
+    """
+    if len(others) != len(block.rows):
+        return 0.0
+    if not others:
+        return 1.0
+    _, sizes, basis = np.linalg.svd(A[np.ix_(block.rows, block.columns)], full_matrices=False)
+    if not sizes[-1] > DEAD * sizes[0]:
+        return 0.0
+    return float(np.linalg.svd(basis[:, [block.columns.index(k) for k in others]], compute_uv=False)[-1])

@@ -22,11 +22,13 @@ from whippletree.arithmetic import linalg
 from whippletree.arithmetic.arrays import Array, identity, zeros
 from whippletree.constraints import kkt
 from whippletree.constraints.constraint_set import constraint_set
-from whippletree.constraints.dynamics import MASSLESS, PRESCRIBED, bias_forces, closed, row_terms
+from whippletree.constraints.dynamics import MASSLESS, PRESCRIBED, UNMOVED, bias_forces, closed, row_terms
+from whippletree.constraints.exploration import LONG_SYSTEM, STRUCTURE_TOLERANCE
 from whippletree.constraints.routes import MASSLESS_TOLERANCE, PIVOT_TOLERANCE, RowTerms, factor_block
 from whippletree.errors import UnsupportedError
 from whippletree.tree import inertia, kinematics
 from whippletree.tree.mechanism import Mechanism
+from whippletree.tree.sweeps import Field
 
 CONTRADICTION = 1e-9
 """Share of the largest term of A a + γ that may be left over by accelerations that were given and agree with the rows:
@@ -133,18 +135,50 @@ def operational_inertia(m: Mechanism, task: Sequence[str], q: Array, t: Any, act
     Raises:
         UnsupportedError: if fewer freedoms than rows move the frames, so that it is infinite in some direction.
     """
-    model = m.tree.model
     chosen = task_rows(m, task)
-    count = sum(len(own) for _, own in chosen)
-    moving = {k for frame, _ in chosen for k in m.tree.path(m.place(frame).node)}
-    freedoms = sum(m.tree.nodes[k].joint.nv for k in moving)
-    system = constraint_set(model)
-    if model.constraints and not system.switches and not any(system.compliance):
-        freedoms = min(freedoms, system.structure.mobility)
+    count, freedoms = sum(len(own) for _, own in chosen), _task_freedoms(m, chosen)
     if freedoms < count:
         subject = "this frame" if len(chosen) == 1 else "these frames"
         raise UnsupportedError(
-            f"operational_inertia: only {freedoms} of {count} freedoms move {subject} of model {model.name!r}, so its "
-            f"inertia is infinite in some direction. Use operational_inertia_inverse, which always exists."
+            f"operational_inertia: only {freedoms} of {count} freedoms move {subject} of model "
+            f"{m.tree.model.name!r}, so its inertia is infinite in some direction. Use operational_inertia_inverse, "
+            f"which always exists, or name fewer rows."
         )
-    return linalg.ldlt(operational_inverse(m, task, q, t, active)).solve(identity(count))
+    inverse = operational_inverse(m, task, q, t, active)
+    factor = linalg.ldlt(inverse, lenient=True)
+    m.require(len(m.tree.nodes) + UNMOVED, factor.pivots - PIVOT_TOLERANCE * inverse.diagonal())
+    return factor.solve(identity(count))
+
+
+def _task_freedoms(m: Mechanism, chosen: Sequence[tuple[str, list[int]]]) -> int:
+    """How many rows of a task can move independently of each other, at a configuration with nothing special about it.
+
+    Of long mechanisms, and where constraints are switched or compliant, only the freedoms of the joints are counted.
+    """
+    model = m.tree.model
+    moving = {k for frame, _ in chosen for k in m.tree.path(m.place(frame).node)}
+    freedoms = sum(m.tree.nodes[k].joint.nv for k in moving)
+    system = constraint_set(model)
+    if system.switches or any(system.compliance):
+        return freedoms
+    if model.constraints:
+        freedoms = min(freedoms, system.structure.mobility)
+    if model.nv > LONG_SYSTEM or not freedoms:
+        return freedoms
+    plain = Mechanism.of(model)
+    q = system.structure.configuration.astype(object)
+    links = plain.still(q)
+    found = []
+    for part in PARTS.values():
+        # turns and shifts have sizes of their own
+        J = np.concatenate([_rows_of(plain, links, frame, own, part) for frame, own in chosen]).astype(float)
+        found.append(J / max(np.abs(J).max(initial=0.0), np.finfo(float).tiny))
+    A = system.matrix(plain, links, q)[list(system.structure.independent)]
+    _, _, Vt = np.linalg.svd(A, full_matrices=True)
+    return int(np.linalg.matrix_rank(np.concatenate(found) @ Vt[len(A) :].T, tol=STRUCTURE_TOLERANCE))
+
+
+def _rows_of(m: Mechanism, links: Field, frame: str, own: Sequence[int], part: Sequence[str]) -> Array:
+    """The rows of a frame's Jacobian that belong to a task and to a part of the frame."""
+    rows = [i for i in own if ROWS[i] in part]
+    return kinematics.jacobian(m.tree, links, m.place(frame))[rows]

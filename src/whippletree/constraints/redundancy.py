@@ -141,6 +141,7 @@ def find_long_structure(system: ConstraintSet) -> Structure:
     kept, there = list(rigid), LongRowSystem(Unknowns(tree, system.demands, rigid, compliance), q, 0.0)
     # a row of a joint may be the last one of those that depend on each other: then another row is left out instead
     while lost := set(there.explained_joints):
+        lost.update(there.dependent)
         kept = [i for number, i in enumerate(kept) if number not in lost]
         there = LongRowSystem(Unknowns(tree, system.demands, kept, compliance), q, 0.0)
     squares = dict(zip(kept, there.squares().tolist(), strict=True))
