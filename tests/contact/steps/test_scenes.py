@@ -17,7 +17,8 @@ from whippletree.errors import ModelError
 from whippletree.simulation.motion import Motion
 from whippletree.simulation.time_stepping.impulse_step import ImpulseStep
 from whippletree.simulation.time_stepping.scene_method import SceneStepping
-from whippletree.simulation.time_stepping.scene_run import MOST_SLOTS, ROWS, SteppedScene, Warm
+from whippletree.simulation.time_stepping.scene_run import MOST_SLOTS, NEARLY_TOUCHING, ROWS, SteppedScene, Warm
+from whippletree.simulation.time_stepping.scene_skins import Skins
 from whippletree.simulation.time_stepping.stepping_method import TimeStepping
 from whippletree.spatial import Pose
 from whippletree.spatial.vectors import quaternion_rotation
@@ -195,6 +196,39 @@ def test_lists_do_not_decide_the_motion():
     thick = scene.advance(q, v, COLD, np.zeros(model.nv), np.full(20, H))
     np.testing.assert_allclose(thick.v, together.v, atol=1e-7)
     np.testing.assert_allclose(thick.q, together.q, atol=1e-8)
+
+
+def test_pairs_that_nearly_touch_come_first_and_each_from_the_top():
+    scene = balls(24)
+    stepped = SteppedScene(scene_layout(scene), 1e-6, 1e-9, 100)
+    q = np.array([*scene.home.q.reshape(-1, 7), [0, 0, 0, 1, 0, 0, 0]])
+    q[:, :3] *= 0.92
+    lists = stepped.lists(q, Skins(np.full(len(q), 0.05), np.zeros(3)))
+    poses, (first, second) = stepped.poses(q), lists.pairs[:, 1:3].T
+    centres = np.where(second[:, None] == 0, poses[first, :, 3] * [1, 1, 0], poses[second, :, 3])
+    gaps = np.linalg.norm(poses[first, :, 3] - centres, axis=1) - np.where(second == 0, 0.05, 0.1)
+    heights = poses[first, 2, 3] + centres[:, 2]
+    near = gaps < NEARLY_TOUCHING * 0.05
+    start = int(near.sum())
+    assert 5 < start < len(gaps) - 5
+    assert near[:start].all()
+    for part in (heights[:start], heights[start:]):
+        assert (np.diff(part) <= 0).all()
+
+
+def test_an_impact_travels_through_a_row_of_balls_in_one_step():
+    """Each contact joins the problem when the one before it has passed an impulse on."""
+    count = 14
+    row = [("sphere", {"radius": 0.05}, (0.1 * k, 0, 5, 1, 0, 0, 0), (0, 0, 0), (0, 0, 0)) for k in range(count)]
+    scene = bodies_on_floor(row, gravity=(0, 0, 0))
+    v = np.zeros((count, 6))
+    v[0, 3] = 2.0
+    stepped = SteppedScene(scene_layout(scene), 1e-10, 1e-9, 4000)
+    told = stepped.advance(scene.home.q, v.ravel(), COLD, np.zeros(scene.nv), np.full(1, H))
+    masses = 1.0 + 0.2 * np.arange(count)
+    assert told.account[0, ROWS["contacts"]] == count - 1
+    assert told.account[0, ROWS["residual_velocity"]] <= 1e-10
+    np.testing.assert_allclose(told.v.reshape(-1, 6)[:, 3], 2.0 / masses.sum(), atol=1e-8)
 
 
 @pytest.mark.slow

@@ -135,7 +135,10 @@ class SceneContacts:
             theta=(1,),
             beta=(1,),
             going_on=(1,),
-            untabled=(1,),  # whether the tables of this step are still to be made
+            unknown=("C",),  # whether the rows of a contact are still to be made
+            untabled=("C",),  # and its tables
+            afresh=(1,),  # whether the problem is a new one, for which no sweep was made
+            resumes=(1,),  # whether it is not
         )
 
     def on_lists(self, active: str, touched: str) -> SceneContacts:
@@ -224,9 +227,25 @@ class SceneContacts:
 
     # ---- the problem ---------------------------------------------------------------------------------------------
 
+    def begin(self) -> list[Statement]:
+        """A new problem: no rows are known, no impulse has acted, and there is no momentum."""
+        at, put = self.space.at, self.space.put
+        velocities = [self.of_body(name, BODY) for name in ("vel", "vel before")]
+        body = traced_block(lambda free: [free, free, [-1]], [at("free", BODY)], [*velocities, at("loaded", BODY)])
+        return [
+            Loop(BODY, "N", (body,)),
+            Loop(CONTACT, "C", (put(1, at("unknown", CONTACT)),)),
+            put(1, at("afresh")),
+            put(-1, at("resumes")),
+        ]
+
     def prepare(self) -> list[Statement]:
-        """Rows of the contacts of the list, and the velocities that the impulses of the step before would lead to."""
-        at, each = self.space.at, self.space.each
+        """Rows of the contacts that are new in the list, and what the impulses of the step before do to their bodies.
+
+        Those that were in it before keep theirs: a problem that others join goes on from where it is. A thousand balls
+        that settle are joined by others some five times in a step, ten thousand ten times.
+        """
+        each = self.space.each
 
         def rows(touch: Array, p: Array, e: Any, restores: Array, h: Any, *of_bodies: Array) -> list[Any]:
             centres, mobilities, start, velocities = (of_bodies[i : i + 2] for i in (0, 2, 4, 6))
@@ -235,16 +254,16 @@ class SceneContacts:
             approach = relative_velocity(row, *start)
             shift = shifts(vector(touch[0]), approach[:1], vector(e * restores[0]), h)[0]
             own = [G[0, 0], G[0, 1], G[0, 2], G[1, 1], G[1, 2], G[2, 2]]
-            return [row, own, [shift], approach, *pushed(row, p, mobilities, velocities), [1], [1]]
+            found = [row, own, [shift], approach, p, *pushed(row, p, mobilities, velocities)]
+            return [*found, [1], [1], [-1], [1]]
 
         reads = [*each(("touch", "impulse", "restitution"), CONTACT), *each(("restores", "now dt"))]
         reads += [piece for name in ("centre", "mobility", "start", "vel") for piece in self.both(name)]
-        writes = [*self.of_contact("row", "own", "shift", "approach"), *self.both("vel")]
-        writes += [at("loaded", FIRST), at("loaded", SECOND)]
+        writes = [*self.of_contact("row", "own", "shift", "approach", "impulse before"), *self.both("vel")]
+        writes += [*self.both("loaded"), *each(("unknown", "untabled"), CONTACT)]
+        make = (*self.bodies(), traced_block(rows, reads, writes))
         return [
-            self.space.put(1, at("untabled")),
-            Loop(BODY, "N", (self.space.put(-1, at("loaded", BODY)),)),
-            self.each(traced_block(rows, reads, writes)),
+            Each(CONTACT, self.active, (If(self.space.address("unknown", CONTACT), make),)),
             Collect(self.touched, BODY, "N", self.space.address("loaded", BODY)),
         ]
 
@@ -253,17 +272,17 @@ class SceneContacts:
 
         def tables(row: Array, own: Array, mu: Any, first: Array, second: Array) -> list[Any]:
             mean = (own[0] + own[3] + own[5]) / 3
-            return [*lever_tables(row, first, second), list(block_scaling(matrix_of(own))), [mean], [mu]]
+            return [*lever_tables(row, first, second), list(block_scaling(matrix_of(own))), [mean], [mu], [-1]]
 
         reads = [*self.of_contact("row", "own", "friction"), *self.both("mobility")]
-        writes = self.of_contact("columns", "rows", "scaling", "mean mobility", "roughness")
-        make = (self.each(traced_block(tables, reads, writes)), self.space.put(-1, self.space.at("untabled")))
-        return [If(self.space.address("untabled"), make)]
+        writes = self.of_contact("columns", "rows", "scaling", "mean mobility", "roughness", "untabled")
+        make = (*self.bodies(), traced_block(tables, reads, writes))
+        return [Each(CONTACT, self.active, (If(self.space.address("untabled", CONTACT), make),))]
 
     # ---- momentum ------------------------------------------------------------------------------------------------
 
     def remember(self, impulse: str, velocity: str) -> list[Statement]:
-        """Where sweeps begin, of the contacts and of the bodies, and without momentum."""
+        """Where sweeps of a new problem begin, of the contacts and of the bodies, and without momentum."""
         at = self.space.at
         loops = []
         for name, register in ((impulse, CONTACT), (velocity, BODY)):

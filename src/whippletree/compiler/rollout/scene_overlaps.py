@@ -86,6 +86,7 @@ class SceneOverlaps:
         again = (
             *self._list_neighbours(),
             Loop(NODE, "N", (put(0, at("moved", NODE)),)),
+            *self.contacts.begin(),
             *self.contacts.prepare(),
             *self.positions.move_ends_apart(),
             Loop(NODE, "N", (self._move(count_way),)),

@@ -130,6 +130,7 @@ class SceneSolver:
             each(("done", "reached", "going on", "invested", "left sweeps", "remaining")),
         )
         look = (*self.measure(), self._end())
+        begun = (put(-1, at("afresh")), put(1, at("resumes")))
         once = (
             *self._sweep(),
             If(address("settled"), look),
@@ -143,7 +144,8 @@ class SceneSolver:
                 (
                     put(0, at("wait")),
                     *self.contacts.tables(),
-                    *self.contacts.remember("impulse", "vel"),
+                    If(address("resumes"), tuple(self.contacts.go_ahead("impulse", "vel"))),
+                    If(address("afresh"), (*self.contacts.remember("impulse", "vel"), *begun)),
                     *self.sticking.attempt(self.measure()),
                     Until("sweep", MOST_SWEEPS, address("done"), once),
                 ),

@@ -316,13 +316,13 @@ class _StepBuilder(WorkSpace):
     def _begin_solution(self) -> list[Statement]:
         """Before the rounds of a solution."""
         return [
+            *self.contacts.begin(),
             self.put(-1, self.at("complete"), self.at("solved")),
             traced_block(lambda effort: [[effort], [GLANCE]], [self.at("effort")], self.each(("remaining", "glance"))),
         ]
 
     def _round(self) -> list[Statement]:
-        """The solution of the list as it is, and what joins it; velocities begin without impulses."""
-        again = traced_block(lambda free: [free], [self.at("free", NODE)], [self.contacts.of_body("vel", NODE)])
+        """The solution of the list as it is, and what joins it."""
 
         def allow(remaining: Array, glance: Array) -> list[Any]:
             short = select(less(glance[0], remaining[0]), glance[0], remaining[0])
@@ -343,7 +343,6 @@ class _StepBuilder(WorkSpace):
         )
         return [
             Collect(ACTIVE, CONTACT, "C", self.address("flag", CONTACT)),
-            Loop(NODE, "N", (again,)),
             *self.contacts.prepare(),
             traced_block(
                 allow,

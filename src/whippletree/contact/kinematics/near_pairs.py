@@ -55,7 +55,7 @@ def near_pairs(layout: SceneLayout, poses: Array, skin: Array) -> NearPairs:
 
 def _near_declared(layout: SceneLayout, poses: Array, skin: Array) -> tuple[Array, Array, Array]:
     first, second, coefficients = layout.declared
-    near = _are_near(layout, poses, first, second, skin[first] + skin[second] + coefficients[:, 2])
+    near = are_near(layout, poses, first, second, skin[first] + skin[second] + coefficients[:, 2])
     return first[near], second[near], coefficients[near]
 
 
@@ -75,7 +75,7 @@ def _near_in_group(layout: SceneLayout, group: Grouped, poses: Array, skin: Arra
     return first, second, np.broadcast_to(group.coefficients, (len(first), 3))
 
 
-def _are_near(layout: SceneLayout, poses: Array, first: Array, second: Array, reach: Array) -> Array:
+def are_near(layout: SceneLayout, poses: Array, first: Array, second: Array, reach: Array) -> Array:
     """Whether the balls that hold two geometries are within reach; unbounded ones by what they are."""
     with np.errstate(invalid="ignore"):
         gaps = np.linalg.norm(poses[first, :, 3] - poses[second, :, 3], axis=1)

@@ -16,7 +16,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.cpu.cpu_function import CompiledFunction, compile_function
 from whippletree.compiler.rollout.scene_kinds import PAIR_HEAD
 from whippletree.compiler.rollout.scene_step import ACCOUNT, scene_program
-from whippletree.contact.kinematics.near_pairs import NearPairs, near_pairs
+from whippletree.contact.kinematics.near_pairs import NearPairs, are_near, near_pairs
 from whippletree.contact.kinematics.scene_layout import BODY, SceneLayout
 from whippletree.simulation.time_stepping.scene_skins import THINNEST, SkinRule, Skins
 from whippletree.simulation.time_stepping.sleeping import (
@@ -36,6 +36,12 @@ CONTACTS_OF_CALL = 4e6
 UPDATES_AT_ONCE = 2e6
 """Contacts times steps times the sweeps that each may take, about 0.1 s, beyond which a call can be interrupted: it has
 a thread of its own then, which costs 0.1 ms."""
+
+
+NEARLY_TOUCHING = 0.1
+"""Pairs that are nearer than this share of the median size of the shapes come first in the lists: those that press lie
+close together in memory then. Among 43 000 candidates of ten thousand balls are 16 000 contacts; with all of them in
+one order of heights a step took half as long again."""
 
 
 class Warm(NamedTuple):
@@ -232,10 +238,15 @@ class SteppedScene:
         return np.stack([first, second, island], axis=1)
 
     def _order(self, poses: Array, near: NearPairs) -> Array:
-        """Pairs from the top downwards, along gravity: a sweep down carries weight, one up carries what holds it."""
+        """Pairs that nearly touch, and then the others; each from the top downwards, along gravity.
+
+        A sweep down carries weight, one up carries what holds it.
+        """
         heights = -poses[:, :, 3] @ self.gravity
         heights[~np.isfinite(self.layout.radii)] = 0.0
-        return np.argsort(-(heights[near.first] + heights[near.second]), kind="stable")
+        reach = near.coefficients[:, 2] + NEARLY_TOUCHING * self.rule.size
+        far = ~are_near(self.layout, poses, near.first, near.second, reach)
+        return np.lexsort([-(heights[near.first] + heights[near.second]), far])
 
     def advance(self, q: Array, v: Array, warm: Warm, tau: Array, dt: Array) -> StepsTaken:
         """Steps of lengths dt (n,) from q (nq,) and v (nv,) under constant joint forces tau (nv,)."""
