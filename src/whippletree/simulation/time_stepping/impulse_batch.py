@@ -21,7 +21,7 @@ from whippletree.simulation.time_stepping.impulse_kernel import (
     kernel_batch,
 )
 from whippletree.simulation.time_stepping.impulse_step import STEPS_OF_CALL, ImpulseStep
-from whippletree.simulation.time_stepping.inertial_gain import careful_step, watched_steps
+from whippletree.simulation.time_stepping.inertial_gain import Refused, careful_step, watched_steps
 
 
 class Advance(NamedTuple):
@@ -74,6 +74,7 @@ class Advance(NamedTuple):
         start, done, halved = y, 0, stepper.halved
         parts: list[Steps] = []
         solutions: list[ContactSolution] = []
+        refused: Refused | None = None
         # a controller changes the forces after every step
         together, given_back = STEPS_OF_CALL if stepper.motors.steady else 1, False
         asks = given is None and count > 1 and can_ask(stepper)
@@ -91,12 +92,13 @@ class Advance(NamedTuple):
                 now = t + done * h
             tau, ctrl = left or stepper.motors.at(now, *stepper.motion.split(y))
             made = None
-            if stepper.kernel and not given_back:
+            if stepper.kernel and not given_back and not stepper.wary:
                 commands = ctrl[None] if some == 1 else stepper.motors.ctrl_over(now + h * np.arange(some))
-                made = watched_steps(stepper, y, impulses, tau, np.full(some, h), commands)
+                made, refused = watched_steps(stepper, y, impulses, tau, np.full(some, h), commands)
             given_back = made is not None and 0 < made.number < some  # the next step is one that the kernel has tried
             if made is None or not made.number:
-                made = careful_step(stepper, now, y, impulses, tau, h, ctrl, solutions)
+                made = careful_step(stepper, now, y, impulses, tau, h, ctrl, solutions, refused)
+                refused = None
             parts.append(made)
             y, impulses, done = made.states[-1], made.impulses[-1], done + made.number
             if not np.isfinite(y).all():
