@@ -59,7 +59,10 @@ def test_a_step_in_halves_is_told_as_one(chain, thrown):
     stepper = ImpulseStep(Motion(wt.compile(chain)), 1e-7)
     y = np.concatenate([np.asarray(chain.home.q, dtype=float), thrown])
     still, nothing = np.zeros((stepper.blocks.count, 3)), np.zeros(chain.nv)
-    assert not inertial_gain.watched_steps(stepper, y, still, nothing, np.array([STEP])).number
+    tried = inertial_gain.watched_steps(stepper, y, still, nothing, np.array([STEP]))
+    assert not tried.steps.number
+    assert tried.refused.steps.number == 1
+    assert tried.refused.gain > tried.refused.tolerated > 0
     assert stepper.stride == 1
     made = inertial_gain.careful_step(stepper, 0.0, y, still, nothing, STEP, np.zeros(0), [])
     whole = kernel_steps(stepper, y, still, nothing, np.array([STEP]))
@@ -69,6 +72,25 @@ def test_a_step_in_halves_is_told_as_one(chain, thrown):
         *stepper.motion.split(np.stack([y, made.states[0], whole.states[0]]))
     )
     assert abs(careful - before) < (careless - before) / 2
+
+
+def test_a_step_that_was_refused_is_not_tried_again(chain, thrown, monkeypatch):
+    """And after halves that gain much the next step begins with halves."""
+    stepper = ImpulseStep(Motion(wt.compile(chain)), 1e-7)
+    y = np.concatenate([np.asarray(chain.home.q, dtype=float), thrown])
+    still, nothing = np.zeros((stepper.blocks.count, 3)), np.zeros(chain.nv)
+    plain = inertial_gain.careful_step(stepper, 0.0, y, still, nothing, STEP, np.zeros(0), [])
+    assert stepper.wary
+    stepper.wary = False
+    refused = inertial_gain.watched_steps(stepper, y, still, nothing, np.array([STEP])).refused
+    lengths = []
+    taken = inertial_gain.kernel_steps
+    monkeypatch.setattr(inertial_gain, "kernel_steps", lambda *given: lengths.append(given[4][0]) or taken(*given))
+    for wary, known in ((False, refused), (True, None)):
+        stepper.wary = wary
+        made = inertial_gain.careful_step(stepper, 0.0, y, still, nothing, STEP, np.zeros(0), [], known)
+        np.testing.assert_array_equal(made.states, plain.states)
+    assert max(lengths) == STEP / 2
 
 
 def test_work_that_halves_do_not_change_is_no_reason_for_them(chain, thrown, monkeypatch):

@@ -11,22 +11,24 @@ from whippletree.compiler.llvm.cache import CodeCache
 from whippletree.compiler.program import every_block
 from whippletree.compiler.program.check import check
 from whippletree.compiler.rollout import contact_list_suitability, contact_list_trees, contact_lists
+from whippletree.compiler.rollout.contact_list_chains import is_unbranched
 from whippletree.compiler.rollout.contact_list_suitability import reason_against_lists
 from whippletree.compiler.rollout.contact_lists import contact_lists_program
 from whippletree.contact.time_step import ContactBlocks
+from whippletree.tree.skeleton import skeleton
 
 TOLERANCE, STEPS = 1e-9, 40
 BRIDGE_FLOOR = -0.1098
 
 
-def tree(kinds):
-    """Balls on joints of several kinds above a floor, in two limbs."""
+def tree(kinds, branch=2):
+    """Balls on joints of several kinds above a floor, in two limbs; in one, without a branch."""
     b = wt.Builder("tree").geometry("floor", "world", "half_space", position=(0, 0, -0.06))
     before = "world"
     for k, kind in enumerate(kinds):
         more = {"damping": 0.01, "axis": (0, 1, 0)} if kind == "revolute" else {}
         _add_ball(b, k, kind, before, **more)
-        before = f"link {k}" if k != 2 else "link 1"
+        before = f"link {k}" if k != branch else "link 1"
     return b.build()
 
 
@@ -74,9 +76,16 @@ def both_ways(model, speed, monkeypatch):
     return found
 
 
+KINDS = ("spherical", "revolute", "revolute", "prismatic", "revolute")
+
+
 @pytest.mark.slow
-def test_recursions_take_the_steps_of_dense_rows(monkeypatch):
-    recursive, dense = both_ways(tree(("spherical", "revolute", "revolute", "prismatic", "revolute")), 0.1, monkeypatch)
+@pytest.mark.parametrize("branch", [None, 2])
+def test_recursions_take_the_steps_of_dense_rows(branch, monkeypatch):
+    """Contacts are eliminated along a chain, or act as inertias of a tree."""
+    model = tree(KINDS, branch)
+    assert is_unbranched(skeleton(model)) == (branch is None)
+    recursive, dense = both_ways(model, 0.1, monkeypatch)
     assert dense[2][..., 0].max() > 1e-3  # something presses
     assert recursive[3][:, 1].max() <= TOLERANCE
     for a, b in zip(recursive[:2], dense[:2], strict=True):

@@ -23,6 +23,7 @@ contact_list_ranges   its servos with a force range: rows only while they satura
 contact_list_moments   its torsional and rolling friction: rows that follow a contact
 contact_list_rows   rows of its blocks, and the linear systems made of them: dense
 contact_list_recursion   those of long trees that touch the world alone, by articulated recursions
+contact_list_chains   those of chains, contact by contact from the base to the tip, where nothing stiff loses digits
 contact_list_solver   its sweeps and Newton steps
 contact_list_interior   its interior-point method, for scenes that are jammed
 dense_solve       linear systems of the size of the velocities

@@ -30,8 +30,10 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array, identity
 from whippletree.compiler.program import Address, Each, If, Index, Lookup, Loop, Statement
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
+from whippletree.compiler.rollout.contact_list_chains import ChainSystem, is_unbranched
 from whippletree.compiler.rollout.contact_list_closures import Closures
-from whippletree.compiler.rollout.contact_list_trees import NODE, LoopedTree
+from whippletree.compiler.rollout.contact_list_trees import NODE, TOUCHED, LoopedTree
+from whippletree.compiler.rollout.dense_solve import inverse_matrix
 from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, RowPlace, StepSpace
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.contact.time_step import ContactBlocks
@@ -42,8 +44,8 @@ from whippletree.tree.skeleton import skeleton
 MOST_TIES = 12
 """Rows of loops up to which they are a border of the recursion: each costs a solution after every elimination."""
 
-VELOCITY, TOUCHED = "velocity", "touched"
-"""The register of a velocity, and of the node that the block in hand touches."""
+VELOCITY = "velocity"
+"""The register of a velocity."""
 
 Sides: TypeAlias = Callable[[int], tuple[list[Piece], list[Piece]]]
 """Pieces that a pass over the nodes reads and writes, for a joint of so many freedoms."""
@@ -77,7 +79,7 @@ class Recursion:
         if m:
             shapes |= dict.fromkeys(("Y", "Y force"), (m, nodes + 1, self.width))
             shapes |= {"Y of u": (m, nv), "Y of v": (m, nv)}
-            shapes |= {"border": (m, m), "missed": (m,), "share": (m,)}
+            shapes |= {"crossed": (m, m), "border": (m, m), "missed": (m,), "share": (m,)}
         space.work(**{f"{name} {key}": shape for key, shape in shapes.items()})
 
     def at(self, key: str, *registers: Any) -> Piece:
@@ -196,7 +198,7 @@ class Recursion:
         return Piece((m, own), tuple(places))
 
     def _border(self) -> list[Statement]:
-        """Y, of all rows at once, and (A Y)⁻¹."""
+        """Y, of all rows at once, ``crossed`` A Y, and ``border`` (A Y)⁻¹."""
         if not self.closures.count:
             return []
 
@@ -210,9 +212,9 @@ class Recursion:
 
         clear = Loop(NODE, self.nodes + 1, (self.space.put(0, self.at("Y force", None, NODE)),))
         world = self.space.put(0, self.at("Y", None, Index(None, self.nodes)))
-        invert = traced_block(lambda S: [inverse_matrix(S)], [self.at("border")], [self.at("border")])
+        invert = traced_block(lambda S: [inverse_matrix(S)], [self.at("crossed")], [self.at("border")])
         own = self.at("Y of v", None, VELOCITY)
-        return [clear, *self._passes(load, answer, world, ties=True), *self._product(own, self.at("border")), invert]
+        return [clear, *self._passes(load, answer, world, ties=True), *self._product(own, self.at("crossed")), invert]
 
     def _product(self, vectors: Piece, into: Piece) -> list[Statement]:
         """A times dv; ``vectors``: entries of one or several dv at the velocity in hand."""
@@ -272,6 +274,7 @@ class RecursiveRows:
         space.index("contact of node", [blocks + [0] * (most - len(blocks)) for blocks in own])
         space.work(passed=(self.nodes + 1, self.width), tied=(max(closures.count, 1),))
         space.table("side", [1 if second < 0 else -1 for _, second in sides])
+        self.chain: ChainSystem | None = ChainSystem(self, len(touched)) if is_unbranched(space.tree) else None
 
     # ---- motions -------------------------------------------------------------------------------------------------
 
@@ -284,6 +287,10 @@ class RecursiveRows:
     def enter(self) -> list[Lookup]:
         """See :class:`~whippletree.compiler.rollout.contact_list_rows.BlockRows`."""
         return [Lookup(TOUCHED, self.space.address(TOUCHED, BLOCK))]
+
+    def each_active(self, *statements: Statement) -> Statement:
+        """Statements for every block of the list."""
+        return Each(BLOCK, ACTIVE, (*self.enter(), *statements))
 
     def at(self, motion: str) -> Piece:
         """See :class:`~whippletree.compiler.rollout.contact_list_rows.BlockRows`."""
@@ -449,15 +456,3 @@ def own_block(B: Array, yielding: Array, *ties: Array) -> Array:
         along = B @ Y.T
         G = G - along @ border @ along.T
     return np.array([[G[min(i, j), max(i, j)] for j in range(3)] for i in range(3)], dtype=object)
-
-
-def inverse_matrix(A: Array) -> Array:
-    """A⁻¹ (n, n) by elimination without exchanges."""
-    n = len(A)
-    work = np.concatenate([np.array(A, dtype=object), identity(n)], axis=1)
-    for p in range(n):
-        work[p] = work[p] * (1 / work[p, p])
-        for i in range(n):
-            if i != p:
-                work[i] = work[i] - work[i, p] * work[p]
-    return np.asarray(work[:, n:])

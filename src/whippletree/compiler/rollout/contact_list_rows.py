@@ -19,6 +19,7 @@ from typing import Protocol
 from whippletree.compiler.program import Each, Lookup, Statement
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
+from whippletree.compiler.rollout.contact_list_chains import ChainSystem
 from whippletree.compiler.rollout.dense_solve import DenseSolve, add_rows, multiply_rows
 from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK
 
@@ -34,7 +35,10 @@ class BlockRows(Protocol):
     swept: str
     """The motion that blocks respond to in a sweep."""
     eager: bool
-    """Whether Newton's method is worth a try before any sweep, and again after the interior-point method."""
+    """Whether a turn begins with Newton's and the interior-point method, and sweeps come last: these cost as much."""
+
+    chain: ChainSystem | None
+    """What solves the systems in another way, where contacts are on chains."""
 
     def reserve(self, *names: str) -> None:
         """Motions of these names."""
@@ -82,6 +86,7 @@ class DenseRows:
     def __init__(self, space: WorkSpace, velocities: int) -> None:
         self.space, self.width, self.swept, self.eager = space, velocities, "y", False
         self.system = DenseSolve(space, velocities)
+        self.chain: ChainSystem | None = None
         self.identity, self.add = self.system.identity, self.system.add
         self.factor, self.solve = self.system.factor, self.system.solve
 

@@ -9,7 +9,8 @@ damped by a share ε of each block's own diagonal. As u depends on λ by way of 
 
     A dλ = −F − m P′ Bᵀ dy,   A = 1 − (1 − ε) P′        (1 + Σ B A⁻¹ m P′ Bᵀ) dy = −Σ B A⁻¹ F
 
-one matrix of the size of the velocities, whatever the number of contacts; it is eliminated in loops.
+one matrix of the size of the velocities, whatever the number of contacts; it is eliminated in loops. Along a chain, dλ
+is found from (A + m P′ Bᵀ B) dλ = −F, contact by contact (:mod:`~whippletree.compiler.rollout.contact_list_chains`).
 
 Where Newton's method does not get through either, an interior-point method does
 (:mod:`~whippletree.compiler.rollout.contact_list_interior`): scenes that are jammed, or whose forces are far from
@@ -25,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from whippletree.arithmetic.arrays import Array
+from whippletree.arithmetic.arrays import Array, identity
 from whippletree.arithmetic.scalars import less, select, sqrt
 from whippletree.compiler.program import Address, Block, Each, If, Index, Lookup, Statement, Until
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
@@ -137,10 +138,13 @@ class ListSolver:
             spent=(1,),  # whether Newton's method is at its end
             progress=(2,),  # the smallest residual of its turn, and steps since it was halved
             damping=(1,),
-            part=(blocks, 3),  # −A⁻¹ F
-            slope_of_block=(3, 3),  # A⁻¹ m P′
-            E=(blocks, 3, rows.width),  # A⁻¹ m P′ Bᵀ
+            part=(blocks, 3),  # −A⁻¹ F, or dλ
         )
+        if rows.chain is None:
+            space.work(
+                slope_of_block=(3, 3),  # A⁻¹ m P′
+                E=(blocks, 3, rows.width),  # A⁻¹ m P′ Bᵀ
+            )
         self.interior = InteriorPoint(self) if rows.width <= MOST_INTERIOR_VELOCITIES else None
 
     def statements(self) -> list[Statement]:
@@ -152,34 +156,28 @@ class ListSolver:
 
         begin: list[Statement] = [traced_block(lambda tolerance: [[tolerance]], [at("tolerance")], [at("fineness")])]
         begin += self.interior.begin() if self.interior is not None else []
-        if self.rows.eager:
-            begin += [
-                *self.measure(),
-                self._note_undone(),
-                If(address("undone"), tuple(self._try_method(self._newton()))),
-            ]
-        else:
-            begin += [self._slips(), put(-1, at("done"))]
-        sweeps = (
+        sweeps: tuple[Statement, ...] = (
             put(BETWEEN_LEAPS - 1, at("wait")),
             put(0, at("earlier change")),
             traced_block(begin_turn, [at("turns")], each(("left sweeps", "swept", "swept out", "turns"))),
             Until(SWEEP, SWEEPS_OF_TURN, address("swept out"), tuple(self._sweep())),
         )
-        turn = (*sweeps, self._note_undone(), If(address("undone"), tuple(self._hard())))
+        if self.rows.eager:
+            begin += self.measure()
+            turn = (*self._hard(), self._note_undone(), If(address("undone"), sweeps))
+        else:
+            begin += [self._slips(), put(-1, at("done"))]
+            turn = (*sweeps, self._note_undone(), If(address("undone"), tuple(self._hard())))
         return [*begin, put(0, at("turns")), Until(TURN, self.turns, address("done"), turn)]
 
     def _hard(self) -> list[Statement]:
         """The methods for what sweeps have not solved, each judged alone: the interior-point method may come close
-        where Newton's method, after it, leads away again.
+        where Newton's method leads away again.
         """
         found = self._try_method(self._newton())
         if self.interior is not None:
-            methods = [self.interior.statements()]
-            if self.rows.eager:
-                methods.append(self._newton())
-            for method in methods:
-                found += [self._note_undone(), If(self.space.address("undone"), tuple(self._try_method(method)))]
+            method = tuple(self._try_method(self.interior.statements()))
+            found += [self._note_undone(), If(self.space.address("undone"), method)]
         return found
 
     def _note_undone(self) -> Statement:
@@ -400,14 +398,15 @@ class ListSolver:
             each(("newtons", "damping")),
             each(("newtons", "damping")),
         )
+        if self.rows.chain is not None:
+            chain = self.rows.chain
+            system = [self.each_active(self._linearise()), *chain.factor(), *chain.solve("goal", "part")]
+        else:
+            blocks = (self._linearise(), self.rows.add_to("right", "part"), self.rows.respond(), self.rows.add())
+            system = [*self.rows.clear("right"), *self.rows.identity(), self.each_active(*blocks)]
+            system += [*self.rows.factor(), *self.rows.solve()]
         return [
-            *self.rows.clear("right"),
-            *self.rows.identity(),
-            self.each_active(
-                self._linearise(), self.rows.add_to("right", "part"), self.rows.respond(), self.rows.add()
-            ),
-            *self.rows.factor(),
-            *self.rows.solve(),
+            *system,
             *self.rows.clear("raw y"),
             *self.rows.clear("y"),
             self.each_active(self._advance(), self.rows.add_to("raw y", "raw"), self.rows.add_to("y", "impulse")),
@@ -428,23 +427,32 @@ class ListSolver:
             _, _, _, p, *soft = state
             mass, _ = block_mass(symmetric_block(own))
             F, P = alart_curnier(p, mass * velocity_of(*state), mu, radius)
+            if self.rows.chain is not None:
+                B = state[1]
+                return [-F, identity(3) - (1 - damping[0]) * P, (mass * P) @ B, B]
             inverse = _inverse(P, damping[0], *[mass * compliance for compliance in soft])
             return [-(inverse @ F), inverse @ (mass * P)]
 
         # the radius of a moment follows its contact from step to step, without a derivative
-        reads = [*self._state("raw", "raw y"), at("own", BLOCK), *self.bounds("raw")]
-        return traced_block(prepare, [*reads, at("damping")], [at("part", BLOCK), at("slope of block")])
+        reads = [*self._state("raw", "raw y"), at("own", BLOCK), *self.bounds("raw"), at("damping")]
+        if self.rows.chain is not None:
+            return traced_block(prepare, reads, self.space.each(("goal", "own matrix", "pull", "thrown"), BLOCK))
+        return traced_block(prepare, reads, [at("part", BLOCK), at("slope of block")])
 
     def _advance(self) -> Block:
         """A block's new impulse, as Newton's method has it and brought within its bounds."""
         at, each = self.space.at, self.space.each
 
-        def advance(part: Array, E: Array, dy: Array, p: Array, *rest: Any) -> list[Any]:
-            mu, radius, _ = self.law(rest)
-            raw = p + part - multiply_in_strands(E, dy)
+        def advance(p: Array, part: Array, *rest: Any) -> list[Any]:
+            mu, radius, answer = self.law(rest)
+            raw = p + part
+            if answer:
+                E, dy = answer
+                raw = raw - multiply_in_strands(E, dy)
             return [raw, brought_inside(raw, mu, radius)]
 
-        reads = [*each(("part", "E"), BLOCK), self.rows.at("dy"), at("raw", BLOCK), *self.bounds()]
+        reads = [*each(("raw", "part"), BLOCK), *self.bounds()]
+        reads += [at("E", BLOCK), self.rows.at("dy")] if self.rows.chain is None else []
         return traced_block(advance, reads, each(("raw", "impulse"), BLOCK))
 
     def _look_at_progress(self) -> Block:

@@ -16,6 +16,8 @@ from whippletree.contact.implicit_springs import implicit_links
 from whippletree.contact.time_step import ContactBlocks
 from whippletree.model import Model
 from whippletree.tree import inertia
+from whippletree.tree.forward import articulate
+from whippletree.tree.links import joint_zeros
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import meeting_point, skeleton
 
@@ -85,8 +87,13 @@ def _has_inertia(model: Model, long: bool) -> bool:
         return True
     q = np.asarray(model.home.q).astype(object)
     links = implicit_links(m, m.still(q), USUAL_STEP)
+    if long:
+        # inertias of the joints with all that they carry, the rest free to follow: M itself would take its square
+        freedoms = articulate(m.sweep, links, joint_zeros(m.sweep, links))
+        pivots = [float(pivot) for freedom in freedoms for pivot in freedom.pivots]
+        return min(pivots) > NO_SHARE_OF_INERTIA * max(pivots)
     M = inertia.mass_matrix(m.tree, m.sweep, links).astype(float)
-    if model.constraints and not long:
+    if model.constraints:
         A = constraint_set(model).matrix(m, links, q)
         M = M + np.trace(M) / max(np.sum(A * A), 1.0) * A.T @ A
     sizes = np.linalg.eigvalsh(M)

@@ -66,7 +66,8 @@ MOST_WRITTEN_WITHOUT_LOOPS = 130
 velocities and a servo that couples joints, takes seconds to compile, and its steps in Python take a thousand times as
 long as compiled ones."""
 
-NODE = "node"
+NODE, TOUCHED = "node", "touched"
+"""The register of a node, and of the one that the block in hand touches."""
 
 
 class TreeInStep(Protocol):
@@ -476,10 +477,11 @@ class LoopedTree:
         *,
         backwards: bool = False,
         start: str | None = None,
+        first: tuple[Statement, ...] = (),
         then: tuple[Statement, ...] = (),
     ) -> list[Statement]:
-        """A loop over nodes, with a case for each number of freedoms; ``start``: what is zero in the world; ``then``:
-        what follows at every node.
+        """A loop over nodes, with a case for each number of freedoms; ``start``: what is zero in the world;
+        ``first`` and ``then``: what comes before it and follows it at every node.
         """
         cases: list[tuple[Statement, ...]] = [
             (traced_block(lambda *given, own=own: function(own, *given), reads(own), writes(own)),)
@@ -489,7 +491,7 @@ class LoopedTree:
         work: tuple[Statement, ...] = cases[0]
         if len(cases) > 1:
             work = (Lookup("freedoms", self.space.address("freedoms", NODE)), Switch("freedoms", tuple(cases)))
-        loop = Loop(NODE, len(self.tree.nodes), (*lookups, *work, *then), backwards=backwards)
+        loop = Loop(NODE, len(self.tree.nodes), (*lookups, *first, *work, *then), backwards=backwards)
         return [*([self._clear_world(start)] if start else []), loop]
 
     def _clear_world(self, name: str) -> Block:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from whippletree.arithmetic.arrays import Array
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array, identity
 from whippletree.compiler.program import Address, Index, Lookup, Loop, Statement
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
@@ -134,3 +136,15 @@ class DenseSolve:
 
     def _one(self, name: str, *registers: str) -> Piece:
         return Piece((), (self.space.address(name, *registers),))
+
+
+def inverse_matrix(A: Array) -> Array:
+    """A⁻¹ (n, n) by elimination without exchanges."""
+    n = len(A)
+    work = np.concatenate([np.array(A, dtype=object), identity(n)], axis=1)
+    for p in range(n):
+        work[p] = work[p] * (1 / work[p, p])
+        for i in range(n):
+            if i != p:
+                work[i] = work[i] - work[i, p] * work[p]
+    return np.asarray(work[:, n:])

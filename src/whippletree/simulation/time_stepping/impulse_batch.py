@@ -21,7 +21,7 @@ from whippletree.simulation.time_stepping.impulse_kernel import (
     kernel_batch,
 )
 from whippletree.simulation.time_stepping.impulse_step import STEPS_OF_CALL, ImpulseStep
-from whippletree.simulation.time_stepping.inertial_gain import careful_step, watched_steps
+from whippletree.simulation.time_stepping.inertial_gain import Refused, Watched, careful_step, watched_steps
 
 
 class Advance(NamedTuple):
@@ -174,32 +174,33 @@ class _SceneSteps:
         while self.done < count:
             some = min(together, self.stepper.stride, count - self.done)
             forces = given or self._forces()
-            if self.stepper.kernel:
-                made = self._call_kernel(forces, some)
+            refused: Refused | None = None
+            if self.stepper.kernel and not self.stepper.wary:
+                made, refused = self._call_kernel(forces, some)
                 if made.number and not self._go_on_after(made):
                     return
                 if made.number == some:
                     continue
                 if made.number:
                     forces = given or self._forces()
-            if not self._step_carefully(forces):
+            if not self._step_carefully(forces, refused):
                 return
 
     def _forces(self) -> tuple[Array, Array]:
         """Joint forces and commands of the next step."""
         return self.stepper.motors.at(self.now, *self.stepper.motion.split(self.y))
 
-    def _call_kernel(self, forces: tuple[Array, Array], some: int) -> Steps:
-        """So many steps at most, up to the first that it does not solve: perhaps none."""
+    def _call_kernel(self, forces: tuple[Array, Array], some: int) -> Watched:
+        """So many steps at most, up to the first that it does not solve, or that gains energy: perhaps none."""
         tau, ctrl = forces
         times = self.now + self.h * np.arange(some)
         commands = ctrl[None] if some == 1 else self.stepper.motors.ctrl_over(times)
         return watched_steps(self.stepper, self.y, self.impulses, tau, np.full(some, self.h), commands)
 
-    def _step_carefully(self, forces: tuple[Array, Array]) -> bool:
+    def _step_carefully(self, forces: tuple[Array, Array], refused: Refused | None = None) -> bool:
         tau, ctrl = forces
         return self._go_on_after(
-            careful_step(self.stepper, self.now, self.y, self.impulses, tau, self.h, ctrl, self.solutions)
+            careful_step(self.stepper, self.now, self.y, self.impulses, tau, self.h, ctrl, self.solutions, refused)
         )
 
     def _go_on_after(self, made: Steps) -> bool:

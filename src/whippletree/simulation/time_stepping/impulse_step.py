@@ -120,25 +120,28 @@ class ImpulseStep:
         """Whether single scenes are stepped in machine code,
         :mod:`whippletree.simulation.time_stepping.impulse_kernel`.
         """
-        self._lists_pay = self.actuators.acting or not self.written or lists_pay(self.model)
-        self.stride = STEPS_OF_CALL
-        """Steps that the next call of the kernel is worth: few, after one that was refused."""
+        self.wary = False
+        """Whether the next step begins with halves."""
         self.halved = 0
         """Steps that were taken in halves, :mod:`whippletree.simulation.time_stepping.inertial_gain`."""
         self.damping = dampings(self.model).as_floats()
         """Of the joints, N m s/rad or N s/m."""
         self.has_springs = bool(self.model.elements) or any(joint.has_springs for joint in self.model.joints)
         """Whether joints have springs, or elements act on bodies."""
+        self.stride = 1 if self.watched else STEPS_OF_CALL
+        """Steps that the next call of the kernel is worth: few at first, and after one that was refused."""
         self._implicit: dict[str, tuple[Motion, StepDamping]] = {}
         self._friction = self.blocks.friction.astype(float)
         self._restitution = self.blocks.restitution.astype(float)
         self._may_gain = may_gain(self.blocks)
         self._islands = islands_of(self.blocks) if self._may_gain else np.zeros(0, dtype=int)
 
-    @property
+    @cached_property
     def lists_for_batches(self) -> bool:
         """Whether many scenes are stepped by that kernel, too."""
-        return self.kernel and (self._lists_pay or self.motors.holds)
+        if not self.kernel:
+            return False
+        return self.actuators.acting or not self.written or self.motors.holds or lists_pay(self.model)
 
     @property
     def path(self) -> str:

@@ -11,6 +11,10 @@ radian in a step it is not: a belt of 200 links that falls on its pulleys had fi
 order of the method stays. So is one whose contact problem the kernel does not solve: on long trees Python takes a
 second or more for it, and halves are solved nearly always. Only long trees are watched: short ones gain little, and
 their first step comes sooner without the functions that watching needs.
+
+Nothing is worked out twice: a step that is refused is known to the one in halves. After halves that gain more than half
+of what is tolerated, where a whole step would gain twice as much, or that are halved themselves, the next step begins
+with halves.
 """
 
 from __future__ import annotations
@@ -36,6 +40,28 @@ STUBBORN = 0.75
 """Share of its gain that a step keeps at least when halves do not help: something else does work on the scene, such as
 a controller that does not say so, and the whole step is taken."""
 
+WARY = 0.5
+"""Share of the gain that is tolerated beyond which halves are followed by halves."""
+
+
+class Refused(NamedTuple):
+    """A step of the kernel that is not taken as it is."""
+
+    steps: Steps
+    """That one, or none where it is not solved."""
+    gain: float
+    """J"""
+    tolerated: float
+    """J"""
+
+
+class Watched(NamedTuple):
+    """Steps of the kernel as far as they may be taken."""
+
+    steps: Steps
+    refused: Refused | None
+    """The one after them."""
+
 
 def watched_steps(
     stepper: ImpulseStep,
@@ -45,16 +71,19 @@ def watched_steps(
     h: Array,
     ctrl: Array | None = None,
     asked: Asked | None = None,
-) -> Steps:
+) -> Watched:
     """:func:`~whippletree.simulation.time_stepping.impulse_kernel.kernel_steps` up to the first that gains energy."""
     steps = kernel_steps(stepper, y, impulses, tau, h, ctrl, asked)
     if not stepper.watched:
-        return steps
+        return Watched(steps, None)
     gain, tolerated = _gains(stepper, y, steps, h[: steps.number])
-    # what comes after a step that is refused is worked out in vain
     good = int(np.logical_and.accumulate(gain <= tolerated).sum())
+    taken, following = (Steps(*[column[part] for column in steps]) for part in (slice(good), slice(good, good + 1)))
+    # what comes after a step that is refused is worked out in vain
     stepper.stride = min(2 * stepper.stride, STEPS_OF_CALL) if good == len(h) else 1
-    return Steps(*[column[:good] for column in steps])
+    if good == len(h):
+        return Watched(taken, None)
+    return Watched(taken, Refused(following, *[float(sum(x[good : good + 1])) for x in (gain, tolerated)]))
 
 
 def careful_step(
@@ -66,6 +95,7 @@ def careful_step(
     h: float,
     ctrl: Array | None,
     solutions: list[ContactSolution],
+    refused: Refused | None = None,
 ) -> Steps:
     """One step from y (nq + nv,) that is not the kernel's, or is taken in halves, told as one of length h.
 
@@ -73,11 +103,18 @@ def careful_step(
         impulses: of the step before, (blocks, 3); with ``tau`` (nv,) and ``ctrl`` (actuators,) as in
             :meth:`~whippletree.simulation.time_stepping.impulse_step.ImpulseStep.step`.
         solutions: takes those of the problems that Python solves.
+        refused: the step as the kernel has it, if that was tried.
     """
     if not stepper.watched:
         return _python_step(stepper, t, y, impulses, tau, h, ctrl, solutions)
-    taken = _Halving(stepper, tau, ctrl, solutions).step(t, y, impulses, h, MOST_HALVINGS)
+    halving = _Halving(stepper, tau, ctrl, solutions)
+    if refused is None and not stepper.wary:
+        taken = halving.step(t, y, impulses, h, MOST_HALVINGS)
+    else:
+        solved = refused is not None and refused.steps.number
+        taken = halving.halves(t, y, impulses, h, MOST_HALVINGS, _Taken(*refused) if refused and solved else None)
     stepper.halved += taken.halved
+    stepper.wary = taken.wary
     return taken.steps
 
 
@@ -86,7 +123,11 @@ class _Taken(NamedTuple):
     """One step."""
     gain: float
     """J"""
+    tolerated: float
+    """J"""
     halved: bool = False
+    wary: bool = False
+    """Whether the step after it is not worth a try as a whole."""
 
 
 class _Halving(NamedTuple):
@@ -99,9 +140,13 @@ class _Halving(NamedTuple):
 
     def step(self, t: float, y: Array, impulses: Array, h: float, halvings: int) -> _Taken:
         """A step, taken in halves as long as that helps."""
-        whole, tolerated = self._whole(t, y, impulses, h, last=not halvings)
-        if whole is not None and (whole.gain <= tolerated or not halvings):
+        whole = self._whole(t, y, impulses, h, last=not halvings)
+        if whole is not None and (whole.gain <= whole.tolerated or not halvings):
             return whole
+        return self.halves(t, y, impulses, h, halvings, whole)
+
+    def halves(self, t: float, y: Array, impulses: Array, h: float, halvings: int, whole: _Taken | None) -> _Taken:
+        """A step in halves; ``whole``: what it is otherwise, if that is known."""
         first = self.step(t, y, impulses / 2, h / 2, halvings - 1)
         if not np.isfinite(first.steps.states).all():
             return first
@@ -109,24 +154,25 @@ class _Halving(NamedTuple):
         gain = first.gain + second.gain
         if whole is not None and np.isfinite(whole.gain) and gain > STUBBORN * whole.gain:
             return whole
-        return _Taken(_one_step(first.steps, second.steps), gain, halved=True)
+        wary = first.halved or second.halved or gain > WARY * second.tolerated
+        return _Taken(_one_step(first.steps, second.steps), gain, second.tolerated, True, wary)
 
-    def _whole(self, t: float, y: Array, impulses: Array, h: float, last: bool) -> tuple[_Taken | None, float]:
-        """The step as it is, None if it leads nowhere and is not the last attempt; and the gain that is tolerated."""
+    def _whole(self, t: float, y: Array, impulses: Array, h: float, last: bool) -> _Taken | None:
+        """The step as it is, None if it leads nowhere and is not the last attempt."""
         stepper, length = self.stepper, np.array([h])
         ctrl = None if self.ctrl is None else self.ctrl[None]
         made = kernel_steps(stepper, y, impulses, self.tau, length, ctrl) if stepper.kernel else None
         if made is not None and not made.number and not last:
-            return None, 0.0
+            return None
         if made is None or not made.number:
             try:
                 made = _python_step(stepper, t, y, impulses, self.tau, h, self.ctrl, self.solutions)
             except IntegrationError:
                 if last:
                     raise
-                return None, 0.0
+                return None
         (gain,), (tolerated,) = _gains(stepper, y, made, length)
-        return _Taken(made, float(gain)), float(tolerated)
+        return _Taken(made, float(gain), float(tolerated))
 
 
 def _python_step(

@@ -245,7 +245,9 @@ class TimeStepping(Method):
         """As many rows of one scene as one call of its kernel gives, from ``row`` on; None where that is none."""
         stepper, driven = self.stepper, self._driven
         alone = y.ndim == 1 and (stepper.motors.steady or driven is not None)
-        divisions = self._divisions(row) if stepper.kernel and alone and np.isfinite(y).all() else []
+        divisions = (
+            self._divisions(row) if stepper.kernel and alone and not stepper.wary and np.isfinite(y).all() else []
+        )
         if not divisions:
             return None
         h, counts = (np.array(column) for column in zip(*divisions, strict=True))
@@ -253,7 +255,7 @@ class TimeStepping(Method):
         clock = self.task.times[row - 1] + np.concatenate([[0.0], np.cumsum(lengths[:-1])])
         ctrl = None if motors.asks_commands else motors.ctrl_over(clock)
         asked = None if driven is None else Asked(driven, clock)
-        steps = watched_steps(stepper, y, impulses, np.zeros(stepper.model.nv), lengths, ctrl, asked)
+        steps, _ = watched_steps(stepper, y, impulses, np.zeros(stepper.model.nv), lengths, ctrl, asked)
         rows = int((np.cumsum(counts) <= steps.number).sum())
         if not rows:
             return None
