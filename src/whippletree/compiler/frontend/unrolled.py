@@ -11,7 +11,7 @@ import numpy as np
 from whippletree import functions
 from whippletree.arithmetic import scalars
 from whippletree.arithmetic.trace import Straight, Trace, Traced, finish
-from whippletree.compiler.frontend.limbs import Rotation, rotations, turning, with_equal_patterns
+from whippletree.compiler.frontend.limbs import Rotation, rotations, turning, with_twin_constants
 from whippletree.compiler.program import Buffer, Program, straight_program
 from whippletree.compiler.program.folding import Folding, fold_code
 from whippletree.functions import Function
@@ -89,14 +89,8 @@ def _folding(model: Model, how: _How, rotation: Rotation) -> Folding | None:
     """The code of a function with its limbs folded; None if that does not pay."""
     traced = _straight(model, how, rotation)
     known = functions.sizes(model)
-    inputs, outputs = (
-        [(shape, functions.resolve(shape, known)) for shape in shapes.values()]
-        for shapes in (how.function.inputs, how.function.outputs)
-    )
-    if len(traced.outputs) > len(outputs):
-        outputs.append(((), ()))  # the status
-    turned = turning(skeleton(model), rotation, inputs, outputs)
-    return fold_code(traced.code, traced.inputs, traced.outputs, turned)
+    inputs = [(shape, functions.resolve(shape, known)) for shape in how.function.inputs.values()]
+    return fold_code(traced.code, traced.inputs, traced.outputs, turning(skeleton(model), rotation, inputs))
 
 
 def _straight(model: Model, how: _How, rotation: Rotation | None) -> _Traced:
@@ -107,7 +101,7 @@ def _straight(model: Model, how: _How, rotation: Rotation | None) -> _Traced:
     values = traced_inputs(trace, shapes)
     opened = {path: values.pop(path) for path in how.parameters}
     tree = traced_tree(model, opened)
-    mechanism = Mechanism(tree if rotation is None else with_equal_patterns(tree, rotation, trace), route=how.route)
+    mechanism = Mechanism(tree if rotation is None else with_twin_constants(tree, rotation, trace), route=how.route)
     with np.errstate(all="ignore"):  # constants of a singular model divide by zero; the status below tells
         found = function.evaluate(mechanism, *how.names, *values.values())
     flat = [x for y in found.outputs for x in np.ravel(np.asarray(y, dtype=object))]

@@ -29,7 +29,15 @@ from whippletree.arithmetic.trace.passes import live
 from whippletree.arithmetic.trace.signed import Emitter, Term, set_signs_apart
 from whippletree.arithmetic.trace.symmetry import find_images
 from whippletree.arithmetic.trace.traced import CONDITIONS
-from whippletree.compiler.program.folding_plan import FoldedColumn, FoldingPlan, GatheredLimbs, Operand, Row, Single
+from whippletree.compiler.program.folding_plan import (
+    FoldedColumn,
+    FoldingPlan,
+    GatheredLimbs,
+    LimbTurning,
+    Operand,
+    Row,
+    Single,
+)
 from whippletree.compiler.program.program import (
     Address,
     Block,
@@ -55,19 +63,6 @@ MOST_LEFT = 0.7
 
 MOST_STAGES = 10
 """More stages than this move more numbers through memory than folding saves."""
-
-
-@dataclass(frozen=True)
-class LimbTurning:
-    """A symmetry of the inputs and outputs of a function: each part takes the place of the next one."""
-
-    parts: int
-    inputs: tuple[int, ...]
-    """The image of each input."""
-    part: tuple[int, ...]
-    """The part that each input belongs to, −1 for none."""
-    outputs: tuple[int, ...]
-    """The image of each output."""
 
 
 @dataclass(frozen=True)
@@ -99,8 +94,7 @@ def fold_code(
     if not WORTH_FOLDING <= code.operations <= MOST_FOLDED:
         return None
     apart = set_signs_apart(code)
-    images, labels = find_images(apart, turning.inputs, turning.part, turning.parts, turning.outputs)
-    plan = FoldingPlan(apart, images, labels, turning.parts)
+    plan = FoldingPlan(apart, find_images(apart, turning.inputs, turning.parts), turning)
     if plan.operations_left > MOST_LEFT * code.operations or plan.stages > MOST_STAGES:
         return None
     return Folding(plan, inputs, outputs)

@@ -24,6 +24,17 @@ EVEN, ODD = ("cos", "abs"), ("sin", "tanh")
 """Functions that ignore the sign of their operand, and those that pass it on."""
 
 
+@dataclass(frozen=True)
+class LimbTurning:
+    """A symmetry of the inputs of a function: each part takes the place of the next one."""
+
+    parts: int
+    inputs: tuple[int, ...]
+    """The image of each input."""
+    part: tuple[int, ...]
+    """The part that each input belongs to, −1 for none."""
+
+
 class FoldedColumn(NamedTuple):
     """An operand of a row from the table of constants."""
 
@@ -68,12 +79,12 @@ class Folded:
 class FoldingPlan:
     """Rows, what their operands are, the stage of everything, and signs."""
 
-    def __init__(self, code: SignedCode, images: Sequence[int | None], labels: Sequence[int], parts: int) -> None:
+    def __init__(self, code: SignedCode, images: Sequence[int], turning: LimbTurning) -> None:
         self.code = code
         self.values = code.values
         self.operands = [value.operands for value in code.values]
         self.operations = [value.operation for value in code.values]
-        self.parts = parts
+        self.parts = turning.parts
         self.rows: list[Folded] = []
         self.place: dict[int, tuple[int, int]] = {}
         """Row and part of each value in a row."""
@@ -81,7 +92,7 @@ class FoldingPlan:
         self.gather_stage: list[int] = []
         self.columns: list[tuple[int, ...]] = []
         """Constants of the parts, as values."""
-        self._find_rows(images, labels)
+        self._find_rows(images, turning)
         self.order = self._order_units()
         self.stage = [0] * len(self.values)
         """Of values alone."""
@@ -101,36 +112,27 @@ class FoldingPlan:
 
     # ---- rows ----------------------------------------------------------------------------------------------------
 
-    def _find_rows(self, images: Sequence[int | None], labels: Sequence[int]) -> None:
-        seen: set[int] = set()
-        for i, value in enumerate(self.values):
-            if i in seen or value.operation in NOT_FOLDED:
+    def _find_rows(self, images: Sequence[int], turning: LimbTurning) -> None:
+        part_of = [_own_part(value, turning) for value in self.values]
+        for i, operation in enumerate(self.operations):
+            if images[i] == i or i in self.place or operation in NOT_FOLDED:
                 continue
             members = self._orbit(i, images)
-            if members is not None and seen.isdisjoint(members):
-                seen.update(members)
-                self._add_row(self._turn_members(members, labels))
+            if members is not None:
+                # that of part 0 first, as the last operand says that belongs to a part
+                part = next((part_of[j] for j in reversed(self.operands[i]) if part_of[j] >= 0), 0)
+                self._add_row(members[-part:] + members[:-part] if part else members)
+                for number, member in enumerate(members):
+                    part_of[member] = (part + number) % self.parts
 
-    def _orbit(self, i: int, images: Sequence[int | None]) -> tuple[int, ...] | None:
+    def _orbit(self, i: int, images: Sequence[int]) -> tuple[int, ...] | None:
+        """A value, its image, the image of that, and so on, if it is a circle of all parts."""
         found = [i]
-        for _ in range(self.parts):
-            image = images[found[-1]]
-            if image is None or self.operations[image] != self.operations[i]:
-                return None
-            found.append(image)
-        return tuple(found[:-1]) if found[-1] == i and len(set(found)) == self.parts else None
-
-    def _turn_members(self, members: tuple[int, ...], labels: Sequence[int]) -> tuple[int, ...]:
-        """The members, that of part 0 first, as their labels say, or else as their operands do."""
-        own = labels[members[0]]
-        part = 0
-        if own > 0 and own & (own - 1) == 0:
-            part = own.bit_length() - 1
-        else:
-            before = [self.place[j] for j in self.operands[members[0]] if j in self.place]
-            if before:
-                part = before[-1][1]
-        return members[-part:] + members[:-part] if part else members
+        for _ in range(self.parts - 1):
+            found.append(images[found[-1]])
+        # only those that are in no row yet: of two values with one image, one is left alone
+        closed = images[found[-1]] == i and len(set(found)) == self.parts
+        return tuple(found) if closed and self.place.keys().isdisjoint(found) else None
 
     def _add_row(self, members: tuple[int, ...]) -> None:
         for part, member in enumerate(members):
@@ -246,6 +248,13 @@ class FoldingPlan:
         if number == len(self.gather_stage):
             self.gather_stage.append(stage)
         return GatheredLimbs(number), stage
+
+
+def _own_part(leaf: Signed, turning: LimbTurning) -> int:
+    """The part that an input or a constant belongs to; −1 for none, and for what is computed."""
+    if leaf.operation == "input":
+        return turning.part[leaf.content]
+    return leaf.signs[1] if leaf.operation == "const" and leaf.signs else -1
 
 
 def _in_circles(waiting: Mapping[int, set[int]]) -> set[int]:
