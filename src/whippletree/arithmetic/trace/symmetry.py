@@ -4,8 +4,8 @@ A symmetry takes the inputs of one part to those of the next one, round in a cir
 the legs of a walking machine; and so it takes the constants of one part to their twins (:meth:`~whippletree.arithmetic.
 trace.Trace.twin_constant`). Code that was written by one algorithm for all of them follows it: if x₁ is the image of x₀
 and y₁ that of y₀, then x₁ + y₁ is the image of x₀ + y₀, wherever the code has it, whatever the signs are
-(:mod:`~whippletree.arithmetic.trace.signed`). A constant without twins may be any other; values of the same operation on
-the same operands, which differ in such constants or in signs, are told apart by the order in which they appear.
+(:mod:`~whippletree.arithmetic.trace.signed`). A constant without twins may be any other; values of the same operation
+on the same operands, which differ in such constants or in signs, are told apart by the order in which they appear.
 
 A value that has no image by this rule counts as its own. Sums over all parts are such: the image of (base + left) +
 right is (base + right) + left, which no code has, but whatever is done to this sum for one part is done to it for all.

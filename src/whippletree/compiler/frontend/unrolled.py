@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -25,6 +27,22 @@ STATUS = "status"
 
 
 Folds: TypeAlias = Literal["loops", "copies"]
+
+
+@contextmanager
+def garbage_left_alone() -> Iterator[None]:
+    """Without looking for cycles of dead objects meanwhile.
+
+    Traces grow by a hundred thousand small objects that all live to the end: looking through them again and again takes
+    a quarter of the time.
+    """
+    looking = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if looking:
+            gc.enable()
 
 
 def traced_inputs(trace: Trace, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
@@ -53,8 +71,13 @@ def unrolled_program(
     matrix of constraints is solved; None for the one that the model calls for. ``fold``: write limbs that are alike
     in the same way where that pays; ``"loops"`` does so once, in a loop, ``"copies"`` for each, with the same bits.
     """
-    how = _How(function, tuple(names), tuple(parameters), checked, route)
-    if fold is not None and not parameters:
+    with garbage_left_alone():
+        return _unrolled_program(model, _How(function, tuple(names), tuple(parameters), checked, route), fold)
+
+
+def _unrolled_program(model: Model, how: _How, fold: Folds | None) -> Program:
+    function = how.function
+    if fold is not None and not how.parameters:
         foldings = [_folding(model, how, rotation) for rotation in rotations(skeleton(model))[:MOST_ROTATIONS]]
         best = min((f for f in foldings if f is not None), key=lambda f: f.operations_left, default=None)
         if best is not None:

@@ -54,10 +54,6 @@ from whippletree.compiler.program.shared_outputs import straight_program
 WORTH_FOLDING = 1500
 """Operations from which straight-line code is folded: less compiles in a tenth of a second."""
 
-MOST_FOLDED = 25_000
-"""Operations up to which folding is tried: longer code is that of matrices, whose entries belong to pairs of limbs and
-whose sums run over all of them; of derivatives about three quarters would be left."""
-
 MOST_LEFT = 0.7
 """Code is folded if at most this share of its operations is left."""
 
@@ -91,7 +87,7 @@ def fold_code(
     code: Straight, inputs: Sequence[Buffer], outputs: Sequence[Buffer], turning: LimbTurning
 ) -> Folding | None:
     """Fold code that reads inputs and writes outputs whole, in row-major order; None if it does not pay."""
-    if not WORTH_FOLDING <= code.operations <= MOST_FOLDED:
+    if code.operations < WORTH_FOLDING:
         return None
     apart = set_signs_apart(code)
     plan = FoldingPlan(apart, find_images(apart, turning.inputs, turning.parts), turning)

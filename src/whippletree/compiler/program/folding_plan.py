@@ -76,6 +76,10 @@ class Folded:
     stage: int = 0
 
 
+_PLAIN = ((), (0,), (0, 1), (0, 1, 2))
+"""Operands of an operation in their order, by their number."""
+
+
 class FoldingPlan:
     """Rows, what their operands are, the stage of everything, and signs."""
 
@@ -202,47 +206,46 @@ class FoldingPlan:
 
     def _place_row(self, number: int) -> None:
         row = self.rows[number]
-        row.orders = [self._order_of(row.members[0], member, part) for part, member in enumerate(row.members)]
-        for j in range(len(self.operands[row.members[0]])):
-            values = tuple(self.operands[m][order[j]] for m, order in zip(row.members, row.orders, strict=True))
-            operand, stage = self._operand(values)
+        first = row.members[0]
+        row.orders = [self._order_of(first, member, part) for part, member in enumerate(row.members)]
+        own = [self.operands[m] for m in row.members]
+        for j in range(len(own[0])):
+            operand, stage = self._operand(tuple([o[order[j]] for o, order in zip(own, row.orders, strict=True)]))
             row.operands.append(operand)
             row.turns.append(None)
-            row.stage = max(row.stage, stage)
+            if stage > row.stage:
+                row.stage = stage
 
     def _order_of(self, first: int, member: int, part: int) -> tuple[int, ...]:
         """Places of the member's operands in the order of the first one's, as well as they go together."""
         count = len(self.operands[member])
-        plain = tuple(range(count))
+        plain = _PLAIN[count]
         if member == first or self.operations[member] not in COMMUTATIVE:
             return plain
-        crossed = (1, 0, *plain[2:])
-
-        def fitting(order: tuple[int, ...]) -> int:
-            own = [self.operands[member][k] for k in order]
-            return sum(self._fit(a, b, part) for a, b in zip(self.operands[first], own, strict=True))
-
-        as_it_is = fitting(plain)
-        return crossed if as_it_is < count and fitting(crossed) > as_it_is else plain
+        (a, b), (own, other) = self.operands[first][:2], self.operands[member][:2]
+        as_it_is = self._fit(a, own, part) + self._fit(b, other, part)
+        crossed = as_it_is < 2 and self._fit(a, other, part) + self._fit(b, own, part) > as_it_is
+        return (1, 0, *plain[2:]) if crossed else plain
 
     def _fit(self, first: int, other: int, part: int) -> bool:
         if first in self.place and other in self.place:
             (row, at), (own, there) = self.place[first], self.place[other]
             return row == own and (there - at - part) % self.parts == 0
-        return first == other or {self.operations[first], self.operations[other]} == {"const"}
+        return first == other or self.operations[first] == self.operations[other] == "const"
 
     def _operand(self, values: tuple[int, ...]) -> tuple[Operand, int]:
         """Meaning of an operand of a row, and the first stage in whose loop it is known."""
-        kinds = {self.operations[v] for v in values}
-        if kinds == {"const"}:
+        first = self.place.get(values[0])
+        if first is not None:
+            row, shift = first
+            members = self.rows[row].members
+            if values == (members[shift:] + members[:shift] if shift else members):
+                return Row(row, shift), self.rows[row].stage + (shift != 0)
+        if {self.operations[v] for v in values} == {"const"}:
             self.columns.append(values)
             return FoldedColumn(len(self.columns) - 1), 0
         if len(set(values)) == 1:
             return Single(values[0]), self._known_alone(values[0])
-        if all(v in self.place for v in values):
-            row, shift = self.place[values[0]]
-            if all(self.place[v] == (row, (part + shift) % self.parts) for part, v in enumerate(values)):
-                return Row(row, shift), self.rows[row].stage + (shift != 0)
         stage = max(self._known_alone(v) for v in values)
         number = self.gathered.setdefault(values, len(self.gathered))
         if number == len(self.gather_stage):
@@ -320,8 +323,9 @@ class Signs:
         if first.operation not in EVEN:
             for count, term in enumerate(terms):
                 passed_on = count == 0 and (first.signs == () or first.operation in ("add", "fma", *ODD))
+                as_it_is = self._term(row, count, term, 0)
                 for part in range(1, self.plan.parts):
-                    form = self._term(row, count, term, part) ^ self._term(row, count, term, 0)
+                    form = self._term(row, count, term, part) ^ as_it_is
                     if passed_on:
                         own[part] = self.parities.reduce_form(form)
                     elif not self.parities.equate(form, own[part]):
@@ -382,6 +386,8 @@ class Parities:
 
     def reduce_form(self, form: int) -> int:
         """This sum without the unknowns that are known from others."""
+        if form <= MINUS:  # most are plain
+            return form
         left, kept = form, 0
         while left > 1:
             top = left.bit_length() - 1
