@@ -256,7 +256,7 @@ class FoldingPlan:
 def _own_part(leaf: Signed, turning: LimbTurning) -> int:
     """The part that an input or a constant belongs to; −1 for none, and for what is computed."""
     if leaf.operation == "input":
-        return turning.part[leaf.content]
+        return turning.part[int(leaf.content)]
     return leaf.signs[1] if leaf.operation == "const" and leaf.signs else -1
 
 
