@@ -120,6 +120,62 @@ def test_other_functions_fold_too(name: str, monkeypatch: pytest.MonkeyPatch) ->
         np.testing.assert_allclose(results[0][key], results[1][key], rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("odd", [False, True])
+def test_derivatives_leave_little_more_than_half_of_their_operations(odd: bool) -> None:
+    """Sums over limbs have no mirror image in the code; what is made of them for each limb has one all the same."""
+    model = walker(pairs=1, links=3, odd=odd)
+    plain, copies, loops = programs(model, "forward_dynamics_derivatives")
+    check(loops)
+    written = [sum(block.code.operations for block in every_block(p.body)) for p in (plain, loops)]
+    assert written[1] < 0.7 * written[0]
+    assert sum(isinstance(statement, Loop) for statement in loops.body) <= 3
+    numbers = state(model)
+    given_ = {b.name: numbers.get(b.name, numbers["tau"]) for b in plain.of_role("input")}
+    results = [interpret(program, given_) for program in (plain, copies, loops)]
+    for key in results[0]:
+        assert results[1][key].tobytes() == results[2][key].tobytes()
+        np.testing.assert_allclose(results[0][key], results[1][key], rtol=1e-8, atol=1e-8)
+
+
+def test_four_legs_are_one_leg_four_times() -> None:
+    model = walker(pairs=2, links=3)
+    plain, copies, loops = programs(model, "forward_dynamics")
+    assert [s.count for s in loops.body if isinstance(s, Loop)] == [4, 4]
+    written = [sum(block.code.operations for block in every_block(p.body)) for p in (plain, loops)]
+    assert written[1] < 0.45 * written[0]
+    results = [interpret(program, state(model))["a"] for program in (copies, loops)]
+    assert results[0].tobytes() == results[1].tobytes()
+
+
+def test_limbs_of_other_joints_are_not_twins() -> None:
+    builder = wt.Builder("odd walker")
+    builder.body("trunk", 8.0, (0.01, 0, 0.02), (0.3, 0.2, 0.25))
+    builder.joint("base", "free", "world", "trunk")
+    for side, sign, kind in (("left", 1, "revolute"), ("right", -1, "prismatic")):
+        builder.body(side, 1.0, (0.01, 0.02 * sign, -0.1), (0.01, 0.012, 0.004))
+        builder.joint(side, kind, "trunk", side, axis=(0, 1, 0), position=(0, 0.1 * sign, 0))
+    assert rotations(skeleton(builder.build())) == []
+
+
+def test_constants_of_twins_stay_constants_and_twins() -> None:
+    trace = Trace()
+    mass, offset = trace.twin_number(), trace.twin_number()
+    left, right = ([trace.twin_constant(x, number, part) for number, x in numbers] for part, numbers in enumerate([
+        [(mass, 2.0), (offset, 0.5)], [(mass, 3.0), (offset, -0.25)],
+    ]))  # fmt: skip
+    x = trace.input()
+    moments = [m * c + 1 for m, c in (left, right)]
+    nodes = [trace.nodes[moment.index] for moment in moments]
+    assert [node[:2] for node in nodes] == [("const", 2.0), ("const", 0.25)]
+    assert nodes[0][2] == nodes[1][2]
+    assert [node[3] for node in nodes] == [0, 1]
+    # of both parts together: a constant like any other
+    assert trace.nodes[(left[0] + right[0]).index] == ("const", 5.0)
+    # x − c and c − x are one value, as x + c and −c − x are
+    assert (-(x - left[0])).index == (left[0] - x).index
+    assert evaluate(finish(trace, [left[0] - x, x * moments[0]]), [0.5]) == [1.5, 1.0]
+
+
 def test_six_equal_legs_turn_round_in_a_circle() -> None:
     model = walker(pairs=3, links=3, free=False)
     found = rotations(skeleton(model))

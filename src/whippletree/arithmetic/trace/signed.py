@@ -30,7 +30,8 @@ _PRODUCTS = ("mul", "div")
 class Signed(NamedTuple):
     """One operation: ``add``, ``mul``, ``div`` and ``fma`` as the module's table says; any other with signed operands.
 
-    ``content`` is the number of an input, or a constant; ``signs`` the coefficients of a sum, or the signs of operands.
+    ``content`` is the number of an input, or a constant; ``signs`` the coefficients of a sum, or the signs of operands;
+    of a constant with twins, their number and its part.
     """
 
     operation: Any
@@ -70,7 +71,7 @@ def set_signs_apart(code: Straight) -> SignedCode:
 
     for operation, *operands in code.nodes:
         if operation in LEAVES:
-            terms.append(value((operation, *operands), Signed(operation, content=operands[0])))
+            terms.append(value((operation, *operands), Signed(operation, (), tuple(operands[1:]), operands[0])))
             continue
         given = [terms[i] for i in operands]
         if operation == "neg":

@@ -13,6 +13,8 @@ changes rounding; signs are moved (x * −c = −(x * c)) because that is exact 
 from __future__ import annotations
 
 import math
+import operator
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,8 +26,8 @@ from whippletree.arithmetic.scalars import Table
 from whippletree.errors import ScalarError
 
 Node: TypeAlias = tuple[Any, ...]
-"""One operation: ("input", number), ("const", value), with a mark behind it if it is kept apart from others of that
-value, or (operation, operand index, …)."""
+"""One operation: ("input", number), ("const", value), ("const", value, number, part) for a constant with twins
+(:meth:`Trace.twin_constant`), or (operation, operand index, …)."""
 
 ARITY = {
     "neg": 1, "sqrt": 1, "sin": 1, "cos": 1, "abs": 1, "exp": 1, "log": 1, "tanh": 1,
@@ -50,6 +52,17 @@ def arity(operation: str) -> int | None:
 PRODUCTS = 64
 """Integer exponents up to which a power is a chain of products."""
 
+_OF_CONSTANTS: dict[Any, Callable[..., float]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "div": lambda a, b: a / b if b else a * math.inf,
+    "sqrt": lambda a: math.sqrt(a) if a >= 0 else math.nan,
+    "sin": math.sin,
+    "cos": math.cos,
+}
+"""Operations that are done while tracing where all operands are constants; a sign stays an operation, to be moved."""
+
 _OTHERS = (np.ndarray, Dual)
 """Types that know better than a traced scalar how to combine with one."""
 
@@ -62,6 +75,11 @@ class Trace:
         self._scalars: list[Traced] = []
         self._known: dict[Node, Traced] = {}
         self._inputs = 0
+        self.twins = 0
+        """How many numbers have twins. Where there are some, code is written alike for mirror images: x − y and y − x,
+        as x + y and −y − x, are one value, so that both have as many uses and products are fused alike."""
+        self._twin_numbers: dict[Any, int] = {}
+        self._met: dict[Any, int] = {}
 
     def input(self) -> Traced:
         """A new independent variable."""
@@ -79,18 +97,50 @@ class Trace:
         """The node of a number; −0.0 and 0.0 are one constant, and Fractions are rounded here."""
         return self.node(("const", float(value)))
 
-    def constant_apart(self, value: Any) -> Traced:
-        """A node of its own for a number, also where another constant has the same value."""
-        return self.node(("const", float(value), len(self.nodes)))
+    def twin_number(self) -> int:
+        """A number for constants that are each other's twins: the same quantity of parts that are alike."""
+        self.twins += 1
+        return self.twins
+
+    def twin_constant(self, value: Any, number: int, part: int) -> Traced:
+        """The constant of one part among its twins, apart from other constants of the same value.
+
+        What is computed from such constants alone is a constant too, and has twins if it is made of one part's.
+        """
+        return self.node(("const", float(value), number, part))
 
     def node(self, key: Node) -> Traced:
         """The traced scalar of a node, new or met before."""
         found = self._known.get(key)
         if found is None:
+            if self.twins and key[0] in _OF_CONSTANTS and all(self.nodes[i][0] == "const" for i in key[1:]):
+                found = self._known[key] = self.node(self._computed(key))
+                return found
             found = self._known[key] = Traced(self, len(self.nodes))
             self.nodes.append(key)
             self._scalars.append(found)
         return found
+
+    def _computed(self, key: Node) -> Node:
+        """The constant that an operation on constants gives."""
+        operation, *operands = key
+        given = [self.nodes[i] for i in operands]
+        value = _OF_CONSTANTS[operation](*[node[1] for node in given])
+        parts = {node[3] for node in given if len(node) > 2}
+        if len(parts) != 1:
+            return ("const", value)
+        # a + b here may be a − b there: what has the same operands is told apart by the order in which it appears
+        made: Any = [(0, node[2]) if len(node) > 2 else (1, abs(node[1])) for node in given]
+        made = ("add" if operation == "sub" else operation, *(made if operation == "div" else sorted(made)))
+        met = self._met[made, *parts] = self._met.get((made, *parts), -1) + 1
+        number = self._twin_numbers.get((made, met))
+        if number is None:
+            number = self._twin_numbers[made, met] = self.twin_number()
+        return ("const", value, number, *parts)
+
+    def known(self, key: Node) -> Traced | None:
+        """The traced scalar of a node, if there is one."""
+        return self._known.get(key)
 
     def iterate(self, step: Any, state: list[Any], given: list[Any], most: int) -> list[Any]:
         """Rounds of an iteration; straight-line code has none."""
@@ -126,7 +176,7 @@ class Traced(NumPyScalar):
         node = self.trace.nodes[self.index]
         if node[0] == "neg":
             return self.trace.node_at(node[1])
-        if node[0] == "sub":
+        if node[0] == "sub" and not self.trace.twins:
             return self.trace.node(("sub", node[2], node[1]))
         return self.trace.node(("neg", self.index))
 
@@ -165,6 +215,8 @@ class Traced(NumPyScalar):
             return self + trace.node_at(nodes[j][1])
         if nodes[i][0] == "neg":
             return -(trace.node_at(nodes[i][1]) + other)
+        if trace.twins and (found := trace.known(("sub", j, i))) is not None:
+            return -found
         return trace.node(("sub", i, j))
 
     def __rsub__(self, other: Any) -> Any:

@@ -19,7 +19,7 @@ import numpy as np
 
 from whippletree.arithmetic.trace import Trace
 from whippletree.compiler.frontend.flatten import flatten, rebuild
-from whippletree.compiler.program.folding import LimbTurning
+from whippletree.compiler.program.folding_plan import LimbTurning
 from whippletree.functions import Shape
 from whippletree.tree.skeleton import Skeleton
 
@@ -108,10 +108,8 @@ def _rotation(tree: Skeleton, families: Sequence[Sequence[int]], limbs: int) -> 
 # ---- what a rotation does to a function ------------------------------------------------------------------------------
 
 
-def turning(
-    tree: Skeleton, rotation: Rotation, inputs: Sequence[tuple[Shape, tuple[int, ...]]], outputs: Sequence[Any]
-) -> LimbTurning:
-    """The rotation of a function's inputs and outputs: shapes in words and in numbers, each in order."""
+def turning(tree: Skeleton, rotation: Rotation, inputs: Sequence[tuple[Shape, tuple[int, ...]]]) -> LimbTurning:
+    """The rotation of a function's inputs: shapes in words and in numbers, in order."""
     images = {
         "nq": _permutation_of(tree.q_slices, rotation, tree.model.nq),
         "nv": _permutation_of(tree.v_slices, rotation, tree.model.nv),
@@ -121,7 +119,7 @@ def turning(
         "nv": _owners(tree.v_slices, rotation, tree.model.nv),
     }
     owners = np.concatenate([_owner(words, sizes, limb) for words, sizes in inputs])
-    return LimbTurning(rotation.limbs, _all_moved(inputs, images), tuple(owners.tolist()), _all_moved(outputs, images))
+    return LimbTurning(rotation.limbs, _all_moved(inputs, images), tuple(owners.tolist()))
 
 
 def _permutation_of(slices: Sequence[slice], rotation: Rotation, size: int) -> Any:
@@ -159,10 +157,10 @@ def _owner(words: Shape, sizes: tuple[int, ...], limb: Mapping[str, Any]) -> Any
 # ---- numbers that all twins keep -------------------------------------------------------------------------------------
 
 
-def with_equal_patterns(tree: Skeleton, rotation: Rotation, trace: Trace) -> Skeleton:
-    """The tree with numbers that are exactly 0 or ±1 in some twins, and not in all, kept as constants of a trace.
+def with_twin_constants(tree: Skeleton, rotation: Rotation, trace: Trace) -> Skeleton:
+    """The tree with the numbers of limbs as constants of a trace that know their twins in other limbs.
 
-    Each is a constant of its own: zeros of one twin would else be one value, where another twin has several.
+    Numbers that are 0, or ±1, in all twins stay what they are: the code has nothing to do for them.
     """
     nodes = list(tree.nodes)
     for node, limb in enumerate(rotation.limb):
@@ -173,18 +171,19 @@ def with_equal_patterns(tree: Skeleton, rotation: Rotation, trace: Trace) -> Ske
             circle.append(rotation.image[circle[-1]])
         apart = [flatten(tree.nodes[k]) for k in circle]
         leaves = list(zip(*[own for _, own in apart], strict=True))
-        mixed = [len({_pattern(x) for x in twins}) > 1 for twins in leaves]
-        for number, k in enumerate(circle):
+        numbers = [None if _is_pattern(twins) else trace.twin_number() for twins in leaves]
+        for part, k in enumerate(circle):
             kept = [
-                trace.constant_apart(twins[number]) if differ else twins[number]
-                for twins, differ in zip(leaves, mixed, strict=True)
+                twins[part] if number is None else trace.twin_constant(twins[part], number, part)
+                for twins, number in zip(leaves, numbers, strict=True)
             ]
-            nodes[k] = rebuild(apart[number][0], kept)
+            nodes[k] = rebuild(apart[part][0], kept)
     matched = replace(tree, nodes=tuple(nodes))
     # what is known of the numbers stays known
     matched.__dict__.update(doubtful=tree.doubtful, neutral_rotations=tree.neutral_rotations)
     return matched
 
 
-def _pattern(number: Any) -> str:
-    return "zero" if number == 0 else "unit" if number in (1, -1) else "other"
+def _is_pattern(twins: Sequence[Any]) -> bool:
+    """Whether all twins are 0, or all ±1."""
+    return all(x == 0 for x in twins) or all(x in (1, -1) for x in twins)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -11,7 +13,7 @@ import numpy as np
 from whippletree import functions
 from whippletree.arithmetic import scalars
 from whippletree.arithmetic.trace import Straight, Trace, Traced, finish
-from whippletree.compiler.frontend.limbs import Rotation, rotations, turning, with_equal_patterns
+from whippletree.compiler.frontend.limbs import Rotation, rotations, turning, with_twin_constants
 from whippletree.compiler.program import Buffer, Program, straight_program
 from whippletree.compiler.program.folding import Folding, fold_code
 from whippletree.functions import Function
@@ -25,6 +27,22 @@ STATUS = "status"
 
 
 Folds: TypeAlias = Literal["loops", "copies"]
+
+
+@contextmanager
+def garbage_left_alone() -> Iterator[None]:
+    """Without looking for cycles of dead objects meanwhile.
+
+    Traces grow by a hundred thousand small objects that all live to the end: looking through them again and again takes
+    a quarter of the time.
+    """
+    looking = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if looking:
+            gc.enable()
 
 
 def traced_inputs(trace: Trace, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
@@ -53,8 +71,13 @@ def unrolled_program(
     matrix of constraints is solved; None for the one that the model calls for. ``fold``: write limbs that are alike
     in the same way where that pays; ``"loops"`` does so once, in a loop, ``"copies"`` for each, with the same bits.
     """
-    how = _How(function, tuple(names), tuple(parameters), checked, route)
-    if fold is not None and not parameters:
+    with garbage_left_alone():
+        return _unrolled_program(model, _How(function, tuple(names), tuple(parameters), checked, route), fold)
+
+
+def _unrolled_program(model: Model, how: _How, fold: Folds | None) -> Program:
+    function = how.function
+    if fold is not None and not how.parameters:
         foldings = [_folding(model, how, rotation) for rotation in rotations(skeleton(model))[:MOST_ROTATIONS]]
         best = min((f for f in foldings if f is not None), key=lambda f: f.operations_left, default=None)
         if best is not None:
@@ -89,14 +112,8 @@ def _folding(model: Model, how: _How, rotation: Rotation) -> Folding | None:
     """The code of a function with its limbs folded; None if that does not pay."""
     traced = _straight(model, how, rotation)
     known = functions.sizes(model)
-    inputs, outputs = (
-        [(shape, functions.resolve(shape, known)) for shape in shapes.values()]
-        for shapes in (how.function.inputs, how.function.outputs)
-    )
-    if len(traced.outputs) > len(outputs):
-        outputs.append(((), ()))  # the status
-    turned = turning(skeleton(model), rotation, inputs, outputs)
-    return fold_code(traced.code, traced.inputs, traced.outputs, turned)
+    inputs = [(shape, functions.resolve(shape, known)) for shape in how.function.inputs.values()]
+    return fold_code(traced.code, traced.inputs, traced.outputs, turning(skeleton(model), rotation, inputs))
 
 
 def _straight(model: Model, how: _How, rotation: Rotation | None) -> _Traced:
@@ -107,7 +124,7 @@ def _straight(model: Model, how: _How, rotation: Rotation | None) -> _Traced:
     values = traced_inputs(trace, shapes)
     opened = {path: values.pop(path) for path in how.parameters}
     tree = traced_tree(model, opened)
-    mechanism = Mechanism(tree if rotation is None else with_equal_patterns(tree, rotation, trace), route=how.route)
+    mechanism = Mechanism(tree if rotation is None else with_twin_constants(tree, rotation, trace), route=how.route)
     with np.errstate(all="ignore"):  # constants of a singular model divide by zero; the status below tells
         found = function.evaluate(mechanism, *how.names, *values.values())
     flat = [x for y in found.outputs for x in np.ravel(np.asarray(y, dtype=object))]

@@ -29,7 +29,15 @@ from whippletree.arithmetic.trace.passes import live
 from whippletree.arithmetic.trace.signed import Emitter, Term, set_signs_apart
 from whippletree.arithmetic.trace.symmetry import find_images
 from whippletree.arithmetic.trace.traced import CONDITIONS
-from whippletree.compiler.program.folding_plan import FoldedColumn, FoldingPlan, GatheredLimbs, Operand, Row, Single
+from whippletree.compiler.program.folding_plan import (
+    FoldedColumn,
+    FoldingPlan,
+    GatheredLimbs,
+    LimbTurning,
+    Operand,
+    Row,
+    Single,
+)
 from whippletree.compiler.program.program import (
     Address,
     Block,
@@ -46,28 +54,11 @@ from whippletree.compiler.program.shared_outputs import straight_program
 WORTH_FOLDING = 1500
 """Operations from which straight-line code is folded: less compiles in a tenth of a second."""
 
-MOST_FOLDED = 25_000
-"""Operations up to which folding is tried: longer code is that of matrices, whose entries belong to pairs of limbs and
-whose sums run over all of them; of derivatives about three quarters would be left."""
-
 MOST_LEFT = 0.7
 """Code is folded if at most this share of its operations is left."""
 
 MOST_STAGES = 10
 """More stages than this move more numbers through memory than folding saves."""
-
-
-@dataclass(frozen=True)
-class LimbTurning:
-    """A symmetry of the inputs and outputs of a function: each part takes the place of the next one."""
-
-    parts: int
-    inputs: tuple[int, ...]
-    """The image of each input."""
-    part: tuple[int, ...]
-    """The part that each input belongs to, −1 for none."""
-    outputs: tuple[int, ...]
-    """The image of each output."""
 
 
 @dataclass(frozen=True)
@@ -96,11 +87,10 @@ def fold_code(
     code: Straight, inputs: Sequence[Buffer], outputs: Sequence[Buffer], turning: LimbTurning
 ) -> Folding | None:
     """Fold code that reads inputs and writes outputs whole, in row-major order; None if it does not pay."""
-    if not WORTH_FOLDING <= code.operations <= MOST_FOLDED:
+    if code.operations < WORTH_FOLDING:
         return None
     apart = set_signs_apart(code)
-    images, labels = find_images(apart, turning.inputs, turning.part, turning.parts, turning.outputs)
-    plan = FoldingPlan(apart, images, labels, turning.parts)
+    plan = FoldingPlan(apart, find_images(apart, turning.inputs, turning.parts), turning)
     if plan.operations_left > MOST_LEFT * code.operations or plan.stages > MOST_STAGES:
         return None
     return Folding(plan, inputs, outputs)

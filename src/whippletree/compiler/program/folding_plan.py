@@ -24,6 +24,17 @@ EVEN, ODD = ("cos", "abs"), ("sin", "tanh")
 """Functions that ignore the sign of their operand, and those that pass it on."""
 
 
+@dataclass(frozen=True)
+class LimbTurning:
+    """A symmetry of the inputs of a function: each part takes the place of the next one."""
+
+    parts: int
+    inputs: tuple[int, ...]
+    """The image of each input."""
+    part: tuple[int, ...]
+    """The part that each input belongs to, −1 for none."""
+
+
 class FoldedColumn(NamedTuple):
     """An operand of a row from the table of constants."""
 
@@ -65,15 +76,19 @@ class Folded:
     stage: int = 0
 
 
+_PLAIN = ((), (0,), (0, 1), (0, 1, 2))
+"""Operands of an operation in their order, by their number."""
+
+
 class FoldingPlan:
     """Rows, what their operands are, the stage of everything, and signs."""
 
-    def __init__(self, code: SignedCode, images: Sequence[int | None], labels: Sequence[int], parts: int) -> None:
+    def __init__(self, code: SignedCode, images: Sequence[int], turning: LimbTurning) -> None:
         self.code = code
         self.values = code.values
         self.operands = [value.operands for value in code.values]
         self.operations = [value.operation for value in code.values]
-        self.parts = parts
+        self.parts = turning.parts
         self.rows: list[Folded] = []
         self.place: dict[int, tuple[int, int]] = {}
         """Row and part of each value in a row."""
@@ -81,7 +96,7 @@ class FoldingPlan:
         self.gather_stage: list[int] = []
         self.columns: list[tuple[int, ...]] = []
         """Constants of the parts, as values."""
-        self._find_rows(images, labels)
+        self._find_rows(images, turning)
         self.order = self._order_units()
         self.stage = [0] * len(self.values)
         """Of values alone."""
@@ -101,36 +116,27 @@ class FoldingPlan:
 
     # ---- rows ----------------------------------------------------------------------------------------------------
 
-    def _find_rows(self, images: Sequence[int | None], labels: Sequence[int]) -> None:
-        seen: set[int] = set()
-        for i, value in enumerate(self.values):
-            if i in seen or value.operation in NOT_FOLDED:
+    def _find_rows(self, images: Sequence[int], turning: LimbTurning) -> None:
+        part_of = [_own_part(value, turning) for value in self.values]
+        for i, operation in enumerate(self.operations):
+            if images[i] == i or i in self.place or operation in NOT_FOLDED:
                 continue
             members = self._orbit(i, images)
-            if members is not None and seen.isdisjoint(members):
-                seen.update(members)
-                self._add_row(self._turn_members(members, labels))
+            if members is not None:
+                # that of part 0 first, as the last operand says that belongs to a part
+                part = next((part_of[j] for j in reversed(self.operands[i]) if part_of[j] >= 0), 0)
+                self._add_row(members[-part:] + members[:-part] if part else members)
+                for number, member in enumerate(members):
+                    part_of[member] = (part + number) % self.parts
 
-    def _orbit(self, i: int, images: Sequence[int | None]) -> tuple[int, ...] | None:
+    def _orbit(self, i: int, images: Sequence[int]) -> tuple[int, ...] | None:
+        """A value, its image, the image of that, and so on, if it is a circle of all parts."""
         found = [i]
-        for _ in range(self.parts):
-            image = images[found[-1]]
-            if image is None or self.operations[image] != self.operations[i]:
-                return None
-            found.append(image)
-        return tuple(found[:-1]) if found[-1] == i and len(set(found)) == self.parts else None
-
-    def _turn_members(self, members: tuple[int, ...], labels: Sequence[int]) -> tuple[int, ...]:
-        """The members, that of part 0 first, as their labels say, or else as their operands do."""
-        own = labels[members[0]]
-        part = 0
-        if own > 0 and own & (own - 1) == 0:
-            part = own.bit_length() - 1
-        else:
-            before = [self.place[j] for j in self.operands[members[0]] if j in self.place]
-            if before:
-                part = before[-1][1]
-        return members[-part:] + members[:-part] if part else members
+        for _ in range(self.parts - 1):
+            found.append(images[found[-1]])
+        # only those that are in no row yet: of two values with one image, one is left alone
+        closed = images[found[-1]] == i and len(set(found)) == self.parts
+        return tuple(found) if closed and self.place.keys().isdisjoint(found) else None
 
     def _add_row(self, members: tuple[int, ...]) -> None:
         for part, member in enumerate(members):
@@ -200,52 +206,58 @@ class FoldingPlan:
 
     def _place_row(self, number: int) -> None:
         row = self.rows[number]
-        row.orders = [self._order_of(row.members[0], member, part) for part, member in enumerate(row.members)]
-        for j in range(len(self.operands[row.members[0]])):
-            values = tuple(self.operands[m][order[j]] for m, order in zip(row.members, row.orders, strict=True))
-            operand, stage = self._operand(values)
+        first = row.members[0]
+        row.orders = [self._order_of(first, member, part) for part, member in enumerate(row.members)]
+        own = [self.operands[m] for m in row.members]
+        for j in range(len(own[0])):
+            operand, stage = self._operand(tuple([o[order[j]] for o, order in zip(own, row.orders, strict=True)]))
             row.operands.append(operand)
             row.turns.append(None)
-            row.stage = max(row.stage, stage)
+            if stage > row.stage:
+                row.stage = stage
 
     def _order_of(self, first: int, member: int, part: int) -> tuple[int, ...]:
         """Places of the member's operands in the order of the first one's, as well as they go together."""
         count = len(self.operands[member])
-        plain = tuple(range(count))
+        plain = _PLAIN[count]
         if member == first or self.operations[member] not in COMMUTATIVE:
             return plain
-        crossed = (1, 0, *plain[2:])
-
-        def fitting(order: tuple[int, ...]) -> int:
-            own = [self.operands[member][k] for k in order]
-            return sum(self._fit(a, b, part) for a, b in zip(self.operands[first], own, strict=True))
-
-        as_it_is = fitting(plain)
-        return crossed if as_it_is < count and fitting(crossed) > as_it_is else plain
+        (a, b), (own, other) = self.operands[first][:2], self.operands[member][:2]
+        as_it_is = self._fit(a, own, part) + self._fit(b, other, part)
+        crossed = as_it_is < 2 and self._fit(a, other, part) + self._fit(b, own, part) > as_it_is
+        return (1, 0, *plain[2:]) if crossed else plain
 
     def _fit(self, first: int, other: int, part: int) -> bool:
         if first in self.place and other in self.place:
             (row, at), (own, there) = self.place[first], self.place[other]
             return row == own and (there - at - part) % self.parts == 0
-        return first == other or {self.operations[first], self.operations[other]} == {"const"}
+        return first == other or self.operations[first] == self.operations[other] == "const"
 
     def _operand(self, values: tuple[int, ...]) -> tuple[Operand, int]:
         """Meaning of an operand of a row, and the first stage in whose loop it is known."""
-        kinds = {self.operations[v] for v in values}
-        if kinds == {"const"}:
+        first = self.place.get(values[0])
+        if first is not None:
+            row, shift = first
+            members = self.rows[row].members
+            if values == (members[shift:] + members[:shift] if shift else members):
+                return Row(row, shift), self.rows[row].stage + (shift != 0)
+        if {self.operations[v] for v in values} == {"const"}:
             self.columns.append(values)
             return FoldedColumn(len(self.columns) - 1), 0
         if len(set(values)) == 1:
             return Single(values[0]), self._known_alone(values[0])
-        if all(v in self.place for v in values):
-            row, shift = self.place[values[0]]
-            if all(self.place[v] == (row, (part + shift) % self.parts) for part, v in enumerate(values)):
-                return Row(row, shift), self.rows[row].stage + (shift != 0)
         stage = max(self._known_alone(v) for v in values)
         number = self.gathered.setdefault(values, len(self.gathered))
         if number == len(self.gather_stage):
             self.gather_stage.append(stage)
         return GatheredLimbs(number), stage
+
+
+def _own_part(leaf: Signed, turning: LimbTurning) -> int:
+    """The part that an input or a constant belongs to; −1 for none, and for what is computed."""
+    if leaf.operation == "input":
+        return turning.part[int(leaf.content)]
+    return leaf.signs[1] if leaf.operation == "const" and leaf.signs else -1
 
 
 def _in_circles(waiting: Mapping[int, set[int]]) -> set[int]:
@@ -311,8 +323,9 @@ class Signs:
         if first.operation not in EVEN:
             for count, term in enumerate(terms):
                 passed_on = count == 0 and (first.signs == () or first.operation in ("add", "fma", *ODD))
+                as_it_is = self._term(row, count, term, 0)
                 for part in range(1, self.plan.parts):
-                    form = self._term(row, count, term, part) ^ self._term(row, count, term, 0)
+                    form = self._term(row, count, term, part) ^ as_it_is
                     if passed_on:
                         own[part] = self.parities.reduce_form(form)
                     elif not self.parities.equate(form, own[part]):
@@ -373,6 +386,8 @@ class Parities:
 
     def reduce_form(self, form: int) -> int:
         """This sum without the unknowns that are known from others."""
+        if form <= MINUS:  # most are plain
+            return form
         left, kept = form, 0
         while left > 1:
             top = left.bit_length() - 1
