@@ -298,7 +298,7 @@ class ImpulseStep:
         if self._compiled:
             return np.asarray(self.dyn.contact_gaps(q)).reshape(*q.shape[:-1], self.contacts)
         if self.kernel:
-            return np.asarray(self.dyn.contact_list_gaps(q)).reshape(*q.shape[:-1], self.contacts)
+            return np.asarray(self.dyn.contact_list_touches(q))[..., 0].reshape(*q.shape[:-1], self.contacts)
         if q.ndim > 1:
             return np.array([self._gaps(one) for one in q])
         return self.neighbourhood.gaps(q)
