@@ -1,4 +1,4 @@
-"""Forces and moments of contacts as joint forces: compiled for many states, beside rows that are worked out in Python."""
+"""Forces and moments of contacts as joint forces: compiled for many states, beside rows worked out in Python."""
 
 from __future__ import annotations
 
