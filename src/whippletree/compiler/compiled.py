@@ -443,7 +443,8 @@ class Compiled(CompiledTable):
         """The function of :func:`whippletree.compiler.rollout.contact_list_gaps.contact_list_touches_program`."""
         from whippletree.compiler.rollout.contact_list_gaps import contact_list_touches_program
 
-        return self.program(("contact_list_touches",), lambda: contact_list_touches_program(self.model))
+        # its code is long, and that of lanes would be compiled beside that of single states
+        return self.program(("contact_list_touches",), lambda: contact_list_touches_program(self.model), width=1)
 
     @cached_property
     def contact_list_loads(self) -> NamedFunction:

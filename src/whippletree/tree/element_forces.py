@@ -187,12 +187,7 @@ class Elements:
         return np.asarray(at.R.T @ (self._pose(place).p - at.p))
 
     def _straight(self, first: BodyPlace, second: BodyPlace) -> tuple[Any, Array]:
-        """Length of a straight piece, and its direction (3,) in the world; none where it has no length."""
-        d = self._pose(second).p - self._pose(first).p
-        square = d @ d
-        some = less(0, square)
-        distance = select(some, sqrt(select(some, square, 1)), 0)
-        return distance, np.array([select(some, x, 0) for x in d], dtype=object) / select(some, distance, 1)
+        return straight_piece(self._pose(first).p, self._pose(second).p)
 
     # --- bodies ---
 
@@ -352,6 +347,15 @@ def element_energy(m: Mechanism, q: Array) -> Any:
 def tension(tendon: Tendon, length: Any, velocity: Any) -> Any:
     """Pull of a tendon's own spring and damper, N."""
     return tendon.stiffness * _beyond(tendon, length) + tendon.damping * velocity
+
+
+def straight_piece(first: Array, second: Array) -> tuple[Any, Array]:
+    """Length of a straight piece between two points (3,), and its direction (3,); none where it has no length."""
+    d = second - first
+    square = d @ d
+    some = less(0, square)
+    distance = select(some, sqrt(select(some, square, 1)), 0)
+    return distance, np.array([select(some, x, 0) for x in d], dtype=object) / select(some, distance, 1)
 
 
 def _beyond(tendon: Tendon, length: Any) -> Any:

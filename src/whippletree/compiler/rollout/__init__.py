@@ -28,7 +28,6 @@ contact_list_interior   its interior-point method, for scenes that are jammed
 dense_solve       linear systems of the size of the velocities
 contact_list_reach   pairs that are too far apart to meet within a step
 contact_list_gaps   candidates in many states, by its narrow phase alone, and their loads; limits of tendons
-node_wrenches     wrenches on the nodes of a tree as joint forces, in loops
 contact_list_normals   the displacement of a round of that projection
 contact_list_positions   its coordinates: poses, gaps, and the projection that moves apart what overlaps
 contact_list_results   its results: the state, impulses, works, and whether the scene goes on

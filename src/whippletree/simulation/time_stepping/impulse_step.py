@@ -225,7 +225,7 @@ class ImpulseStep:
         if not self.actuators.acting:
             return tau
         assert ctrl is not None
-        return np.asarray(tau + self.actuators.forces(self._mechanism, q, v, ctrl, h).astype(float))
+        return np.asarray(tau + self.actuators.forces(self._mechanism, q, v, ctrl).astype(float))
 
     def _servo_damping(self, h: float) -> Array:
         """Damping that servos and controllers add to that of their joints (nv,)."""

@@ -15,11 +15,14 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.program import Address, Index, Lookup, Loop, Statement
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
-from whippletree.spatial import cross, join
+from whippletree.spatial import Pose, cross, join
 from whippletree.tree.skeleton import Skeleton
 
-WRENCH = 6
-"""Numbers of a wrench: moment and force."""
+SCREW = 9
+"""Numbers of a velocity's screw in the world: angular and linear velocity, and the point that has the latter."""
+
+TWIST = 6
+"""Numbers of a twist, and of a wrench."""
 
 LOADED, DRIVEN = "loaded", "driven"
 
@@ -29,7 +32,7 @@ class NodeWrenches:
 
     def __init__(self, space: WorkSpace, tree: Skeleton) -> None:
         self.space, self.count, self.nv = space, len(tree.nodes), tree.model.nv
-        space.work(load=(self.count + 1, WRENCH))
+        space.work(load=(self.count + 1, TWIST))
         inwards = list(reversed(range(self.count)))
         space.index("loaded node", inwards)
         space.index("carrying node", [self.count if tree.parents[k] < 0 else tree.parents[k] for k in inwards])
@@ -57,6 +60,11 @@ class NodeWrenches:
         reads = [at("load", own.register), at("screw", DRIVEN), origin_of(own.register)]
         drive = traced_block(power, reads, [at(into, DRIVEN)])
         return [inwards, Loop(DRIVEN, self.nv, (own, drive))]
+
+
+def screws_of(X: Pose, motions: Array) -> list[tuple[Any, ...]]:
+    """Screws of the motions (6, n) of a node that is at X, in the world."""
+    return [(*(X.R @ h[:3]), *(X.R @ h[3:6]), *X.p) for h in motions.T]
 
 
 def pushed_at(force: Array, point: Array, origin: Array, moment: Any = 0) -> Array:
