@@ -12,7 +12,9 @@ import whippletree as wt
 from whippletree.compiler.frontend import tendon_loops
 from whippletree.compiler.frontend.tendon_loops import looped_actuators
 from whippletree.compiler.program import every_block
+from whippletree.compiler.rollout import contact_list_trees
 from whippletree.compiler.rollout.contact_lists import contact_lists_program
+from whippletree.contact.servos import Servos
 
 ROUTES = (
     '<site site="a{k}"/><site site="b{k}"/>',
@@ -90,14 +92,20 @@ def operations(model: wt.Model) -> int:
 
 
 @pytest.mark.slow
-def test_steps_are_those_with_every_tendon_written_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("looped_tree", [False, True])
+def test_steps_are_those_with_every_tendon_written_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, looped_tree: bool
+) -> None:
     monkeypatch.setenv("WHIPPLETREE_CACHE", "off")
-    model = loaded(tmp_path, legs())
-    size, ours = operations(model), wt.simulate(model, ctrl=np.ones(14), duration=0.1, progress=False)
-    monkeypatch.setattr(tendon_loops, "MOST_WRITTEN_TENDONS", 1000)
-    model = loaded(tmp_path, legs())
-    assert operations(model) > 1.2 * size
-    theirs = wt.simulate(model, ctrl=np.ones(14), duration=0.1, progress=False)
+    runs, model = [], loaded(tmp_path, legs())
+    for most_tendons, most_velocities in ((8, 3 if looped_tree else 40), (1000, 40)):
+        monkeypatch.setattr(tendon_loops, "MOST_WRITTEN_TENDONS", most_tendons)
+        monkeypatch.setattr(contact_list_trees, "MOST_WRITTEN_VELOCITIES", most_velocities)
+        model = loaded(tmp_path, legs())
+        assert contact_list_trees.is_written(model, Servos(model)) == (most_velocities == 40)
+        assert bool(looped_actuators(model)) == (most_tendons == 8)
+        runs.append(wt.simulate(model, ctrl=np.ones(14), duration=0.1, progress=False))
+    ours, theirs = runs
     assert ours.attrs["path"] == theirs.attrs["path"] == "compiled"
     assert ours.q.values == pytest.approx(theirs.q.values, abs=1e-11)
     assert np.ptp(ours.q.values, axis=0).max() > 0.1

@@ -330,13 +330,16 @@ def joints_of_tendon(tree: Skeleton, tendon: Tendon) -> set[str]:
 
 def element_energy(m: Mechanism, q: Array) -> Any:
     """Energy of tendons' springs, and that of held-up weight less: what these forces are the gradient of, J."""
-    elements = Elements(m, q, zeros(m.tree.model.nv))
     energy: Any = 0
-    for element in m.tree.model.elements:
-        if isinstance(element, Tendon) and element.acts:
+    acting = [e for e in m.tree.model.elements if isinstance(e, Lift) or (isinstance(e, Tendon) and e.acts)]
+    if not acting:
+        return energy  # in a loop over bodies, too
+    elements = Elements(m, q, zeros(m.tree.model.nv))
+    for element in acting:
+        if isinstance(element, Tendon):
             beyond = _beyond(element, elements.stretch(element).length)
             energy = energy + element.stiffness * beyond * beyond / 2
-        elif isinstance(element, Lift):
+        else:
             body = m.tree.model.bodies[m.tree.model.body_index(element.body)]
             place = m.tree.bodies[body.name]
             at = elements._pose(Place(place.node, place.pose @ Pose(_eye(), body.center.astype(object))))

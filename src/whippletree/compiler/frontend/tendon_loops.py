@@ -222,7 +222,7 @@ class TendonLoops:
         members, at = [self.routes.obstacles[k] for k in numbers], self.space.at
         first = members[0]
         sided, moving = isinstance(first.side, np.ndarray), isinstance(first.side, int)
-        tables = {
+        tables: dict[str, list[Any]] = {
             "node": [self._row(m.place.node) for m in members],
             "tendon": [m.tendon for m in members],
             "from": [m.spots[0] for m in members],
@@ -231,8 +231,8 @@ class TendonLoops:
             "touched": [ALWAYS + 1 + 2 * k for k in numbers],
             **({"side": [m.side for m in members]} if moving else {}),
         }
-        for word, own in tables.items():
-            self.space.index(f"{name} {word}", own)
+        for word, entries in tables.items():
+            self.space.index(f"{name} {word}", entries)
         self.space.table(f"{name} numbers", [m.numbers for m in members])
 
         def wrap(body: Array, twist: Array, numbers: Array, stretch: Array, a: Array, b: Array, *rest: Array) -> Any:
@@ -246,14 +246,14 @@ class TendonLoops:
             touches = select(path.touches, 1, -1), select(negated(path.touches), 1, -1)
             return [*spots, touches, stretch[0] + select(path.touches, path.length / divisor, 0)]
 
-        word = {word: f"{name} {word}" for word in tables}
-        length = Piece((1,), at("stretch", word["tendon"]).addresses[:1])
-        reads = [at("pose", word["node"]), at("twist", word["node"]), at(f"{name} numbers", OBSTACLE), length]
-        reads += [at("spot", word[w]) for w in ("from", "to", *(["side"] if moving else []))]
-        writes = [at("spot", Index(word["on"], k)) for k in (0, 1)]
-        flags = [at("holds", Index(word["touched"], k)).addresses[0] for k in (0, 1)]
+        own = {word: f"{name} {word}" for word in tables}
+        length = Piece((1,), at("stretch", own["tendon"]).addresses[:1])
+        reads = [at("pose", own["node"]), at("twist", own["node"]), at(f"{name} numbers", OBSTACLE), length]
+        reads += [at("spot", own[w]) for w in ("from", "to", *(["side"] if moving else []))]
+        writes = [at("spot", Index(own["on"], k)) for k in (0, 1)]
+        flags = [at("holds", Index(own["touched"], k)).addresses[0] for k in (0, 1)]
         writes += [Piece((2,), tuple(flags)), length]
-        body = (*self._look_up(OBSTACLE, *word.values()), traced_block(wrap, reads, writes))
+        body = (*self._look_up(OBSTACLE, *own.values()), traced_block(wrap, reads, writes))
         return Loop(OBSTACLE, len(members), body)
 
     def _measure(self) -> list[Statement]:

@@ -63,10 +63,10 @@ def contact_list_loads_program(model: Model) -> Program:
         own = [pushed_at(force @ axes, touch[1:4], origin, moment @ axes) for origin in (X, Y)]
         return [loads[0] + own[0], loads[1] - own[1]]
 
-    nodes = ("node 0", "node 1")
-    both = [space.at("load", node) for node in nodes]
-    reads = [*space.each(("touches", "forces", "moments"), BLOCK), *map(origin_of, nodes), *both]
-    found = [Lookup(node, space.address(node, BLOCK)) for node in nodes]
+    sides = ("node 0", "node 1")
+    both = [space.at("load", node) for node in sides]
+    reads = [*space.each(("touches", "forces", "moments"), BLOCK), *map(origin_of, sides), *both]
+    found = [Lookup(node, space.address(node, BLOCK)) for node in sides]
     add = Loop(BLOCK, k, (*found, traced_block(push, reads, both)))
     return space.program("contact_list_loads", [*placed, wrenches.clear(), add, *wrenches.gather("tau")])
 

@@ -108,8 +108,8 @@ def reason_against_loops(model: Model, actuators: Servos) -> str | None:
     if model.is_flexible:
         return "its tree is long, and has flexible bodies"
     looped = {model.actuators[k].tendon for k in looped_actuators(model)}
-    others = [e for e in model.elements if not (e.name in looped and not e.acts and not e.is_limited)]
-    return "its tree is long, and has tendons or fluids" if others else None
+    pulled = [t for t in model.tendons if t.name in looped and not t.acts and not t.is_limited]
+    return "its tree is long, and has tendons or fluids" if len(pulled) < len(model.elements) else None
 
 
 def screw_rows(tree: Skeleton) -> list[list[tuple[int, int]]]:
