@@ -56,7 +56,7 @@ class States(NamedTuple):
 
 def model_of(robot: Robot) -> wt.Model:
     """Our model: the tree, since the peers ignore a robot's mimic joints too."""
-    return wt.load(robot.path, base=robot.base).tree
+    return wt.load(robot.path, base=robot.base, actuators=False).tree
 
 
 def states(model: wt.Model, count: int, seed: int = 0) -> States:

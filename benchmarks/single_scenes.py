@@ -168,8 +168,8 @@ class Ours:
 
     def overlap(self, states: Array, start: Array) -> float:
         """The largest in some states, beyond what there is at the start, m."""
-        before = np.minimum(self.dyn.contact_list_gaps(start), 0)
-        return float(max(0.0, -np.min(self.dyn.contact_list_gaps(np.ascontiguousarray(states)) - before)))
+        before = np.minimum(self.dyn.contact_list_touches(start)[..., 0], 0)
+        return float(max(0.0, -np.min(self.dyn.contact_list_touches(np.ascontiguousarray(states))[..., 0] - before)))
 
     def energy(self, q: Array, v: Array) -> float:
         """Mechanical energy, J."""
@@ -324,7 +324,7 @@ def _scattered(ours: Ours, rng: np.random.Generator) -> Array:
     if scene.height is None:
         return scene.rest
     q = np.asarray(ours.dyn.integrate(scene.rest, 0.1 * rng.normal(size=scene.model.nv)))
-    q[scene.height] += max(0.0, -float(np.min(ours.dyn.contact_list_gaps(q))))
+    q[scene.height] += max(0.0, -float(np.min(ours.dyn.contact_list_touches(q)[..., 0])))
     return q
 
 

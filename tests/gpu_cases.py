@@ -36,7 +36,7 @@ def robot(name):
         from importlib.metadata import distribution
 
         folder = distribution("example-robot-data").locate_file("cmeel.prefix/share/example-robot-data/robots")
-    return wt.load(Path(str(folder)) / file, base=base).tree
+    return wt.load(Path(str(folder)) / file, base=base, actuators=False).tree
 
 
 def random_inputs(model, shapes, batch, dtype, seed=0):

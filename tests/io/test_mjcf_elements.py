@@ -245,3 +245,19 @@ def test_the_armature_of_a_free_joint_resists_along_axes_of_the_world(tmp_path: 
         _, by_velocity, _ = dyn.forward_dynamics_derivatives(q, v, tau)
         ends = [dyn.forward_dynamics(q, v + s * 1e-6 * np.eye(7), tau) for s in (1, -1)]
         np.testing.assert_allclose(by_velocity, (ends[0] - ends[1]).T / 2e-6, atol=1e-7)
+
+
+def test_a_fluid_drags_on_no_body_without_mass(tmp_path: Path) -> None:
+    """Frames that files write as empty bodies have no box: MuJoCo's own numbers, with such a body in between."""
+    path = tmp_path / "frames.xml"
+    path.write_text(
+        """<mujoco><option density="2" viscosity="0.1" wind="1 0 0"/><worldbody><body name="base"><freejoint/>
+        <geom size="0.1"/><body name="between"><body name="tip" pos="0 0 1"><joint/><geom size="0.05" pos="0.1 0 0"/>
+        </body></body></body></worldbody></mujoco>"""
+    )
+    model, compiled = wt.load(path), mujoco.MjModel.from_xml_path(str(path))
+    assert [element.body for element in model.elements] == ["base", "tip"]
+    for data, T in states(compiled):
+        q, v = data.qpos.copy(), np.linalg.solve(T, data.qvel)
+        passive = T.T @ data.qfrc_passive
+        np.testing.assert_allclose(wt.reference(model).passive_forces(q, v), passive, atol=1e-13)

@@ -293,3 +293,22 @@ def test_a_mimic_is_a_coupling(tmp_path: Path) -> None:
     np.testing.assert_allclose(mimic.parameters["coefficients"], (0.3 - 2 * 0.1, 2))
     (fault,) = faults(tmp_path, text + joint("k", "world", "b", inner=follow.format("jj")))
     assert fault.endswith("<mimic> needs two joints with one coordinate each, and names 'jj'. Did you mean 'j'?")
+
+
+def test_a_plane_is_a_floor(tmp_path: Path) -> None:
+    """The ground of most worlds: a static model with a plane, on which the others may rest."""
+    (tmp_path / "world.sdf").write_text(
+        """<sdf version='1.9'><world name='w'><physics type='ode'/><wind/>
+        <model name='ground'><static>true</static><link name='l'><pose>0 0 0.25 0 0 0</pose>
+          <collision name='c'><geometry><plane><normal>0 0 2</normal></plane></geometry>
+          <surface><friction/></surface></collision>
+          <collision name='d'><geometry><heightmap/></geometry></collision></link></model>
+        <model name='egg'><link name='l'><pose>0 0 1 0 0 0</pose><inertial><mass>1</mass></inertial>
+          <collision name='c'><geometry><ellipsoid><radii>0.1 0.2 0.3</radii></ellipsoid></geometry></collision></link>
+        </model></world></sdf>"""
+    )
+    with pytest.warns(wt.LeftOutWarning, match="collisions without a known shape: 'ground::l/collision/1'"):
+        model = wt.load(tmp_path / "world.sdf", base="free", contacts=True)
+    gap = wt.reference(model).contact_gaps(model.home.q)
+    assert np.asarray(gap, dtype=float) == pytest.approx([1 - 0.25 - 0.3])
+    assert "not used: <collision/surface>, <world/physics>, <world/wind>" in model.source

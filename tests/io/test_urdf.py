@@ -42,6 +42,7 @@ def test_there_are_robots_to_load() -> None:
     assert len(robot_files()) >= 75
 
 
+@pytest.mark.filterwarnings("ignore:.*that are not simple or differential ones:whippletree.errors.LeftOutWarning")
 @pytest.mark.parametrize("name", robot_files())
 def test_every_real_robot_loads(name: str) -> None:
     path = ROBOTS / name
@@ -413,13 +414,54 @@ def test_simple_transmissions_are_actuators(tmp_path):
       <joint name="swing" type="revolute"><parent link="base"/><child link="arm"/>
         <limit effort="60" velocity="1" lower="-1" upper="1"/></joint>
       <joint name="rigid" type="fixed"><parent link="arm"/><child link="tip"/></joint>{"".join(written)}</robot>""")
-    model = wt.load(tmp_path / "r.urdf")
+    with pytest.warns(wt.LeftOutWarning, match="that are not simple or differential ones: 't2', 't4'"):
+        model = wt.load(tmp_path / "r.urdf")
     assert [(a.name, a.joints, a.gear.tolist()) for a in model.actuators] == [
         ("m1", ("swing",), [50.0]),
         ("m1_2", ("swing",), [2.0]),
     ]
-    assert "not used: 3 × <robot/transmission> that is not a simple one of a joint that moves" in model.source
+    assert "not used: <robot/transmission> of joints that do not move" in model.source
     ref = wt.reference(model)
     assert ref.actuator_forces([0.1], [0.2], [1.0, 0.5]).tolist() == [51.0]
     assert ref.actuator_forces([0.1], [0.2], [1.0, 10.0]).tolist() == [60.0]
     assert not wt.load(tmp_path / "r.urdf", actuators=False).actuators
+
+
+def test_a_differential_turns_joints_by_sum_and_difference(tmp_path: Path) -> None:
+    """What its actuators do in a motion of the joints is what these get: power is the same on both sides."""
+    part = "<{0} name='{1}'><role>{0}{2}</role><mechanicalReduction>{3}</mechanicalReduction></{0}>"
+    inertia = "<inertial><mass value='1'/><inertia ixx='1' iyy='1' izz='1' ixy='0' ixz='0' iyz='0'/></inertial>"
+    limit = "<limit lower='-9' upper='9' effort='999' velocity='9'/>"
+    written = part.format("joint", "b", 2, 3.0) + part.format("joint", "a", 1, -2.0)
+    written += part.format("actuator", "m", 1, 5.0) + part.format("actuator", "n", 2, 7.0)
+    model = load_text(
+        tmp_path,
+        f"""<robot name="r"><link name="l"/><link name="k">{inertia}</link><link name="j">{inertia}</link>
+      <joint name="a" type="revolute"><parent link="l"/><child link="k"/>{limit}</joint>
+      <joint name="b" type="revolute"><parent link="k"/><child link="j"/>{limit}</joint>
+      <transmission name="t"><type>transmission_interface/DifferentialTransmission</type>{written}</transmission>
+      </robot>""",
+    )
+    effort = np.array([0.3, -0.4])
+    # speeds of the actuators m and n that belong to those of the joints, for 2 m a = m' + n' and 2 m b = m' − n'
+    a, b = rates = np.array([0.6, 1.1])
+    speeds = np.array([5.0 * (-2.0 * a + 3.0 * b), 7.0 * (-2.0 * a - 3.0 * b)])
+    tau = np.asarray(wt.reference(model).actuator_forces([0, 0], rates, effort), dtype=float)
+    assert tau @ rates == pytest.approx(effort @ speeds)
+    assert tau.tolist() == pytest.approx([-2 * (5 * 0.3 - 7 * 0.4), 3 * (5 * 0.3 + 7 * 0.4)])
+
+
+def test_a_plane_is_a_floor_and_unknown_collisions_are_named(tmp_path: Path) -> None:
+    """Bullet's ``<plane>``, here a slope of 3-4-5; a shape that nobody knows is told in the warning."""
+    shapes = "<collision><geometry><{}/></geometry></collision>"
+    inertia = "<inertial><mass value='1'/><inertia ixx='1' iyy='1' izz='1' ixy='0' ixz='0' iyz='0'/></inertial>"
+    joint = """<joint name="{0}" type="prismatic"><parent link="{1}"/><child link="{2}"/><axis xyz="{3}"/>
+        <limit lower="-9" upper="9" effort="1" velocity="1"/></joint>"""
+    floor = shapes.format("plane normal='0 -3 4'") + shapes.format("torus")
+    text = f"""<robot name="r"><link name="floor">{floor}</link><link name="cart">{inertia}</link>
+      <link name="ball">{inertia}{shapes.format("sphere radius='0.1'")}</link>
+      {joint.format("x", "floor", "cart", "1 0 0")}{joint.format("z", "cart", "ball", "0 0 1")}</robot>"""
+    with pytest.warns(wt.LeftOutWarning, match="collisions without a known shape: 'floor/collision/1'"):
+        model = load_text(tmp_path, text, contacts=True)
+    gap = wt.reference(model).contact_gaps([0.3, 0.5])
+    assert np.asarray(gap, dtype=float) == pytest.approx([0.5 * 0.8 - 0.1])

@@ -31,6 +31,11 @@ FILES = {
     for file in importlib.metadata.files("example-robot-data") or ()
     if file.name.endswith(".urdf")
 }
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*transmissions that are not simple or differential:whippletree.errors.LeftOutWarning"
+)
+"""Of Talos."""
+
 ROBOTS = {"ur5_robot": "fixed", "panda": "fixed", "solo12": "free", "talos_reduced": "free", "g1_29dof_rev_1_0": "free"}
 
 

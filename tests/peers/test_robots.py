@@ -28,6 +28,11 @@ FILES = {
         if file.name.endswith(".urdf")
     )
 }
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*transmissions that are not simple or differential:whippletree.errors.LeftOutWarning"
+)
+"""Hands and wrists of Talos and Tiago."""
+
 UNUSABLE = ("falcon/falcon", "ur/ur3")
 """Broken as published: a joint with an unknown child, and a file without a single link."""
 ROBOTS = [name for name in FILES if name not in UNUSABLE]

@@ -440,11 +440,19 @@ class Compiled(CompiledTable):
         return self.program(("contact_lists",), lambda: contact_lists_program(self.model))
 
     @cached_property
-    def contact_list_gaps(self) -> NamedFunction:
-        """The function of :func:`whippletree.compiler.rollout.contact_list_gaps.contact_list_gaps_program`."""
-        from whippletree.compiler.rollout.contact_list_gaps import contact_list_gaps_program
+    def contact_list_touches(self) -> NamedFunction:
+        """The function of :func:`whippletree.compiler.rollout.contact_list_gaps.contact_list_touches_program`."""
+        from whippletree.compiler.rollout.contact_list_gaps import contact_list_touches_program
 
-        return self.program(("contact_list_gaps",), lambda: contact_list_gaps_program(self.model))
+        # its code is long, and that of lanes would be compiled beside that of single states
+        return self.program(("contact_list_touches",), lambda: contact_list_touches_program(self.model), width=1)
+
+    @cached_property
+    def contact_list_loads(self) -> NamedFunction:
+        """The function of :func:`whippletree.compiler.rollout.contact_list_gaps.contact_list_loads_program`."""
+        from whippletree.compiler.rollout.contact_list_gaps import contact_list_loads_program
+
+        return self.program(("contact_list_loads",), lambda: contact_list_loads_program(self.model))
 
     def driven_contact_steps(self, driven: Driven) -> NamedFunction:
         """Those steps under a traced controller and traced commands, or with dampers that come with each call."""

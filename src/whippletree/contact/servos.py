@@ -22,6 +22,7 @@ Delassus matrix, so that a servo of any stiffness is stable at any step. Four ki
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -156,11 +157,17 @@ class Servos:
             found = found + gear * q[self.model.q_slice(joint).start]
         return found
 
-    def forces(self, m: Mechanism, q: Array, v: Array, ctrl: Array, h: Any) -> Array:
-        """Joint forces (nv,) at the start of a step: all but −K G v⁺ of servos, and the middle of bounded ranges."""
+    def forces(
+        self, m: Mechanism, q: Array, v: Array, ctrl: Array, known: Collection[int] = (), others: Array | None = None
+    ) -> Array:
+        """Joint forces (nv,) at the start of a step: all but −K G v⁺ of servos, and the middle of bounded ranges.
+
+        ``others``: the forces (nv,) of the explicit actuators with the numbers ``known``, which are found elsewhere.
+        """
         tau = zeros(self.model.nv)
         if self.explicit:
-            tau = actuation.actuator_forces(m, q, v, ctrl, self.explicit)
+            rest = [number for number in self.explicit if number not in known]
+            tau = actuation.actuator_forces(m, q, v, ctrl, rest, others)
         for servo in self.joints:
             place, gear = self.driven_joint(servo)
             tau[place] = tau[place] + gear * servo.push(self.length(q, servo), ctrl[servo.number])

@@ -290,7 +290,7 @@ def pose_step(
     rows = J.reshape(3 * blocks.count, blocks.model.nv)
     actuators = blocks.actuators
     if ctrl is not None:
-        tau = tau + actuators.forces(m, q, v, ctrl, h)
+        tau = tau + actuators.forces(m, q, v, ctrl)
     free, G, response, closing = _responses(m, q, v, tau, rows, h, t, actuators)
     approach = (rows @ v).reshape(blocks.count, 3)
     shift = shifts(gaps, approach[:, 0], blocks.restitution, h)

@@ -172,7 +172,7 @@ def _from_root(
         case "robot":
             from whippletree.io.urdf import urdf_reader
 
-            return urdf_reader.read(path, root, base=base, folder=folder, cut=cut)
+            return urdf_reader.read(path, root, base=base, folder=folder, actuators=actuators, cut=cut)
         case "mujoco":
             from whippletree.io.mjcf import mjcf_reader
 

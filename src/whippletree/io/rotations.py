@@ -49,6 +49,15 @@ def about(axis: Sequence[float] | Array, angle: float) -> Array:
     return from_quaternion((math.cos(angle / 2), half * x, half * y, half * z))
 
 
+def z_towards(direction: Sequence[float] | Array) -> Array:
+    """Rotation (3, 3) by the least angle that turns z into a direction, which need not have unit length."""
+    x, y, z = np.array(direction, dtype=float) / np.linalg.norm(np.array(direction, dtype=float))
+    across = math.hypot(x, y)
+    if not across:
+        return np.diag([1.0, math.copysign(1.0, z), math.copysign(1.0, z)])
+    return about((-y / across, x / across, 0.0), math.atan2(across, z))
+
+
 def snap(numbers: Array) -> Array:
     """The numbers, those that are noise beside 0 or ±1 set to exactly that."""
     nearest = np.round(numbers)

@@ -33,13 +33,24 @@ from whippletree.tree.element_forces import Elements, ElementsOnBodies
 from whippletree.tree.mechanism import Mechanism
 
 
-def actuator_forces(m: Mechanism, q: Array, v: Array, drives: Array, numbers: Collection[int] | None = None) -> Array:
-    """Joint forces (nv,) of all actuators, or of those with some numbers, under what drives them, (actuators,)."""
-    tau = zeros(m.tree.model.nv)
-    pulled = [actuator for actuator in m.tree.model.actuators if actuator.tendon is not None]
+def actuator_forces(
+    m: Mechanism,
+    q: Array,
+    v: Array,
+    drives: Array,
+    numbers: Collection[int] | None = None,
+    others: Array | None = None,
+) -> Array:
+    """Joint forces (nv,) of all actuators, or of those with some numbers, under what drives them, (actuators,).
+
+    ``others``: forces (nv,) of further actuators, which share the joints' effort limits.
+    """
+    tau = zeros(m.tree.model.nv) if others is None else others
+    chosen = range(len(drives)) if numbers is None else numbers
+    pulled = any(m.tree.model.actuators[number].tendon is not None for number in chosen)
     elements = Elements(m, q, v) if pulled else None
     for number, (actuator, drive) in enumerate(zip(m.tree.model.actuators, drives, strict=True)):
-        if numbers is not None and number not in numbers:
+        if number not in chosen:
             continue
         if actuator.tendon is not None and elements is not None:
             _pull_tendon(elements, actuator.tendon, actuator, drive)

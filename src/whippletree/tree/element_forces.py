@@ -187,12 +187,7 @@ class Elements:
         return np.asarray(at.R.T @ (self._pose(place).p - at.p))
 
     def _straight(self, first: BodyPlace, second: BodyPlace) -> tuple[Any, Array]:
-        """Length of a straight piece, and its direction (3,) in the world; none where it has no length."""
-        d = self._pose(second).p - self._pose(first).p
-        square = d @ d
-        some = less(0, square)
-        distance = select(some, sqrt(select(some, square, 1)), 0)
-        return distance, np.array([select(some, x, 0) for x in d], dtype=object) / select(some, distance, 1)
+        return straight_piece(self._pose(first).p, self._pose(second).p)
 
     # --- bodies ---
 
@@ -335,13 +330,16 @@ def joints_of_tendon(tree: Skeleton, tendon: Tendon) -> set[str]:
 
 def element_energy(m: Mechanism, q: Array) -> Any:
     """Energy of tendons' springs, and that of held-up weight less: what these forces are the gradient of, J."""
-    elements = Elements(m, q, zeros(m.tree.model.nv))
     energy: Any = 0
-    for element in m.tree.model.elements:
-        if isinstance(element, Tendon) and element.acts:
+    acting = [e for e in m.tree.model.elements if isinstance(e, Lift) or (isinstance(e, Tendon) and e.acts)]
+    if not acting:
+        return energy  # in a loop over bodies, too
+    elements = Elements(m, q, zeros(m.tree.model.nv))
+    for element in acting:
+        if isinstance(element, Tendon):
             beyond = _beyond(element, elements.stretch(element).length)
             energy = energy + element.stiffness * beyond * beyond / 2
-        elif isinstance(element, Lift):
+        else:
             body = m.tree.model.bodies[m.tree.model.body_index(element.body)]
             place = m.tree.bodies[body.name]
             at = elements._pose(Place(place.node, place.pose @ Pose(_eye(), body.center.astype(object))))
@@ -352,6 +350,15 @@ def element_energy(m: Mechanism, q: Array) -> Any:
 def tension(tendon: Tendon, length: Any, velocity: Any) -> Any:
     """Pull of a tendon's own spring and damper, N."""
     return tendon.stiffness * _beyond(tendon, length) + tendon.damping * velocity
+
+
+def straight_piece(first: Array, second: Array) -> tuple[Any, Array]:
+    """Length of a straight piece between two points (3,), and its direction (3,); none where it has no length."""
+    d = second - first
+    square = d @ d
+    some = less(0, square)
+    distance = select(some, sqrt(select(some, square, 1)), 0)
+    return distance, np.array([select(some, x, 0) for x in d], dtype=object) / select(some, distance, 1)
 
 
 def _beyond(tendon: Tendon, length: Any) -> Any:

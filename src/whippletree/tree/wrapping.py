@@ -57,7 +57,9 @@ class _Way(NamedTuple):
     angle: Any
 
 
-def around_obstacle(kind: str, a: Array, b: Array, radius: Any, side: Array | None) -> Wrapping:
+def around_obstacle(
+    kind: str, a: Array, b: Array, radius: Any, side: Array | None, inside: bool | None = None
+) -> Wrapping:
     """A path from a to b (3,), in the frame of an obstacle, a ``sphere`` or a ``cylinder`` about z.
 
     Args:
@@ -66,20 +68,21 @@ def around_obstacle(kind: str, a: Array, b: Array, radius: Any, side: Array | No
         radius: of the obstacle, m.
         side: (3,), m; None: the shorter way. It is inside the obstacle where it is nearer than the radius to the
             middle, for a cylinder, too.
+        inside: whether it is, where that is known of numbers that are not.
     """
     way = _around_sphere if kind == "sphere" else _around_cylinder
     if side is None:
         return way(a, b, radius, None, inside=False)
-    inside = less(side @ side, radius * radius)
-    if isinstance(inside, (bool, np.bool_)):
-        return way(a, b, radius, side, inside=bool(inside))
+    is_inside = less(side @ side, radius * radius) if inside is None else inside
+    if isinstance(is_inside, (bool, np.bool_)):
+        return way(a, b, radius, side, inside=bool(is_inside))
     one, other = (way(a, b, radius, side, inside=case) for case in (True, False))
     first, second = (
-        vector(*[select(inside, x, y) for x, y in zip(p, q, strict=True)])
+        vector(*[select(is_inside, x, y) for x, y in zip(p, q, strict=True)])
         for p, q in ((one.first, other.first), (one.second, other.second))
     )
-    touches = less(0, select(inside, select(one.touches, 1, -1), select(other.touches, 1, -1)))
-    return Wrapping(touches, first, second, select(inside, one.length, other.length))
+    touches = less(0, select(is_inside, select(one.touches, 1, -1), select(other.touches, 1, -1)))
+    return Wrapping(touches, first, second, select(is_inside, one.length, other.length))
 
 
 def _around_sphere(a: Array, b: Array, radius: Any, side: Array | None, *, inside: bool) -> Wrapping:

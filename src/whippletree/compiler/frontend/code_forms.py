@@ -2,6 +2,7 @@
 
     unrolled     one straight-line block: for robots of ordinary size
     placed       the code of each kind of mechanism once: matrices and derivatives of scenes of several mechanisms
+    tendons      actuators of many tendons: loops over these
     loops        over bodies, over clusters of loops, or over fronts of an elimination: for long systems
 
 The modules that write them are imported when one is written: where the cache knows a function, none is needed.
@@ -95,7 +96,7 @@ def catalogue_program(request: Request) -> Program:
     Raises:
         UnsupportedError: if it would be too long.
     """
-    found = _by_fronts(request) or _placed_program(request)
+    found = _by_fronts(request) or _by_tendons(request) or _placed_program(request)
     if found is not None:
         return found
     return _unrolled_program(request) if request.parts <= request.unrolled_up_to else _looped_program(request)
@@ -109,6 +110,17 @@ def _by_fronts(request: Request) -> Program | None:
     if not can_eliminate(request.function, constraint_set(request.model)):
         return None
     return elimination_program(request.function, skeleton(request.model))
+
+
+def _by_tendons(request: Request) -> Program | None:
+    plain = request.on_cpu and not request.exported and not request.parameters and not request.function.derived
+    if not plain or request.function.name != "actuator_forces" or request.parts > UNROLL_LINES_UP_TO:
+        return None
+    from whippletree.compiler.frontend.tendon_loops import actuator_forces_program, looped_actuators
+
+    if not looped_actuators(request.model):
+        return None
+    return actuator_forces_program(skeleton(request.model), request.function)
 
 
 def _placed_program(request: Request) -> Program | None:

@@ -28,7 +28,7 @@ contact_list_solver   its sweeps and Newton steps
 contact_list_interior   its interior-point method, for scenes that are jammed
 dense_solve       linear systems of the size of the velocities
 contact_list_reach   pairs that are too far apart to meet within a step
-contact_list_gaps   gaps of all candidates, by its narrow phase alone, and of the limits of tendons
+contact_list_gaps   candidates in many states, by its narrow phase alone, and their loads; limits of tendons
 contact_list_normals   the displacement of a round of that projection
 contact_list_positions   its coordinates: poses, gaps, and the projection that moves apart what overlaps
 contact_list_results   its results: the state, impulses, works, and whether the scene goes on

@@ -1,4 +1,5 @@
-"""Gaps as time steps see them, for many states: of all candidates, by the narrow phase of a step; of tendons' limits.
+"""Contacts as time steps see them, for many states: candidates, by the narrow phase of a step, and their loads as joint
+forces; gaps of tendons' limits.
 
 Pairs that have a form for time steps only (:mod:`whippletree.contact.geometry.step_forms`) are unknown to the compiled
 functions of contacts; in Python a look at the gaps of one state takes milliseconds.
@@ -6,15 +7,17 @@ functions of contacts; in Python a look at the gaps of one state takes milliseco
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from whippletree.arithmetic.arrays import Array
+from whippletree.compiler.frontend.node_wrenches import SCREW, NodeWrenches, origin_of, pushed_at
 from whippletree.compiler.named_function import NamedFunction
-from whippletree.compiler.program import Address, Buffer, Index, Loop, Program, Statement
+from whippletree.compiler.program import Address, Buffer, Index, Lookup, Loop, Program, Statement
 from whippletree.compiler.program.traced_blocks import Piece, piece, traced_block
 from whippletree.compiler.rollout.contact_kinds import TOUCH, narrow_phase
-from whippletree.compiler.rollout.contact_list_trees import SCREW, tree_in_step
+from whippletree.compiler.rollout.contact_list_trees import screw_count, tree_in_step
 from whippletree.compiler.rollout.step_space import BLOCK, Driven, StepSpace
 from whippletree.contact.geometry.shape_numbers import POSE
 from whippletree.contact.time_step import ContactBlocks
@@ -27,24 +30,55 @@ if TYPE_CHECKING:
     from whippletree.compiler.compiled import Compiled
 
 
-def contact_list_gaps_program(model: Model) -> Program:
-    """q (nq,) → gaps (candidates,), m, of a model whose steps are compiled over lists."""
+def contact_list_touches_program(model: Model) -> Program:
+    """q (nq,) → touches (candidates, 13) of a model whose steps are compiled over lists: gap, point and axes."""
     space = StepSpace(model, Driven(), single=True)
-    nodes = len(space.tree.nodes)
-    space.add(Buffer("q", "input", (model.nq,)), Buffer("gaps", "output", (space.contacts,)))
-    space.work(now_q=(model.nq,), pose=(nodes + 1, POSE), screw=(model.nv, SCREW), touch=(space.contacts, TOUCH))
-    tree = tree_in_step(space)
+    space.add(Buffer("q", "input", (model.nq,)), Buffer("touches", "output", (space.contacts, TOUCH)))
+    space.work(touch=(space.contacts, TOUCH))
+    placed = _placed_tree(space)
     narrow, _, tables = narrow_phase(
         space.blocks.contacts.pairs, space.tree, space.buffers["pose"], space.buffers["touch"], None
     )
     space.add(*tables)
+    copy = traced_block(lambda touch: [touch], [space.at("touch", BLOCK)], [space.at("touches", BLOCK)])
+    return space.program("contact_list_touches", [*placed, *narrow, Loop(BLOCK, space.contacts, (copy,))])
+
+
+def contact_list_loads_program(model: Model) -> Program:
+    """(q (nq,), touches (candidates, 13), forces (candidates, 3), moments (candidates, 3)) → tau (nv,): the joint
+    forces of forces along the axes of candidates, N, and of moments about them, N m."""
+    space = StepSpace(model, Driven(), single=True)
+    k = space.contacts
+    shapes = {"q": (model.nq,), "touches": (k, TOUCH), "forces": (k, 3), "moments": (k, 3)}
+    space.add(*[Buffer(name, "input", shape) for name, shape in shapes.items()], Buffer("tau", "output", (model.nv,)))
+    wrenches, world = NodeWrenches(space, space.tree), len(space.tree.nodes)
+    placed = _placed_tree(space)
+    for side in (0, 1):
+        bodies = [(c.first_body, c.second_body)[side] for c in space.blocks.contacts.candidates]
+        nodes = [space.tree.bodies[body].node for body in bodies]
+        space.index(f"node {side}", [world if node < 0 else node for node in nodes])
+
+    def push(touch: Array, force: Array, moment: Array, X: Array, Y: Array, *loads: Array) -> list[Any]:
+        axes = touch[4:].reshape(3, 3)
+        own = [pushed_at(force @ axes, touch[1:4], origin, moment @ axes) for origin in (X, Y)]
+        return [loads[0] + own[0], loads[1] - own[1]]
+
+    sides = ("node 0", "node 1")
+    both = [space.at("load", node) for node in sides]
+    reads = [*space.each(("touches", "forces", "moments"), BLOCK), *map(origin_of, sides), *both]
+    found = [Lookup(node, space.address(node, BLOCK)) for node in sides]
+    add = Loop(BLOCK, k, (*found, traced_block(push, reads, both)))
+    return space.program("contact_list_loads", [*placed, wrenches.clear(), add, *wrenches.gather("tau")])
+
+
+def _placed_tree(space: StepSpace) -> list[Statement]:
+    """``pose`` and ``screw`` at the argument ``q`` of a program, the world's pose among them."""
+    model, nodes = space.model, len(space.tree.nodes)
+    space.work(now_q=(model.nq,), pose=(nodes + 1, POSE), screw=(screw_count(space.tree), SCREW))
     identity = [*np.eye(3, dtype=int).ravel().tolist(), 0, 0, 0]
     world = Piece((POSE,), tuple(Address("pose", (Index(None, nodes), Index(None, i))) for i in range(POSE)))
     begin = traced_block(lambda q: [q, identity], [space.at("q")], [space.at("now q"), world])
-    first = Piece((), (Address("touch", (Index(BLOCK), Index(None, 0))),))
-    copy = traced_block(lambda gap: [gap], [first], [space.at("gaps", BLOCK)])
-    body: list[Statement] = [begin, *tree.poses(), *narrow, Loop(BLOCK, space.contacts, (copy,))]
-    return space.program("contact_list_gaps", body)
+    return [begin, *tree_in_step(space).poses()]
 
 
 def tendon_limits(dyn: Compiled) -> NamedFunction:

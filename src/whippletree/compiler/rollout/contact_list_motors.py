@@ -15,7 +15,8 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.scalars import less, select
-from whippletree.compiler.program import Address, Index
+from whippletree.compiler.frontend.tendon_loops import TendonLoops, looped_actuators
+from whippletree.compiler.program import Address, Index, Statement
 from whippletree.compiler.program.traced_blocks import Piece
 from whippletree.compiler.rollout.step_space import STEP, StepSpace
 from whippletree.tree.mechanism import Mechanism
@@ -26,6 +27,19 @@ class MotorNumbers:
 
     def __init__(self, space: StepSpace) -> None:
         self.space, self.actuators, self.servos = space, space.actuators, space.blocks.servos
+        # functions find commands within the block of the dynamics, too late for loops before it
+        given = self.actuators.acting and space.driven.commands is None and "ctrl" in space.buffers
+        self.looped = looped_actuators(space.model) if given else []
+        """Numbers of the actuators whose forces are found before the dynamics."""
+        if self.looped:
+            space.work(pulled=(space.model.nv,))
+            self.tendons = TendonLoops(space, space.tree, self.looped)
+
+    def pull_tendons(self) -> list[Statement]:
+        """``pulled``: joint forces of the actuators of many tendons, at the present poses and twists."""
+        if not self.looped:
+            return []
+        return self.tendons.statements(lambda number: self.space.at("ctrl", STEP, number), "pulled")
 
     def reads(self) -> list[Piece]:
         """Commands, time and dampers, where there are any: what ``given`` of the other methods is made of."""
@@ -33,7 +47,7 @@ class MotorNumbers:
 
     @property
     def _names(self) -> list[str]:
-        return [name for name in ("ctrl", "clock", "held", "saturated") if name in self.space.buffers]
+        return [name for name in ("ctrl", "clock", "held", "saturated", "pulled") if name in self.space.buffers]
 
     def _release_flags(self, given: dict[str, Any]) -> Array | None:
         """Which bounded servos are released, 1 or 0; None where none may be."""
@@ -47,7 +61,9 @@ class MotorNumbers:
         ctrl: Any = found.get("ctrl")
         if self.space.driven.timed:
             tau, ctrl = self.space.driven.at(found["clock"], q, v, tau, ctrl)
-        return (tau + self.actuators.forces(m, q, v, ctrl, h) if self.actuators.acting else tau), ctrl
+        if not self.actuators.acting:
+            return tau, ctrl
+        return tau + self.actuators.forces(m, q, v, ctrl, self.looped, found.get("pulled")), ctrl
 
     def damping(self, h: Any, given: Sequence[Any]) -> Any:
         """Damping that servos and controllers add to that of their joints (nv,); None without either."""

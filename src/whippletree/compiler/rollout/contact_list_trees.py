@@ -32,6 +32,8 @@ from whippletree.arithmetic.scalars import sqrt
 from whippletree.compiler.frontend.loops import Looped, assemble
 from whippletree.compiler.frontend.loops.looped_functions import Argument, LoopedMechanism
 from whippletree.compiler.frontend.loops.recorder import Result
+from whippletree.compiler.frontend.node_wrenches import TWIST, screws_of
+from whippletree.compiler.frontend.tendon_loops import looped_actuators
 from whippletree.compiler.program import Address, Block, Index, Lookup, Loop, Statement, Switch
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import inline_program
@@ -54,10 +56,6 @@ from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import Skeleton
 from whippletree.tree.sweeps import Field
 
-SCREW = 9
-"""Numbers of a velocity's screw in the world: angular and linear velocity, and the point that has the latter."""
-TWIST = 6
-
 MOST_WRITTEN_VELOCITIES = 40
 """Velocities of a tree up to which its dynamics are written out; beyond, they are loops over nodes."""
 
@@ -77,7 +75,7 @@ class TreeInStep(Protocol):
         """``pose`` and ``screw`` of the present coordinates."""
 
     def dynamics(self) -> list[Statement]:
-        """The factor of M, ``free``, and the numbers of motors and servos."""
+        """The factor of M, ``free``, and the numbers of motors and servos; ``twist`` is at the present velocity."""
 
     def twists(self, velocity: str) -> list[Statement]:
         """``twist`` at a velocity (nv,)."""
@@ -110,7 +108,9 @@ def reason_against_loops(model: Model, actuators: Servos) -> str | None:
         return f"its tree is long, and servo {actuators.coupling[0].actuator.name!r} couples joints"
     if model.is_flexible:
         return "its tree is long, and has flexible bodies"
-    return "its tree is long, and has tendons or fluids" if model.elements else None
+    looped = {model.actuators[k].tendon for k in looped_actuators(model)}
+    pulled = [t for t in model.tendons if t.name in looped and not t.acts and not t.is_limited]
+    return "its tree is long, and has tendons or fluids" if len(pulled) < len(model.elements) else None
 
 
 def screw_rows(tree: Skeleton) -> list[list[tuple[int, int]]]:
@@ -163,9 +163,9 @@ class WrittenTree:
             m = Mechanism(self.tree)
             links = m.still(q)
             poses = world_poses(m.sweep, links)
-            screws = [row for X, link in zip(poses, links, strict=True) for row in _screws(X, link.H)]
+            screws = [row for X, link in zip(poses, links, strict=True) for row in screws_of(X, link.H)]
             ports = [(X, link.X) for X, link in zip(poses, links, strict=True) if isinstance(link.X, PortWeight)]
-            screws += [row for X, port in ports for row in _screws(X, port.S)]
+            screws += [row for X, port in ports for row in screws_of(X, port.S)]
             return [[x for X in poses for x in (*X.R.ravel(), *X.p)], [x for screw in screws for x in screw]]
 
         writes = [self._nodes("pose", POSE), self.space.at("screw")]
@@ -192,7 +192,7 @@ class WrittenTree:
         each = self.space.each
         reads = [*each(("now q", "now v")), *each(("tau", "dt"), STEP)]
         writes = [*each(("L", "root", "free")), *self.motors.writes()]
-        return [traced_block(find, [*reads, *self.motors.reads()], writes)]
+        return [*self.motors.pull_tendons(), traced_block(find, [*reads, *self.motors.reads()], writes)]
 
     def _ties(self, m: Mechanism, links: Field, q: Array) -> tuple[Array, Array] | None:
         """Rows of constraints that give massless motions inertia, and the typical squares of their sizes."""
@@ -303,7 +303,7 @@ class LoopedTree:
         links = m.still(Argument("now q"))  # type: ignore[arg-type]
         poses = world_poses(m.sweep, links)
         self._store(m.sweep, "pose", NODE, [[[*X.R.ravel(), *X.p]] for X in poses])
-        self._store(m.sweep, "screw", "v", [_screws(X, link.H) for X, link in zip(poses, links, strict=True)])
+        self._store(m.sweep, "screw", "v", [screws_of(X, link.H) for X, link in zip(poses, links, strict=True)])
         return self._inline_sweep("poses", m.sweep)
 
     def dynamics(self) -> list[Statement]:
@@ -323,6 +323,7 @@ class LoopedTree:
             lambda given, bias, h: [given - h * bias], [*each(("thrust", "bias")), at("dt", STEP)], [at("thrust")]
         )
         return [
+            *self.motors.pull_tendons(),
             traced_block(drive, reads, [*each(("stiff", "thrust")), *self.motors.writes()]),
             *self._recursion(),
             less_bias,
@@ -516,11 +517,6 @@ class LoopedTree:
 def poses_of(m: Mechanism, links: Field) -> Field:
     """Poses of all nodes in the world."""
     return world_poses(m.sweep, links)
-
-
-def _screws(X: Any, motions: Array) -> list[tuple[Any, ...]]:
-    """Of the motions (6, n) of a node that is at X, in the world."""
-    return [(*(X.R @ h[:3]), *(X.R @ h[3:6]), *X.p) for h in motions.T]
 
 
 def _matrix_in_world(R: Array, A: Array) -> Array:

@@ -35,6 +35,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array, vector
 from whippletree.arithmetic.scalars import less, select, sqrt
+from whippletree.compiler.frontend.node_wrenches import SCREW, TWIST
 from whippletree.compiler.program import (
     Address,
     Block,
@@ -65,8 +66,6 @@ from whippletree.compiler.rollout.contact_list_results import StepResults
 from whippletree.compiler.rollout.contact_list_rows import DenseRows
 from whippletree.compiler.rollout.contact_list_solver import ListSolver
 from whippletree.compiler.rollout.contact_list_trees import (
-    SCREW,
-    TWIST,
     LoopedTree,
     screw_count,
     screw_rows,
@@ -273,8 +272,8 @@ class _ListBuilder(StepSpace):
         nothing finds those of the start. So the narrow phase stands in the program once.
         """
         solve: tuple[Statement, ...] = (
-            *self.in_tree.dynamics(),
             *([] if self._keeps_twists else self.in_tree.twists("now v")),
+            *self.in_tree.dynamics(),
             *self.closures.release(),
             *(self.long_rows.prepare() if self.long_rows else []),
             *self._flags(),

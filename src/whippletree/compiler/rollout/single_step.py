@@ -325,7 +325,7 @@ def free_step_program(model: Model) -> Program:
     def step(q: Array, v: Array, tau: Array, *rest: Any) -> list[Any]:
         *commands, h = rest
         m = Mechanism(tree)
-        drive = tau + actuators.forces(m, q, v, commands[0], h) if commands else tau
+        drive = tau + actuators.forces(m, q, v, commands[0]) if commands else tau
         damping = actuators.damping(h) if commands else None
         links = implicit_links(m, m.moving(q, v), h, damping)
         push = h * (drive + forces_of_joints(m, q, v, h, damping) - bias_in_space(m, links, v))

@@ -19,7 +19,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.io import rotations
 from whippletree.io.draft import Draft, fresh
-from whippletree.io.mjcf.spec import MUSCLE, Parts, line_of, primitive, switched_off
+from whippletree.io.mjcf.spec import MUSCLE, Parts, line_of, primitive, remove_padding, switched_off
 from whippletree.model import Activation, Muscle
 from whippletree.model.activations import ACTIVATIONS
 from whippletree.model.sensors import SENSOR_KINDS
@@ -328,7 +328,7 @@ def _add_fluid(draft: Draft, parts: Parts) -> None:
         return
     shaped = {geom.parent.name for geom in parts.spec.geoms if geom.fluid_ellipsoid > 0}
     for number in range(1, compiled.nbody):
-        name, mass = compiled.body(number).name, float(compiled.body_mass[number])
+        name, mass = compiled.body(number).name, remove_padding(compiled.body_mass[number])
         if mass < SMALLEST_MASS or name not in _moving(parts):
             continue
         if name in shaped:

@@ -84,6 +84,10 @@ class _SdfJoint:
         return np.zeros(3) if CARRIED.get(self.type) in ("prismatic", "weld") else self.pose[:3, 3]
 
 
+_WORLD = ("model", "gravity", "include", "light", "scene", "gui", "spherical_coordinates", "magnetic_field")
+"""Children of a world that are read, named as left out, or say nothing of mechanics."""
+
+
 def read(path: Path, root: Element, *, base: str, folder: Path | None = None, cut: Sequence[str] = ()) -> Model:
     """A model from the ``<sdf>`` element of a file.
 
@@ -96,6 +100,9 @@ def read(path: Path, root: Element, *, base: str, folder: Path | None = None, cu
     models = prepare_models(draft, root)
     draft.stop_if_faulty()
     values = Values(draft, root.get("version", "1.6"))
+    for child in root.iterfind("world/*"):
+        if str(child.tag) not in _WORLD:
+            draft.unused[f"<world/{child.tag}>"] += 1
     draft.builder.gravity = values.numbers_in(root, "world/gravity", EARTH_GRAVITY)
     for model in models:
         static = len(models) > 1 and (model.findtext("static") or "").strip() in ("1", "true")
@@ -123,7 +130,7 @@ def _read_model(values: Values, model: Element, base: str, root_joint: str) -> N
 
 def _count_unused(draft: Draft, model: Element) -> None:
     for child in model:
-        if child.tag not in ("link", "joint", "frame", "pose"):
+        if child.tag not in ("link", "joint", "frame", "pose", "static"):
             draft.unused[f"<model/{tag_of(child)}>"] += 1
         for part in child:
             if child.tag in ("link", "joint") and part.tag not in KEPT[str(child.tag)]:

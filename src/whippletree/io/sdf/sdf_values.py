@@ -168,19 +168,24 @@ def read_shapes(values: Values, link: Element) -> None:
     for use in ("visual", "collision"):
         for number, holder in enumerate(link.findall(use)):
             shape, name = holder.find("geometry/*"), f"{link.get('name')}/{use}/{number}"
+            if holder.find("surface") is not None:
+                values.draft.unused[f"<{use}/surface>"] += 1
             parameters = None if shape is None else _parameters(values, shape, name)
-            if shape is None or parameters is None:
-                values.draft.unused[f"<{use}> without a known shape"] += 1
+            if shape is None or parameters is None or (use == "visual" and shape.tag == "plane"):
+                if use == "collision":
+                    values.draft.leave_out("collisions without a known shape", name)
+                else:
+                    values.draft.unused["<visual> without a known shape"] += 1
                 continue
             if holder.get("name"):
                 parameters["label"] = str(holder.get("name"))
-            pose = values.pose(holder)
+            pose, turn = values.pose(holder), parameters.pop("turn", np.eye(3))
             values.draft.builder.geometry(
                 name,
                 str(link.get("name")),
-                str(shape.tag),
+                "half_space" if shape.tag == "plane" else str(shape.tag),
                 position=pose[:3, 3],
-                rotation=values.draft.rotation(pose[:3, :3]),
+                rotation=values.draft.rotation(pose[:3, :3] @ turn),
                 collides=use == "collision",
                 visible=use == "visual",
                 **parameters,
@@ -188,6 +193,7 @@ def read_shapes(values: Values, link: Element) -> None:
 
 
 def _parameters(values: Values, shape: Element, name: str) -> dict[str, Any] | None:
+    """The numbers of a shape in m, and how a plane is turned from z; None for a shape that is not known."""
     match shape.tag:
         case "box":
             return {"size": values.numbers_in(shape, "size", (1.0, 1.0, 1.0))}
@@ -195,6 +201,14 @@ def _parameters(values: Values, shape: Element, name: str) -> dict[str, Any] | N
             return {"radius": values.number_in(shape, "radius", 1.0)}
         case "cylinder" | "capsule":
             return {word: values.number_in(shape, word, 1.0) for word in ("radius", "length")}
+        case "ellipsoid":
+            return {"radii": values.numbers_in(shape, "radii", (1.0, 1.0, 1.0))}
+        case "plane":
+            normal = values.numbers_in(shape, "normal", (0.0, 0.0, 1.0))
+            if not any(normal):
+                values.fault(shape, "has a normal without direction")
+                return {}
+            return {"turn": rotations.z_towards(normal)}
         case "mesh":
             file = values.child_text(shape, "uri")
             file_name, touches = file.replace("model://", "package://", 1), "/collision/" in name

@@ -53,7 +53,7 @@ _CHILDREN = {
     "inertial": "origin mass inertia",
     "visual": "origin geometry material",
     "collision": "origin geometry material",
-    "geometry": "box cylinder sphere capsule mesh",
+    "geometry": "box cylinder sphere capsule plane mesh",
     "material": "color",
     "joint": "origin parent child axis limit dynamics mimic",
 }
@@ -86,8 +86,16 @@ class _UrdfJoint:
     """Leader, multiplier, offset."""
 
 
-def read(path: Path, root: Element, *, base: str, folder: Path | None = None, cut: Sequence[str] = ()) -> Model:
-    """A model from the ``<robot>`` element of a URDF file.
+def read(
+    path: Path,
+    root: Element,
+    *,
+    base: str,
+    folder: Path | None = None,
+    actuators: bool = True,
+    cut: Sequence[str] = (),
+) -> Model:
+    """A model from the ``<robot>`` element of a URDF file, with or without actuators.
 
     Raises:
         FileError: listing every fault with its line.
@@ -111,7 +119,8 @@ def read(path: Path, root: Element, *, base: str, folder: Path | None = None, cu
         _add_joint(draft, joint, names)
     add_loops(reader, root, names)
     _add_mimics(draft, joints)
-    _add_transmissions(draft, root, joints)
+    if actuators:
+        _add_transmissions(draft, root, joints)
     return draft.finish("URDF")
 
 
@@ -322,28 +331,54 @@ def _add_mimics(draft: Draft, joints: list[_UrdfJoint]) -> None:
 
 
 def _add_transmissions(draft: Draft, root: Element, joints: list[_UrdfJoint]) -> None:
-    """A motor for every simple transmission: the joint's effort is that of the actuator times the reduction."""
+    """A motor for every actuator of a simple or differential transmission; others are named as left out."""
     movable = {joint.name for joint in joints if KINDS.get(joint.type) in ("revolute", "prismatic")}
     taken: set[str] = set()
     for element in root.findall("transmission"):
-        kind = (element.findtext("type") or element.get("type") or "").strip().rpartition("/")[2]
-        driven, motors = element.findall("joint"), element.findall("actuator")
-        ratio = _reduction(element)
-        simple = kind == "SimpleTransmission" and len(driven) == len(motors) == 1 and ratio is not None
-        if not simple or driven[0].get("name") not in movable:
-            draft.unused["<robot/transmission> that is not a simple one of a joint that moves"] += 1
+        driven = [str(joint.get("name")) for joint in _by_role(element, "joint")]
+        if not movable.intersection(driven):
+            draft.unused["<robot/transmission> of joints that do not move"] += 1
             continue
-        name = fresh(motors[0].get("name") or f"{driven[0].get('name')} motor", taken)
-        taken.add(name)
-        draft.declare("actuator", name, line_of(element))
-        draft.builder.actuator(name, str(driven[0].get("name")), gear=ratio)
+        gears = _gears(element)
+        if gears is None or not movable.issuperset(driven):
+            name = element.get("name") or "without a name"
+            draft.leave_out("transmissions that are not simple or differential ones", name)
+            continue
+        for motor, gear in zip(_by_role(element, "actuator"), gears, strict=True):
+            name = fresh(motor.get("name") or f"{driven[0]} motor", taken)
+            taken.add(name)
+            draft.declare("actuator", name, line_of(element))
+            draft.builder.actuator(name, *driven, gear=gear)
+
+
+def _gears(element: Element) -> list[list[float]] | None:
+    """Effort on each joint per unit of each actuator's effort, of a kind that is known; None for others.
+
+    A simple transmission multiplies by the reduction n. A differential, whose actuators have the reductions n₁, n₂ and
+    whose joints m₁, m₂, turns one joint by the sum and one by the difference of what they do:
+
+        τ₁ = m₁ (n₁ e₁ + n₂ e₂)        τ₂ = m₂ (n₁ e₁ − n₂ e₂)
+    """
+    kind = (element.findtext("type") or element.get("type") or "").strip().rpartition("/")[2]
+    motors, joints = ([_reduction(part) for part in _by_role(element, word)] for word in ("actuator", "joint"))
+    own = _reduction(element)
+    if kind == "SimpleTransmission" and len(motors) == len(joints) == 1 and motors[0] and own:
+        return [[motors[0] * own]]
+    if kind == "DifferentialTransmission" and len(motors) == len(joints) == 2 and all(motors) and all(joints):
+        (n_1, n_2), (m_1, m_2) = motors, joints
+        return [[m_1 * n_1, m_2 * n_1], [m_1 * n_2, -m_2 * n_2]]  # type: ignore[operator]  # none of them is None
+    return None
+
+
+def _by_role(element: Element, word: str) -> list[Element]:
+    """The joints or actuators of a transmission, in the order of their roles: ``joint1``, ``joint2``."""
+    return sorted(element.findall(word), key=lambda part: (part.findtext("role") or "").strip())
 
 
 def _reduction(element: Element) -> float | None:
     """Rotor speed over joint speed, 1 where nothing is said; None for what is no such number."""
-    text = element.findtext("actuator/mechanicalReduction") or element.findtext("mechanicalReduction") or "1"
     try:
-        ratio = float(text)
+        ratio = float(element.findtext("mechanicalReduction") or "1")
     except ValueError:
         return None
     return ratio if np.isfinite(ratio) and ratio != 0 else None
@@ -387,7 +422,9 @@ def read_shapes(reader: Reader, colors: dict[str | None, Element], link: Element
         for number, (holder, shape) in enumerate(shapes):
             name = f"{link.get('name')}/{use}/{number}"
             parameters = _parameters(reader, shape, name)
-            if parameters is None:
+            if parameters is None or (use == "visual" and shape.tag == "plane"):
+                if use == "collision":
+                    reader.draft.leave_out("collisions without a known shape", name)
                 continue
             if holder.get("name"):
                 parameters["label"] = str(holder.get("name"))
@@ -398,9 +435,9 @@ def read_shapes(reader: Reader, colors: dict[str | None, Element], link: Element
             reader.draft.builder.geometry(
                 name,
                 body,
-                str(shape.tag),
+                "half_space" if shape.tag == "plane" else str(shape.tag),
                 position=position,
-                rotation=rotation,
+                rotation=rotation @ parameters.pop("turn", np.eye(3)),
                 collides=use == "collision",
                 visible=use == "visual",
                 **parameters,
@@ -408,7 +445,7 @@ def read_shapes(reader: Reader, colors: dict[str | None, Element], link: Element
 
 
 def _parameters(reader: Reader, shape: Element, name: str) -> dict[str, Any] | None:
-    """The numbers of a shape in m; None for a shape that is not known, which is counted as not used."""
+    """The numbers of a shape in m, and how a plane is turned from z; None for a shape that is not known."""
     match shape.tag:
         case "box":
             return {"size": _positive(reader, shape, "size")}
@@ -416,6 +453,12 @@ def _parameters(reader: Reader, shape: Element, name: str) -> dict[str, Any] | N
             return {"radius": _positive(reader, shape, "radius")}
         case "cylinder" | "capsule":
             return {"radius": _positive(reader, shape, "radius"), "length": _positive(reader, shape, "length")}
+        case "plane":  # Bullet's
+            normal = reader.numbers(shape, "normal", (0.0, 0.0, 1.0))
+            if not any(normal):
+                reader.fault(shape, "has a normal without direction")
+                return {}
+            return {"turn": rotations.z_towards(normal)}
         case "mesh":
             return _mesh(reader, shape, name)
         case _:

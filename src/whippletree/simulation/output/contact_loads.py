@@ -14,8 +14,9 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.rollout.contact_list_gaps import limited_tendon_wrenches, tendon_limits
+from whippletree.compiler.rollout.contact_list_suitability import suits_lists
 from whippletree.contact.kinematics.broad_phase import Neighbourhood
-from whippletree.contact.kinematics.contact_set import ContactSet, contact_set, contact_set_named
+from whippletree.contact.kinematics.contact_set import ContactSet, contact_set, contact_set_named, contact_set_of_steps
 from whippletree.contact.kinematics.large_scenes import Snapshot
 from whippletree.model import WORLD
 from whippletree.simulation.motion import Motion
@@ -46,7 +47,7 @@ def contact_loads(motion: Motion, q: Array, found: dict[str, tuple[tuple[str, ..
     """The loads at configurations q (k, nq), of variables by name: names of joints or contacts, and values (k, …)."""
     model = motion.model
     tau, forces, contacts = np.zeros((len(q), model.nv)), np.zeros((len(q), 0, 3)), contact_set(model)
-    pulls = np.zeros((len(q), 0))
+    pulls, moments = np.zeros((len(q), 0)), np.zeros_like(forces)
     for word in OF_JOINTS:
         joints, values = found.get(word, ((), np.zeros((len(q), 0))))
         for number, joint in enumerate(joints):
@@ -58,18 +59,21 @@ def contact_loads(motion: Motion, q: Array, found: dict[str, tuple[tuple[str, ..
     if "contact_force" in found and found["contact_force"][1].shape[1]:
         names, forces = found["contact_force"]
         contacts = contact_set_named(model, names)
-        nearby = Neighbourhood(contacts)
-        if nearby.is_compiled and contacts is contact_set(model):
-            J = motion.evaluate("contact_jacobian", q=q)
-            tau += np.einsum("krv,kr->kv", J, forces.reshape(len(q), -1))
-        else:
-            tau += np.array([nearby.joint_forces(*row) for row in zip(q, forces, strict=True)])
-    moments = np.zeros_like(forces)
-    if "contact_moment" in found:
-        _, moments = found["contact_moment"]
-        nearby = Neighbourhood(contacts)
-        tau += np.array([nearby.joint_forces(*row, turning=True) for row in zip(q, moments, strict=True)])
+        moments = found["contact_moment"][1] if "contact_moment" in found else np.zeros_like(forces)
+        tau += _joint_forces(motion, q, contacts, forces, moments)
     return ContactLoads(tau, forces, moments, contacts, pulls)
+
+
+def _joint_forces(motion: Motion, q: Array, contacts: ContactSet, forces: Array, moments: Array) -> Array:
+    """Jᵀ λ (k, nv) of forces and moments of candidates (k, contacts, 3) at configurations q (k, nq)."""
+    nearby, model = Neighbourhood(contacts), motion.model
+    if nearby.is_compiled and contacts is contact_set(model) and not moments.any():
+        J = motion.evaluate("contact_jacobian", q=q)
+        return np.asarray(np.einsum("krv,kr->kv", J, forces.reshape(len(q), -1)))
+    if _is_listed(contacts) and not model.is_flexible:
+        return np.asarray(motion.dyn.contact_list_loads(q, motion.dyn.contact_list_touches(q), forces, moments))
+    rows = zip(q, forces, moments, strict=True)
+    return np.array([nearby.joint_forces(*row[:2]) + nearby.joint_forces(row[0], row[2], turning=True) for row in rows])
 
 
 def body_wrenches(motion: Motion, q: Array, loads: ContactLoads) -> Array:
@@ -111,8 +115,16 @@ def _places(motion: Motion, q: Array, contacts: ContactSet) -> tuple[Array, Arra
     if contacts.closed_form and contacts is contact_set(motion.model):
         points, axes = (np.asarray(motion.evaluate(name, q=q)) for name in ("contact_points", "contact_axes"))
         return points, axes
+    if _is_listed(contacts):
+        touches = np.asarray(motion.dyn.contact_list_touches(q))
+        return touches[..., 1:4], touches[..., 4:].reshape(*touches.shape[:-1], 3, 3)
     found = [Snapshot(contacts, row).points for row in q]
     return np.array([at.point for at in found]), np.array([at.axes for at in found])
+
+
+def _is_listed(contacts: ContactSet) -> bool:
+    """Whether these are the candidates of a model's compiled steps, whose narrow phase finds them in many states."""
+    return contacts is contact_set_of_steps(contacts.model) and suits_lists(contacts.model)
 
 
 def _touching(contacts: ContactSet) -> dict[str, list[tuple[int, int]]]:

@@ -228,7 +228,7 @@ class ImpulseStep:
         if not self.actuators.acting:
             return tau
         assert ctrl is not None
-        return np.asarray(tau + self.actuators.forces(self._mechanism, q, v, ctrl, h).astype(float))
+        return np.asarray(tau + self.actuators.forces(self._mechanism, q, v, ctrl).astype(float))
 
     def _servo_damping(self, h: float) -> Array:
         """Damping that servos and controllers add to that of their joints (nv,)."""
@@ -301,7 +301,7 @@ class ImpulseStep:
         if self._compiled:
             return np.asarray(self.dyn.contact_gaps(q)).reshape(*q.shape[:-1], self.contacts)
         if self.kernel:
-            return np.asarray(self.dyn.contact_list_gaps(q)).reshape(*q.shape[:-1], self.contacts)
+            return np.asarray(self.dyn.contact_list_touches(q))[..., 0].reshape(*q.shape[:-1], self.contacts)
         if q.ndim > 1:
             return np.array([self._gaps(one) for one in q])
         return self.neighbourhood.gaps(q)
