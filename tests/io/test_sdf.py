@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import nullcontext
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from lxml import etree
 
 import whippletree as wt
+from whippletree.io import rotations
 from whippletree.io.rotations import from_rpy
 
 CASSIE = Path(pin.__file__).parents[4] / "share/example-robot-data/robots/cassie_description/robots"
@@ -312,3 +314,15 @@ def test_a_plane_is_a_floor(tmp_path: Path) -> None:
     gap = wt.reference(model).contact_gaps(model.home.q)
     assert np.asarray(gap, dtype=float) == pytest.approx([1 - 0.25 - 0.3])
     assert "not used: <collision/surface>, <world/physics>, <world/wind>" in model.source
+
+
+def test_products_of_poses_are_rounded_once():
+    """So a file is the same model on every processor, whose linear algebra may sum in any order."""
+    rng = np.random.default_rng(5)
+    a, b = rng.normal(size=(4, 4)), rng.normal(size=(4, 3))
+    found = rotations.product(a, b)
+    for i, j in np.ndindex(found.shape):
+        assert found[i, j] == float(sum(Fraction(x) * Fraction(y) for x, y in zip(a[i], b[:, j], strict=True)))
+    np.testing.assert_array_equal(rotations.product(np.eye(4), b), b)
+    with np.errstate(over="ignore", invalid="ignore"):
+        assert np.isinf(rotations.product(np.full((1, 1), 1e200), np.full((1, 1), 1e200))).all()

@@ -482,7 +482,7 @@ def _close(
         numbers = {"axis": _tuple(first)}
         turn = _turn(first, second)  # the child's frame, turned so that the axis has the same numbers in both
     for number, (link, position, rotation) in enumerate(ends, start=1):
-        placed = reader.draft.rotation(rotation @ turn) if number == 2 else rotation
+        placed = reader.draft.rotation(rotations.product(rotation, turn)) if number == 2 else rotation
         reader.draft.builder.frame(f"{name}/{number}", names[link], position=position, rotation=placed)
     reader.draft.declare("constraint", name, line_of(element))
     reader.draft.builder.constraint(name, CLOSING[kind], f"{name}/1", f"{name}/2", **numbers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -71,12 +72,29 @@ def clean(rotation: Array) -> tuple[Array, bool]:
     return cleaned, bool(np.any(cleaned != rotation))
 
 
+def product(a: Array, b: Array) -> Array:
+    """a b of a matrix and a matrix or vector of floats, each entry rounded once.
+
+    ``@`` leaves it to the processor's own linear algebra how it rounds: which entries come out as exactly 0 or 1, and
+    so the code that is made of them, would differ from machine to machine.
+    """
+    if np.array_equal(a, np.eye(len(a))):
+        return np.array(b, dtype=float)
+    if not (np.isfinite(a).all() and np.isfinite(b).all()):
+        return np.asarray(a @ b)
+    exactly = np.vectorize(Fraction, otypes=[object])
+    try:
+        return np.asarray(exactly(a) @ exactly(b), dtype=float)
+    except OverflowError:  # what is infinite is refused with its body
+        return np.asarray(a @ b)
+
+
 def rotate_inertia(rotation: Array, inertia: Any) -> Array:
     """R I Rᵀ, exactly symmetric; I itself where R is the identity."""
     inertia = np.array(inertia, dtype=float)
     if np.array_equal(rotation, np.eye(3)):
         return np.array(inertia)
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused with the body
-        turned = rotation @ inertia @ rotation.T
+        turned = product(product(rotation, inertia), rotation.T)
         symmetric: Array = (turned + turned.T) / 2
     return symmetric

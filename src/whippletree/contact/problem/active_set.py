@@ -173,7 +173,7 @@ def _sticking_supports(p: SlidingProblem) -> list[tuple[int, ...]]:
     from scipy.optimize import nnls
 
     def span(squares: Array) -> Array:
-        return squares > RANK_OF_LOADS * squares.max(initial=0.0)
+        return np.asarray(squares > RANK_OF_LOADS * squares.max(initial=0.0))
 
     squares, axes = np.linalg.eigh(p.G)
     axes, sizes = axes[:, span(squares)], np.sqrt(squares[span(squares)])

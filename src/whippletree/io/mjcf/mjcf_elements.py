@@ -190,7 +190,7 @@ def body_velocities(compiled: Any, q: Array, qvel: Array) -> Array:
     for joint in np.flatnonzero(compiled.jnt_type == _FREE):
         at, along = int(compiled.jnt_qposadr[joint]), int(compiled.jnt_dofadr[joint])
         R = rotations.from_quaternion(q[at + 3 : at + 7])
-        v[along : along + 6] = [*qvel[along + 3 : along + 6], *(R.T @ qvel[along : along + 3])]
+        v[along : along + 6] = [*qvel[along + 3 : along + 6], *rotations.product(R.T, qvel[along : along + 3])]
     return v
 
 

@@ -136,10 +136,10 @@ class _Pose:
     rotation: Array
 
     def shift(self, offset: Array) -> _Pose:
-        return _Pose(self.position + self.rotation @ offset, self.rotation)
+        return _Pose(self.position + rotations.product(self.rotation, offset), self.rotation)
 
     def turn(self, rotation: Array) -> _Pose:
-        return _Pose(self.position, self.rotation @ rotation)
+        return _Pose(self.position, rotations.product(self.rotation, rotation))
 
 
 def convert(draft: Draft, parts: Parts, base: str, contacts: bool) -> None:

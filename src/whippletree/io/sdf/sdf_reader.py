@@ -231,8 +231,8 @@ def _assemble(draft: Draft, joints: list[_SdfJoint], places: dict[str, Array], b
 def _relative(first: Array, second: Array) -> Array:
     """The pose of the second frame in the first, (4, 4)."""
     pose = np.eye(4)
-    pose[:3, :3] = first[:3, :3].T @ second[:3, :3]
-    pose[:3, 3] = first[:3, :3].T @ (second[:3, 3] - first[:3, 3])
+    pose[:3, :3] = rotations.product(first[:3, :3].T, second[:3, :3])
+    pose[:3, 3] = rotations.product(first[:3, :3].T, second[:3, 3] - first[:3, 3])
     return pose
 
 
@@ -240,7 +240,7 @@ def _carry(draft: Draft, joint: _SdfJoint, places: dict[str, Array]) -> None:
     """A joint as the model's builder takes it: its frame has the axes of the child."""
     relative = _relative(places[joint.parent], places[joint.child])
     rotation = draft.rotation(relative[:3, :3])
-    position = relative[:3, 3] + rotation @ joint.anchor
+    position = relative[:3, 3] + rotations.product(rotation, joint.anchor)
     kind = CARRIED[joint.type]
     axes: dict[str, Any] = {"axis": joint.axis}
     if kind == "universal":
@@ -261,7 +261,7 @@ def _carry(draft: Draft, joint: _SdfJoint, places: dict[str, Array]) -> None:
 def _close(draft: Draft, joint: _SdfJoint, places: dict[str, Array]) -> None:
     """A joint that closes a loop: the same freedom as a constraint; what acts along it is kept as data, and told."""
     relative = _relative(places[joint.parent], places[joint.child])
-    frames = ((joint.parent, relative @ joint.pose), (joint.child, joint.pose))
+    frames = ((joint.parent, rotations.product(relative, joint.pose)), (joint.child, joint.pose))
     for number, (body, pose) in enumerate(frames, start=1):
         rotation = draft.rotation(pose[:3, :3])
         draft.builder.frame(f"{joint.name}/{number}", body, position=pose[:3, 3], rotation=rotation)
@@ -285,7 +285,7 @@ def _close(draft: Draft, joint: _SdfJoint, places: dict[str, Array]) -> None:
 
 def _in_joint(joint: _SdfJoint, axis: Array) -> tuple[float, ...]:
     """An axis of the child link in the joint's frame."""
-    return tuple(float(x) for x in rotations.snap(joint.pose[:3, :3].T @ axis))
+    return tuple(float(x) for x in rotations.snap(rotations.product(joint.pose[:3, :3].T, axis)))
 
 
 def _gear(draft: Draft, gear: _SdfJoint, carriers: dict[str, _SdfJoint], places: dict[str, Array]) -> None:
@@ -365,7 +365,7 @@ class Frames:
             element = self._elements[part]
             base = self.base(element)
             own = self._values.pose(element)
-            self._poses[part] = own if base in ("", MODEL) else self._poses[base] @ own
+            self._poses[part] = own if base in ("", MODEL) else rotations.product(self._poses[base], own)
         return self._poses[name]
 
     def _note_misplaced(self, chain: list[str], base: str) -> Array:

@@ -110,12 +110,12 @@ class Values(Reader):
         in_model = self.axes_in_model or frame == "__model__"
         in_model = in_model or (found.findtext("use_parent_model_frame") or "").strip() in ("1", "true")
         if frame not in ("", "__model__"):
-            axis, in_model = turn_to(found, frame) @ axis, True
+            axis, in_model = rotations.product(turn_to(found, frame), axis), True
         if length == 0 and joint.get("type") not in ("ball", "fixed"):
             self.fault(found, "has no direction")
         if length == 0:
             return pose[:3, 2]
-        turned = place[:3, :3].T @ axis if in_model else pose[:3, :3] @ axis
+        turned = rotations.product(place[:3, :3].T if in_model else pose[:3, :3], axis)
         return rotations.snap(turned / length)
 
     def joint_data(self, joint: Element) -> dict[str, Any]:
@@ -185,7 +185,7 @@ def read_shapes(values: Values, link: Element) -> None:
                 str(link.get("name")),
                 "half_space" if shape.tag == "plane" else str(shape.tag),
                 position=pose[:3, 3],
-                rotation=values.draft.rotation(pose[:3, :3] @ turn),
+                rotation=values.draft.rotation(rotations.product(pose[:3, :3], turn)),
                 collides=use == "collision",
                 visible=use == "visual",
                 **parameters,

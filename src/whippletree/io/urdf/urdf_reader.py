@@ -437,7 +437,7 @@ def read_shapes(reader: Reader, colors: dict[str | None, Element], link: Element
                 body,
                 "half_space" if shape.tag == "plane" else str(shape.tag),
                 position=position,
-                rotation=rotation @ parameters.pop("turn", np.eye(3)),
+                rotation=rotations.product(rotation, parameters.pop("turn", np.eye(3))),
                 collides=use == "collision",
                 visible=use == "visual",
                 **parameters,
