@@ -14,8 +14,8 @@ A share below zero would lead back: it is none, and where both are the sweeps go
 affine in impulses, so that being ahead costs no more than a few numbers for each contact and body. The energy is that
 of s as it stands, so this is a guess; cones are kept by the sweep that follows, and the residual decides.
 
-To begin afresh wherever the last sweeps go against momentum, as Nesterov's has to, gained nothing here: a hundred balls
-took 265 sweeps.
+To begin afresh wherever the last sweeps go against momentum, as Nesterov's has to, helped a thousand balls (129 sweeps
+instead of 184, momentum up to 0.92) and not a hundred (265 instead of 179): a lower bound helps both.
 """
 
 from __future__ import annotations
