@@ -37,6 +37,7 @@ scene_kinds       its narrow phase: gaps of the pairs that are near, kind by kin
 scene_slots       impulses follow their points where candidates of its pairs change places
 scene_contacts    its contacts: their rows, what impulses do, starts with momentum
 scene_sticking    impulses with which everything sticks, for scenes that begin at rest
+scene_leaps       where its next sweeps begin: the least energy of a plane
 scene_solver      its contact problem: sweeps, as far as they are needed
 scene_positions   its projection of positions, which moves apart what overlaps
 scene_overlaps    overlaps at the ends of its steps, by the shapes where they then are

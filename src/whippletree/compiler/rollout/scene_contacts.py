@@ -40,7 +40,7 @@ SWEPT = {
     "mean mobility": (79, ()),
     "impulse before": (80, (3,)),
     "shift": (83, ()),
-    "delta": (84, (3,)),
+    "impulse start": (84, (3,)),
     "roughness": (87, ()),
 }
 """Numbers of a contact for sweeps, side by side in one row of ``swept``, so that a sweep through a long list meets few
@@ -48,7 +48,7 @@ pages of memory: where each thing begins, and its shape.
 
 columns, rows     see :func:`lever_tables`
 impulse before    after the pair of sweeps before
-delta             of the impulse in the sweep there
+impulse start     where the last pair of sweeps began
 roughness         its friction
 """
 
@@ -127,7 +127,8 @@ class SceneContacts:
             restores=(1,),  # 1, or 0 where the step is solved without restitution
             loaded=("N",),  # whether a body has contacts
             vel=("N", 2, LANES),  # turning and centre of mass, each followed by a number that is not used
-            vel_before=("N", 2, LANES),
+            vel_start=("N", 2, LANES),  # where the last pair of sweeps began
+            vel_before=("N", 2, LANES),  # where the one before ended
             felt=(LANES,),  # velocity of the contact in hand
             given=(3,),  # change of its impulse
             change=(1,),
@@ -230,8 +231,10 @@ class SceneContacts:
     def begin(self) -> list[Statement]:
         """A new problem: no rows are known, no impulse has acted, and there is no momentum."""
         at, put = self.space.at, self.space.put
-        velocities = [self.of_body(name, BODY) for name in ("vel", "vel before")]
-        body = traced_block(lambda free: [free, free, [-1]], [at("free", BODY)], [*velocities, at("loaded", BODY)])
+        velocities = [self.of_body(name, BODY) for name in ("vel", "vel start", "vel before")]
+        body = traced_block(
+            lambda free: [free, free, free, [-1]], [at("free", BODY)], [*velocities, at("loaded", BODY)]
+        )
         return [
             Loop(BODY, "N", (body,)),
             Loop(CONTACT, "C", (put(1, at("unknown", CONTACT)),)),
@@ -254,12 +257,13 @@ class SceneContacts:
             approach = relative_velocity(row, *start)
             shift = shifts(vector(touch[0]), approach[:1], vector(e * restores[0]), h)[0]
             own = [G[0, 0], G[0, 1], G[0, 2], G[1, 1], G[1, 2], G[2, 2]]
-            found = [row, own, [shift], approach, p, *pushed(row, p, mobilities, velocities)]
+            found = [row, own, [shift], approach, p, p, *pushed(row, p, mobilities, velocities)]
             return [*found, [1], [1], [-1], [1]]
 
         reads = [*each(("touch", "impulse", "restitution"), CONTACT), *each(("restores", "now dt"))]
         reads += [piece for name in ("centre", "mobility", "start", "vel") for piece in self.both(name)]
-        writes = [*self.of_contact("row", "own", "shift", "approach", "impulse before"), *self.both("vel")]
+        writes = self.of_contact("row", "own", "shift", "approach", "impulse before", "impulse start")
+        writes += self.both("vel")
         writes += [*self.both("loaded"), *each(("unknown", "untabled"), CONTACT)]
         make = (*self.bodies(), traced_block(rows, reads, writes))
         return [

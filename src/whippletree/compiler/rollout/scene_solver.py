@@ -4,17 +4,17 @@ The problem is that of :mod:`whippletree.contact.problem.contact_problem`, in te
 (:mod:`~whippletree.compiler.rollout.scene_contacts`).
 
 Sweeps go over the list there and back: from the top of a pile downwards they carry weight, and upwards what holds it.
-Alone they creep. So each pair of sweeps begins ahead of where the last one ended, by Nesterov's momentum, which is
-given up where it leads uphill (O'Donoghue and Candès 2015, *Adaptive restart for accelerated gradient schemes*).
-Velocities are affine in impulses, so that being ahead costs no more than a few numbers for each contact and body.
-Wherever it leads, a fixed point of the sweep solves the problem as stated, De Saxcé's correction included, and every
-impulse that a sweep leaves is inside its cone.
+Alone they creep. So each pair of sweeps begins ahead of where the last one ended
+(:mod:`~whippletree.compiler.rollout.scene_leaps`). Wherever that leads, a fixed point of the sweep solves the problem
+as stated, De Saxcé's correction included, and every impulse that a sweep leaves is inside its cone.
 
-On sixty problems of a hundred balls that settle in a narrow box, 1e-4 m/s took 240 sweeps on average, with the same
-blocks in a prototype. Combining the last six pairs of sweeps (Anderson 1965) took 590 and stayed at 1e-3 m/s for ever
-in one of five; accelerated projected gradients (Mazhar, Heyn, Negrut and Tasora 2015) took 640, nonlinear conjugate
-gradients (Silcowitz-Hansen, Niebe and Erleben 2010) 600. A thousand balls took 540 sweeps for 1e-4 m/s, 250 for 5e-4.
-Momentum is no guarantee either: what a step keeps is told as its residual.
+On sixty problems of a hundred balls that settle in a narrow box, 1e-4 m/s took 240 sweeps on average by Nesterov's
+momentum, given up where it leads uphill (O'Donoghue and Candès 2015, *Adaptive restart for accelerated gradient
+schemes*), with the same blocks in a prototype. Combining the last six pairs of sweeps (Anderson 1965) took 590 and
+stayed at 1e-3 m/s for ever in one of five; accelerated projected gradients (Mazhar, Heyn, Negrut and Tasora 2015) took
+640, nonlinear conjugate gradients (Silcowitz-Hansen, Niebe and Erleben 2010) 600. In steps of the kernel such balls
+take 247 sweeps by Nesterov's momentum and 162 now. Being ahead is no guarantee: what a step keeps is told as its
+residual.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from typing import Any
 
 import numpy as np
 
-from whippletree.arithmetic.arrays import Array
+from whippletree.arithmetic.arrays import Array, vector
 from whippletree.arithmetic.scalars import less, select, sqrt
 from whippletree.compiler.program import If, Statement, Until
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.scene_contacts import CONTACT, SceneContacts, matrix_of, relative_velocity
+from whippletree.compiler.rollout.scene_leaps import SceneLeaps
 from whippletree.compiler.rollout.scene_sticking import Sticking
 from whippletree.contact.problem.cones import both, largest
 from whippletree.contact.problem.contact_problem import BlockScaling, block_measure, step_block
@@ -79,7 +80,7 @@ class SceneSolver:
 
     def __init__(self, contacts: SceneContacts) -> None:
         self.space, self.contacts = contacts.space, contacts
-        self.sticking = Sticking(contacts)
+        self.sticking, self.leaps = Sticking(contacts), SceneLeaps(contacts)
         self.space.work(
             left_sweeps=(1,),
             settled=(1,),
@@ -130,11 +131,10 @@ class SceneSolver:
             each(("done", "reached", "going on", "invested", "left sweeps", "remaining")),
         )
         look = (*self.measure(), self._end())
-        begun = (put(-1, at("afresh")), put(1, at("resumes")))
         once = (
             *self._sweep(),
             If(address("settled"), look),
-            If(address("going on"), tuple(self.contacts.go_ahead("impulse", "vel"))),
+            If(address("going on"), tuple(self.leaps.go_ahead())),
         )
         return [
             *self.measure(),
@@ -144,9 +144,13 @@ class SceneSolver:
                 (
                     put(0, at("wait")),
                     *self.contacts.tables(),
-                    If(address("resumes"), tuple(self.contacts.go_ahead("impulse", "vel"))),
-                    If(address("afresh"), (*self.contacts.remember("impulse", "vel"), *begun)),
+                    self.leaps.weigh(),
+                    If(address("afresh"), tuple(self.contacts.remember("impulse", "vel"))),
                     *self.sticking.attempt(self.measure()),
+                    If(address("afresh"), tuple(self.leaps.begin())),
+                    If(address("resumes"), (If(address("going on"), tuple(self.leaps.go_ahead())),)),
+                    put(-1, at("afresh")),
+                    put(1, at("resumes")),
                     Until("sweep", MOST_SWEEPS, address("done"), once),
                 ),
             ),
@@ -175,28 +179,32 @@ class SceneSolver:
         return [*self._there_and_back(), told]
 
     def _there_and_back(self) -> list[Statement]:
-        """Two sweeps: the square of their largest ``change``, and how far they go ``uphill``."""
+        """Two sweeps: the square of their largest ``change``, and what the next start is found from."""
         at = self.space.at
 
         def answer(u: Array, at_: Array, p: Array, shift: Any, mu: Any) -> tuple[Array, Array]:
             after = step_block(BlockScaling(*at_), p, np.array([u[0] + shift, u[1], u[2]], dtype=object), mu)
             return after, after - p
 
-        def there(*given: Any) -> list[Any]:
-            after, d = answer(*given)
-            return [after, d, d]
+        def there(start: Array, before: Array, shares: Array, u: Array, at_: Array, now: Array, *law: Any) -> list[Any]:
+            p = self.leaps.ahead(now, start, before, shares)
+            after, d = answer(u, at_, p, *law)
+            return [after, d, p, now]
 
-        def back(delta: Array, before: Array, mobility: Any, change: Array, uphill: Array, *given: Any) -> list[Any]:
+        def back(start: Array, before: Array, mobility: Any, change: Array, rise: Array, *given: Any) -> list[Any]:
             after, d = answer(*given)
-            against = -mobility * ((delta + d) @ (after - before))
-            return [after, d, [largest([change[0], mobility * mobility * (d @ d)])], [uphill[0] + against]]
+            u, scaling, _, shift, mu = given
+            ways = vector(after[0] - start[0], after[0] - before[0])
+            rise = rise + self.leaps.rise(BlockScaling(*scaling), u, d, shift, mu, ways)
+            return [after, d, [largest([change[0], mobility * mobility * (d @ d)])], rise]
 
         felt = Piece((3,), at("felt").addresses[:3])
         reads = [felt, *self.contacts.of_contact("scaling", "impulse", "shift", "roughness")]
         writes = [at("impulse", CONTACT), at("given")]
-        totals = [at("change"), at("uphill")]
-        more = [*self.contacts.of_contact("delta", "impulse before", "mean mobility"), *totals]
-        first = traced_block(there, reads, [*writes, *self.contacts.of_contact("delta")])
+        past = self.contacts.of_contact("impulse start", "impulse before")
+        totals = [at("change"), at("rise")]
+        first = traced_block(there, [*past, at("shares"), *reads], [*writes, *past])
+        more = [*past, *self.contacts.of_contact("mean mobility"), *totals]
         second = traced_block(back, [*more, *reads], [*writes, *totals])
         return [
             self.space.put(0, *totals),
