@@ -11,6 +11,7 @@ from whippletree.contact.kinematics.broad_phase import Neighbourhood
 from whippletree.contact.kinematics.contact_set import contact_set
 from whippletree.contact.kinematics.large_scenes import Snapshot, snapshot
 from whippletree.contact.problem import delassus
+from whippletree.contact.problem.cone_newton import newton
 from whippletree.contact.problem.contact_problem import ContactProblem, measure_residual
 from whippletree.contact.problem.delassus import islands
 from whippletree.contact.problem.independent_parts import parts_of, responses
@@ -151,6 +152,23 @@ def test_a_block_that_nothing_moves_is_no_obstacle():
     found = solve(ContactProblem(matrix, *[g, *problem[2:]]), np.zeros((150, 3)), sweeps, tolerance=1e-9)
     assert found.converged
     assert np.all(np.isfinite(found.impulse))
+
+
+def test_a_newton_step_without_a_solution_is_not_taken():
+    """One block flies off at a speed whose square overflows, which leaves nothing of the damping: 0 x = g < 0."""
+    bodies, blocks = 100, 300
+    eye = np.kron(np.repeat(np.eye(bodies), blocks // bodies, axis=0), np.eye(3))
+    eye[:3] = 0.0  # nothing moves the first block
+    matrix = delassus.delassus(csr_array(eye), csr_array(eye), np.repeat(np.arange(bodies), 3))
+    assert delassus.is_sparse(matrix)
+    g = np.tile([-1.0, 0.0, 0.0], (blocks, 1))
+    g[-1, 0] = 1e200
+    with np.errstate(over="ignore"):
+        impulse, made, reached = newton(
+            ContactProblem(matrix, g, np.full(blocks, 0.5), np.zeros(blocks)), np.zeros((blocks, 3)), 1e-9
+        )
+    assert (made, reached) == (0, False)
+    assert not impulse.any()
 
 
 # --- parts of a model -------------------------------------------------------------------------------------------------

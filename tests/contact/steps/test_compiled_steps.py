@@ -228,10 +228,11 @@ def test_controllers_in_python_are_asked_once_per_step():
     np.testing.assert_allclose(inside, [t for t in np.arange(20) * 1e-3 if round(t * 1e3) % 5], atol=1e-12)
 
 
-def test_code_grows_with_the_kinds_of_pairs_and_not_with_pairs():
-    """A body with eight spheres or with forty: the same code."""
+@pytest.mark.parametrize("moments", [{}, {"torsional": 0.01, "rolling": 0.001}])
+def test_code_grows_with_the_kinds_of_pairs_and_not_with_pairs(moments):
+    """A body with eight spheres or with forty, and a servo that may saturate: the same code, the same stores."""
 
-    def operations(count):
+    def size(count):
         b = wt.Builder(f"{count} spheres")
         b.geometry("floor", "world", "half_space")
         b.body("raft", mass=1.0, inertia=(0.1, 0.1, 0.1))
@@ -244,11 +245,13 @@ def test_code_grows_with_the_kinds_of_pairs_and_not_with_pairs():
                 radius=0.103 + 0.01 * i,
                 position=(0.23 * (i + 1), 0.13 * (i + 1), 0.053 + 0.001 * i),
             )
-            b.contact(f"s{i}", f"s{i}", "floor", friction=0.3)
-        body = contact_lists_program(b.build()).body
-        return sum(block.code.operations for block in every_block(body))
+            b.contact(f"s{i}", f"s{i}", "floor", friction=0.3, **moments)
+        b.body("wheel", mass=0.1, inertia=(0.01, 0.01, 0.01)).joint("axle", "revolute", "raft", "wheel")
+        b.actuator("servo", "axle", gain=(100.0, 0, 0), bias=(0, -100.0, -1.0), force_range=(-1.0, 1.0))
+        blocks = list(every_block(contact_lists_program(b.build()).body))
+        return sum(block.code.operations for block in blocks), sum(len(block.stores) for block in blocks)
 
-    assert operations(8) == operations(40)
+    assert size(8) == size(40)
 
 
 def test_code_does_not_grow_with_the_ways_in_which_shapes_of_the_same_types_are_placed():

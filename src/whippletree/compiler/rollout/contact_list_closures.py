@@ -36,6 +36,9 @@ from whippletree.tree.mechanism import Mechanism
 LOOPS_CLOSED = 1e-13
 """m or rad: residual of a loop that is left as it is; rounds stop where they no longer help, too."""
 
+TAKEN_BY_LOOPS = 2.0**-80
+"""Share of a row's square (1e-12 of its size) below which what loops leave of it is rounding: nothing can move it."""
+
 TIE, BEFORE = "tie", "tie before"
 
 
@@ -78,6 +81,7 @@ class Closures:
             wanted=(m,),
             along=(nv,),
             size=(1,),
+            squares=(3,),  # of the rows in hand, before loops take their part
         )
 
     # ---- rows ----------------------------------------------------------------------------------------------------
@@ -143,18 +147,30 @@ class Closures:
         return [*self._orthonormal([want]), *self._combine(), *self.tree.forward("along", "now v", "now v")]
 
     def project(self, rows: RowPlace) -> list[Statement]:
-        """Rows F Jᵀ less their part along Q."""
+        """Rows F Jᵀ less their part along Q; zero where that is all but rounding, as of a limit of what a row holds."""
         if not self.count:
             return []
+
+        def squares(B: Array) -> list[Any]:
+            return [row @ row for row in np.reshape(B, (-1, B.shape[-1]))]
 
         def less_part(B: Array, Q: Array) -> list[Any]:
             if B.ndim == 1:
                 return [B - (B @ Q) * Q]
             return [B - np.outer(B @ Q, Q)]
 
+        def what_moves(B: Array, before: Array) -> list[Any]:
+            moves = [select(less(TAKEN_BY_LOOPS * x, y), 1, 0) for x, y in zip(before, squares(B), strict=True)]
+            return [B * (moves[0] if B.ndim == 1 else np.array(moves, dtype=object)[:, None])]
+
         at = self.space.at
         place = rows.whole(self.space.model.nv)
-        return [Loop(TIE, self.count, (traced_block(less_part, [place, at("Q", TIE)], [place]),))]
+        before = self.space.some("squares", range(rows.rows or 1))
+        return [
+            traced_block(lambda B: [squares(B)], [place], [before]),
+            Loop(TIE, self.count, (traced_block(less_part, [place, at("Q", TIE)], [place]),)),
+            traced_block(what_moves, [place, before], [place]),
+        ]
 
     def _orthonormal(self, want: Sequence[Statement]) -> list[Statement]:
         """Q, and the right-hand sides R⁻ᵀ r; ``want``: finds r of the row in hand."""

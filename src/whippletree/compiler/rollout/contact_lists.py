@@ -317,8 +317,10 @@ class _ListBuilder(StepSpace):
             [*self.each(("now q", "now v", "alive", "lost")), *world],
         )
         copy = traced_block(lambda p: [p], [self.at("impulses0", BLOCK)], [self.at("impulse", BLOCK)])
-        rigid = [self.put(0, *self.each(("soft", "offset")))] if self.blocks.servos else []
         impulses = Loop(BLOCK, self.blocks.count, (copy,))
+        rigid: list[Statement] = []
+        if self.blocks.servos:
+            rigid = [Loop(BLOCK, self.blocks.count, (self.put(0, *self.each(("soft", "offset"), BLOCK)),))]
         return [PerLane((start, impulses)), *rigid, self.put(-1, self.at("stepping")), *self.positions.begin()]
 
     def _flags(self) -> list[Statement]:
@@ -356,16 +358,22 @@ class _ListBuilder(StepSpace):
             reads = [of("gap"), self.at("tendon row", BLOCK), self.at("now v"), of("impulse"), self.at("dt", STEP)]
             block = traced_block(stretched, reads, [of("flag"), of("target")])
             found.append(Loop(BLOCK, len(self.blocks.taut), (block,)))
-        first = self.blocks.closing
-        places = range(first, self.blocks.count)
-        if not places:
-            return found
-        rubbing = [1] * (self.blocks.passive - first)  # moments are taken in with their contacts, later
-        writes = [self.some("flag", places), self.some("gap", places)]
-        servos = [self.at("saturated")] if self.ranges.count else []
-        always = [1] * (len(places) if not servos else len(rubbing))
-        flags = traced_block(lambda *saturated: [[*always, *np.ravel(saturated)], [0] * len(places)], servos, writes)
-        return [*found, flags]
+        return [*found, *self._flags_without_gaps()]
+
+    def _flags_without_gaps(self) -> list[Statement]:
+        """Flags of blocks that nothing has to close for: dry friction and moments, and servos at an end of a range."""
+        found: list[Statement] = []
+        first, servos = self.blocks.closing, range(self.blocks.passive, self.blocks.count)
+        if self.blocks.passive > first:  # moments are taken in with their contacts, later; there may be thousands
+            flag, gap = (Piece((), (Address(name, (Index(BLOCK, first),)),)) for name in ("flag", "gap"))
+            block = traced_block(lambda: [1, 0], [], [flag, gap])
+            found.append(Loop(BLOCK, self.blocks.passive - first, (block,)))
+        if servos:
+            reads = [self.at("saturated")] if self.ranges.count else []
+            writes = [self.some("flag", servos), self.some("gap", servos)]
+            none = [0] * len(servos)
+            found.append(traced_block(lambda *at_end: [*(at_end or [[1] * len(servos)]), none], reads, writes))
+        return found
 
     def _sides(self) -> list[Piece]:
         """Twists of both bodies of a contact, and where their origins are."""

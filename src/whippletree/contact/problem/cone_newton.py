@@ -21,7 +21,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.contact.problem.contact_problem import ContactProblem
-from whippletree.contact.problem.delassus import DelassusSystem, is_sparse, own_blocks, part
+from whippletree.contact.problem.delassus import DelassusSystem, own_blocks, part
 
 BLOCK_DAMPING = 1e-5
 """Largest share of its own diagonal by which a block is damped in a Newton step, and the first."""
@@ -124,8 +124,12 @@ class _Curve:
 
 
 def _solve_least_norm(system: DelassusSystem, right: Array) -> Any:
-    """The solution, of least norm where there are many; NaN, which no line search takes, where numbers overflow."""
+    """The solution, of least norm where there are many; NaN, which no line search takes, where numbers overflow.
+
+    NaN also for a sparse system: its matrix is that of x and y, whose least norm is another one.
+    """
     if system.solvable:
         return system.solve(right)
-    finite = not is_sparse(system.matrix) and np.isfinite(system.matrix).all() and np.isfinite(right).all()
+    dense = isinstance(system.matrix, np.ndarray)
+    finite = dense and np.isfinite(system.matrix).all() and np.isfinite(right).all()
     return np.linalg.lstsq(system.matrix, right, rcond=None)[0] if finite else np.full_like(right, np.nan)
