@@ -75,7 +75,10 @@ def test_a_stiff_step_keeps_the_order_of_its_stages(rate):
 
 def test_the_modes_of_radau_put_its_weights_together_again():
     modes, A = radau_modes(), radau_rule().weights
-    assert np.abs((modes.back @ np.diag(modes.values) @ modes.into).real - A).max() < 1e-13
+    error = np.abs((modes.back @ np.diag(modes.values) @ modes.into).real - A)
+    # eigenvectors that are nearly parallel cost digits: those of their condition, whatever finds them
+    condition = np.linalg.norm(modes.back, 2) * np.linalg.norm(modes.into, 2)
+    assert error.max() < len(A) * np.finfo(float).eps * condition * np.linalg.norm(A, 2)
     assert len(modes.values) == 4
 
 
