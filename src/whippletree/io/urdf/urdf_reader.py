@@ -24,7 +24,6 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.errors import list_items, route
 from whippletree.io import rotations
 from whippletree.io.draft import Draft, fresh
-from whippletree.io.loops_file import add_loops
 from whippletree.io.xml import Reader, line_of, tag_of
 from whippletree.model import WORLD, Model
 
@@ -117,7 +116,11 @@ def read(
         read_shapes(reader, colors, link, body)
     for joint in joints:
         _add_joint(draft, joint, names)
-    add_loops(reader, root, names)
+    if root.find("constraint") is not None or root.find("loop_joint") is not None:
+        # few robots have loops, and every first call would wait for the reader of loops and of our own files
+        from whippletree.io.loops_file import add_loops
+
+        add_loops(reader, root, names)
     _add_mimics(draft, joints)
     if actuators:
         _add_transmissions(draft, root, joints)
