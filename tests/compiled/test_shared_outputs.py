@@ -121,15 +121,18 @@ def test_long_compilations_are_told(monkeypatch, tmp_path):
     told = []
     on_compilation(lambda what, seconds: told.append((what, seconds)))
     try:
-        model = wt.Builder("arm to wait for").body("a", mass=1.234, inertia=(1, 1, 1)).joint("j", "free", "world", "a")
-        wt.compile(model.build()).forward_dynamics_derivatives(
-            np.array([0, 0, 0, 1.0, 0, 0, 0]), np.ones(6), np.ones(6)
-        )
+        # long enough for its expressions that another thread gets its turn meanwhile
+        builder = wt.Builder("arm to wait for")
+        for k in range(8):
+            builder.body(f"b{k}", mass=1.234 + k, center=(0.1, 0.2, 0.3), inertia=(1, 1.1, 1.2))
+            builder.joint(f"j{k}", "spherical", f"b{k - 1}" if k else "world", f"b{k}", position=(0.1, 0.2, k))
+        model = builder.build()
+        wt.compile(model).forward_dynamics(model.home.q, np.ones(24), np.ones(24))
     finally:
         on_compilation(None)
     words = [what for what, _ in told]
-    assert "forward_dynamics_derivatives of 'arm to wait for': its expressions" in words
-    assert "forward_dynamics_derivatives of 'arm to wait for': machine code for one state at a time" in words
+    assert "forward_dynamics of 'arm to wait for': its expressions" in words
+    assert "forward_dynamics of 'arm to wait for': machine code for one state at a time" in words
     assert told[-1][1] == -1
     before = len(told)
     time.sleep(0.05)
