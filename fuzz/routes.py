@@ -91,4 +91,10 @@ def _singular(case: SingularCase) -> Findings:
     if not np.array_equal(both, alone):
         raise WrongAnswer(f"{case.words}: other bits in a batch")
     counts["singular: equal bits in a batch"] += 1
+    A, anything = reference(case.model).constraint_jacobian(state[0]), state[1] + 1.0
+    rigid = [i for i, c in enumerate(constraint_set(case.model).compliance) if not c]
+    left = (A @ wt.compile(case.model).project_velocity(state[0], anything))[rigid]
+    if not np.abs(left).max(initial=0.0) <= AT_SINGULAR_STATES * np.linalg.norm(A, ord=2):
+        raise WrongAnswer(f"{case.words}: a projected velocity leaves {np.abs(left).max():.1e} of the rows")
+    counts["singular: projected velocity"] += 1
     return Findings(counts)

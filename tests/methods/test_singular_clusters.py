@@ -168,6 +168,28 @@ def test_random_loops_that_are_singular_among_random_loops(seed):
     np.testing.assert_array_equal(batch, [dynamics(*case.regular), found])
 
 
+@pytest.mark.parametrize("make", [wt.reference, wt.compile])
+@pytest.mark.parametrize("route", [None, "schur", "embedding", "elimination"])
+def test_changes_of_velocity_obey_every_row_of_a_redundant_loop_in_line(make, route):
+    """Two of its four rows vanish there, and one that is redundant elsewhere is not: it was left out."""
+    model = parallelograms(2, 3, chained=True)
+    q, _, tau = state_of(model, 1, ())
+    v = np.random.default_rng(5).normal(size=model.nv)
+    A = wt.reference(model).constraint_jacobian(q)
+    functions = make(model, route=route, watch="never")
+    found = {
+        "project_velocity": functions.project_velocity(q, v),
+        "velocity_step": functions.velocity_step(q, v, tau, 0.01)[0],
+        "null_projector": functions.null_projector(q) @ v,
+    }
+    for name, after in found.items():
+        np.testing.assert_allclose(A @ after, 0, atol=1e-12, err_msg=name)
+    after, impulses = functions.impact(q, v, 0.5)
+    np.testing.assert_allclose(A @ after, -0.5 * A @ v, atol=1e-12)
+    M = wt.reference(model).mass_matrix(q)
+    np.testing.assert_allclose(M @ (after - v), A.T @ impulses, atol=1e-12)
+
+
 def test_least_norm_forces_have_no_answer_where_rows_depend_on_each_other():
     """Forces that keep to a branch are not those of the rows: a division by zero told nothing."""
     linkage = wt.mechanisms.four_bar()

@@ -44,7 +44,14 @@ from whippletree.constraints.exploration import LONG_SYSTEM
 from whippletree.constraints.loop_clusters import cluster_tree, is_cheaper_by_clusters, rows_without_cluster
 from whippletree.constraints.node_rows import LongRows, fits, is_swept, sight_nodes
 from whippletree.constraints.recursive_dynamics import recursive
-from whippletree.constraints.routes import MASSLESS_TOLERANCE, PIVOT_TOLERANCE, RANK_TOLERANCE, RowTerms, factor_block
+from whippletree.constraints.routes import (
+    MASSLESS_TOLERANCE,
+    PIVOT_TOLERANCE,
+    RANK_TOLERANCE,
+    RowTerms,
+    factor_block,
+    rows_depend,
+)
 from whippletree.constraints.rows import Rows
 from whippletree.errors import NameLookupError, UnsupportedError
 from whippletree.model import Model
@@ -103,11 +110,14 @@ def closed(
     *,
     load: Array | None = None,
     M: Array | None = None,
+    fixed_rows: bool = False,
 ) -> Closed:
     """Factor the block matrix.
 
     ``load``: τ − c (nv,) where the right-hand sides will be those of :func:`solve`, so that a singular configuration
     may be given the rows that keep to a branch. ``M``: the mass matrix (nv, nv), where it is known already.
+    ``fixed_rows``: whether the independent rows are wanted in any case; else all rows are factored where these depend
+    on each other.
     """
     system = constraint_set(m.tree.model)
     rows = system.rows(m, links, q, v, t)
@@ -116,10 +126,11 @@ def closed(
     if m.route == "elimination" or (m.tree.model.nv > LONG_SYSTEM and by_bodies(m)):
         return _closed_by_bodies(m, system, links, rows, q, t, active)
     found = _closed_by(list(system.structure.independent), m, system, links, rows, active, M)
-    if load is not None and v is not None and _is_dead(found):
+    if not fixed_rows and rows_depend(found.factor, row_terms(system, active, found.kept)):
         # rows that are redundant elsewhere may not be here
         found = _closed_by(list(range(len(system.row_names))), m, system, links, rows, active, M)
-        found = found._replace(factor=_on_branch(found, m, q, v, t, load))
+        if load is not None and v is not None:
+            found = found._replace(factor=_on_branch(found, m, q, v, t, load))
     _require_pivots(m, found.factor)
     if m.route != "nullspace":
         A = found.A if found.mask is None else rows.jacobian()[found.kept]  # of rows that are switched off, too
@@ -173,14 +184,6 @@ def row_terms(system: ConstraintSet, active: Array | None, kept: Sequence[int]) 
     compliance = np.array([system.compliance[i] for i in kept], dtype=object)
     squares = np.array([typical.get(i, 1) for i in kept], dtype=object)
     return RowTerms(compliance, squares, None if mask is None else mask[list(kept)])
-
-
-def _is_dead(at: Closed) -> bool:
-    """Whether rigid rows that are on depend on each other: only the rank-revealing factor tells."""
-    factor, hard = _rigid_part(at)
-    if not isinstance(factor, kkt.Nullspace):
-        return False
-    return factor.rank < (len(hard) if at.mask is None else sum(bool(at.mask[i]) for i in hard))
 
 
 def _rigid_part(at: Closed) -> tuple[kkt.Factored, list[int]]:
@@ -491,7 +494,7 @@ def least_norm_forces(
 
 def dagger(m: Mechanism, q: Array, t: Any, active: Array | None) -> kkt.Dagger:
     """M†, A†, Λ† of the factored rows."""
-    at = closed(m, m.still(q), q, None, t, active)
+    at = closed(m, m.still(q), q, None, t, active, fixed_rows=True)
     return kkt.dagger(at.factor, m.tree.model.nv, len(at.kept))
 
 

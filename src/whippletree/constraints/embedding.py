@@ -43,7 +43,14 @@ from whippletree.constraints.clustered_mechanism import (
 from whippletree.constraints.constraint_set import ConstraintSet
 from whippletree.constraints.light_loops import has_inertia, is_light
 from whippletree.constraints.loop_clusters import ClusterKind, ClusterPiece, cluster_tree
-from whippletree.constraints.routes import MASSLESS_TOLERANCE, PIVOT_TOLERANCE, RowTerms, factor_block, fails
+from whippletree.constraints.routes import (
+    MASSLESS_TOLERANCE,
+    PIVOT_TOLERANCE,
+    RowTerms,
+    factor_block,
+    fails,
+    rows_depend,
+)
 from whippletree.constraints.single_motions import MotionFactor, factor_motion, suits
 from whippletree.constraints.ties import kinematic_content
 from whippletree.spatial import symmetric
@@ -493,7 +500,11 @@ def _cluster_margins(kind: ClusterKind, factor: Any, A: Array) -> list[kkt.Margi
 
     Such a row has a pivot as large as its diagonal, so it is compared with its usual size; compliant rows may vanish.
     """
-    if isinstance(factor, MotionFactor | RevealedFactor):
+    if isinstance(factor, RevealedFactor):
+        # where they depend on each other, rows that are redundant elsewhere are wanted too: a matter of the whole
+        lacks_rows = len(factor.terms.compliance) < kind.row_count and rows_depend(factor.block, factor.terms)
+        return [*factor.margins(PIVOT_TOLERANCE), *([(kkt.ROWS, -1.0)] if lacks_rows else [])]
+    if isinstance(factor, MotionFactor):
         return factor.margins(PIVOT_TOLERANCE)
     sizes = [
         (kkt.ROWS, row @ row - PIVOT_TOLERANCE * usual)

@@ -68,7 +68,7 @@ def improve_middle(
     if not m.tree.model.constraints:
         return Middle(_velocity(m, q, b), now.impulses)
     still = now.v * 0
-    at = closed(m, m.moving(q, still), q, still, t + h / 2, active)
+    at = closed(m, m.moving(q, still), q, still, t + h / 2, active, fixed_rows=True)
     # position rows are linearised about the end that vₘ leads to; the matrix takes A(qₘ) for A(q) and A(q⁺)
     end = m.manifold().integrate(start.q, h * now.v)
     gamma = at.rows.velocity()
@@ -89,7 +89,7 @@ def end(
     if not m.tree.model.constraints:
         return last, _velocity(m, last, p)
     p, still = p + start.A.T @ now.impulses, now.v * 0
-    at = closed(m, m.moving(last, still), last, still, t + h, active)
+    at = closed(m, m.moving(last, still), last, still, t + h, active, fixed_rows=True)
     return last, at.factor.solve(p, at.right(at.rows.velocity())).a
 
 

@@ -97,6 +97,15 @@ def factor_block(
     return kkt.Softened(factor, A[soft], stiffness, (hard, soft)) if soft else factor
 
 
+def rows_depend(factor: kkt.Factored, terms: RowTerms) -> bool:
+    """Whether rigid rows that are on depend on each other; only a rank-revealing factor tells."""
+    rigid = factor.rigid if isinstance(factor, kkt.Softened) else factor
+    if not isinstance(rigid, kkt.Nullspace):
+        return False
+    hard = [i for i, c in enumerate(terms.compliance) if c == 0]
+    return rigid.rank < sum(terms.mask is None or bool(terms.mask[i]) for i in hard)
+
+
 def row_weights(M: Array, squares: Array) -> Array:
     """:func:`whippletree.constraints.kkt.row_scales` for squares that are powers of two: whole numbers keep exact
     scalars exact.

@@ -39,7 +39,14 @@ from whippletree.constraints.embedding import (
     respond,
 )
 from whippletree.constraints.loop_clusters import Cluster, ClusterKind, ClusterPiece
-from whippletree.constraints.routes import MASSLESS_TOLERANCE, RANK_TOLERANCE, RowTerms, factor_block, fails
+from whippletree.constraints.routes import (
+    MASSLESS_TOLERANCE,
+    RANK_TOLERANCE,
+    RowTerms,
+    factor_block,
+    fails,
+    rows_depend,
+)
 from whippletree.constraints.tangent_cone import Choice, least_on_cone
 from whippletree.tree.sweeps import Field
 
@@ -103,7 +110,7 @@ class DeadBlock(NamedTuple):
             None if self.terms.mask is None else self.terms.mask[kept],
         )
         factor = self._factor(D, self.A[kept], own)
-        if not self._is_dead(factor, own):
+        if not rows_depend(factor, own):
             return factor, own  # a loss of digits, no more
         # rows that are redundant elsewhere may not be here
         factor = self._factor(D, self.A, self.terms)
@@ -138,10 +145,6 @@ class DeadBlock(NamedTuple):
 
     def _factor(self, D: Array, A: Array, terms: RowTerms) -> Any:
         return factor_block("nullspace", D, terms.mask_rows(A), terms, parents=(), order=(), doubtful=False)
-
-    def _is_dead(self, factor: kkt.Factored, terms: RowTerms) -> bool:
-        hard = [i for i, c in enumerate(terms.compliance) if c == 0]
-        return rigid_part(factor).rank < sum(terms.mask is None or bool(terms.mask[i]) for i in hard)
 
 
 def rigid_part(factor: kkt.Factored) -> kkt.Nullspace:

@@ -217,7 +217,7 @@ def delassus(m: Mechanism, q: Array, t: Any = 0, active: Any = None) -> Array:
     """A M⁻¹ Aᵀ (k, k) of the independent rows, without forming M⁻¹; needs every motion of the tree to have inertia."""
     links = m.still(q)
     m.require_invertible(links)
-    at = dynamics.closed(m, links, q, None, t, active)
+    at = dynamics.closed(m, links, q, None, t, active, fixed_rows=True)
     factor = linalg.tree_ltdl(inertia.mass_matrix(m.tree, m.sweep, links), m.tree.velocity_parents, lenient=True)
     return np.asarray(at.A @ factor.solve(at.A.T))
 
