@@ -5,11 +5,12 @@ from __future__ import annotations
 import mpmath
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from contact_problems import mixed_problem
 from whippletree.contact.problem.cone_newton import newton
-from whippletree.contact.problem.contact_problem import ContactProblem, measure_residual
-from whippletree.contact.problem.delassus import islands
+from whippletree.contact.problem.contact_problem import ContactProblem, LoadedDiscs, measure_residual
+from whippletree.contact.problem.delassus import DelassusProduct, islands
 from whippletree.contact.problem.solver import ContactSolution, solve
 from whippletree.simulation.time_stepping.impulse_step import sweeps
 
@@ -167,6 +168,53 @@ def test_where_everything_is_jammed_held_slips_lead_there(seed, spread):
     found = solved(problem)
     assert found.converged or found.at_rounding
     assert np.abs(problem.velocity(found.impulse)).max() < 1e-7
+
+
+def rolling_problem(rng: np.random.Generator, *, points: int, bodies: int = 1) -> tuple[ContactProblem, np.ndarray]:
+    """Points of free bodies that strike a plane, each with a moment against spinning and rolling about as long as the
+    body; and the rows (3k, 6 bodies) of its matrix J M⁻¹ Jᵀ, divided by √M."""
+    place, scale = 0.3 * rng.normal(size=(bodies, points, 3)), np.repeat([5.0, 1.0], 3)
+    rows, turn = np.zeros((2, bodies, points, 3, 6 * bodies)), np.array([2, 0, 1])
+    for i, (own, body) in enumerate(zip(place, scale * rng.uniform(0.7, 1.4, (bodies, 6)), strict=True)):
+        for k, r in enumerate(own):
+            across = np.array([[0, r[2], -r[1]], [-r[2], 0, r[0]], [r[1], -r[0], 0]])
+            rows[0, i, k, :, 6 * i : 6 * i + 6] = np.concatenate([across, np.eye(3)], axis=1)[turn] * body
+            rows[1, i, k, 1:, 6 * i : 6 * i + 3] = np.eye(3)[:2] * body[:3]
+    k = bodies * points
+    J = rows.reshape(6 * k, -1)
+    g = J @ (rng.normal(size=J.shape[1]) * rng.uniform(0.1, 10.0, J.shape[1]))
+    pressing = np.arange(2 * k) % k
+    moments = LoadedDiscs(pressing, np.repeat([0.0, 1.0], k) * rng.uniform(0.1, 1.0, 2 * k))
+    friction = np.repeat([1.0, 0.0], k) * rng.choice([0.0, 0.3, 1.0, 10.0])
+    return ContactProblem.of(J @ J.T, g.reshape(-1, 3), friction, np.zeros(2 * k), moments), J
+
+
+def test_moments_as_large_as_what_they_act_on_are_found():
+    """The radius of a moment follows a normal impulse that the moment itself changes: Newton's method without that
+    derivative swung for seconds and found nothing. One contact of a free body always has a solution: the tangents and
+    moments that are left at a normal impulse λₙ are those of a convex problem, and with λₙ → ∞ they let it part."""
+    rng = np.random.default_rng(8)
+    for _ in range(100):
+        problem, _ = rolling_problem(rng, points=1)
+        found = solved(problem, 1e-8)
+        assert found.converged
+
+
+def test_several_points_with_moments_are_found():
+    rng = np.random.default_rng(9)
+    found = [solved(rolling_problem(rng, points=4)[0], 1e-7) for _ in range(20)]
+    assert all(solution.converged for solution in found)
+
+
+def test_a_sparse_problem_with_moments_takes_the_steps_of_a_dense_one():
+    rng = np.random.default_rng(10)
+    problem, J = rolling_problem(rng, points=1, bodies=5)
+    sparse = csr_array(J)
+    product = problem._replace(G=DelassusProduct(sparse, sparse, np.arange(30) // 6))
+    first, second = (newton(own, np.ones((10, 3)), 1e-10) for own in (problem, product))
+    assert first[1:] == second[1:]
+    assert first[2]
+    np.testing.assert_allclose(second[0], first[0], atol=1e-9)
 
 
 def test_overflow_is_no_crash():

@@ -5,23 +5,24 @@ them. A semismooth Newton method on Alart and Curnier's form of Coulomb's law se
 
     F(λ) = λ − P(λ − m u(λ)),   P: λₙ to [0, ∞), λ_t to the disc of radius μ (λₙ − m uₙ)⁺ + cap
 
-Its zeros are the solutions of the problem. Where forces are not unique (hyperstatic scenes), F′ is singular: the steps
-are damped by a share of each block's own diagonal, which changes the way and not the goal. As in Levenberg and
-Marquardt's method the share falls tenfold with every full step that is taken, grows tenfold where one had to be
-shortened, and is never above |F| / |m g|, the residual against that of no impulses at all. So it goes to zero with the
-residual, and convergence stays quadratic where solutions are not isolated. (A fixed share would not do: what is softer
-than it, as a heavy body on light ones, would converge at a snail's pace.)
+with ρ (λₙ − m uₙ)⁺ of the contact that presses on it in the radius of a moment. Its zeros are the solutions of the
+problem. Where forces are not unique (hyperstatic scenes), F′ is singular: the steps are damped by a share of each
+block's own diagonal, which changes the way and not the goal. As in Levenberg and Marquardt's method the share falls
+tenfold with every full step that is taken, grows tenfold where one had to be shortened, and is never above |F| / |m g|,
+the residual against that of no impulses at all. So it goes to zero with the residual, and convergence stays quadratic
+where solutions are not isolated. (A fixed share would not do: what is softer than it, as a heavy body on light ones,
+would converge at a snail's pace.)
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.contact.problem.contact_problem import ContactProblem
-from whippletree.contact.problem.delassus import DelassusSystem, own_blocks, part
+from whippletree.contact.problem.delassus import DelassusSystem, HostLinks, own_blocks, part
 
 BLOCK_DAMPING = 1e-5
 """Largest share of its own diagonal by which a block is damped in a Newton step, and the first."""
@@ -69,6 +70,15 @@ def newton(problem: ContactProblem, impulse: Array, tolerance: float) -> tuple[A
     return x, NEWTON_ROUNDS, curve.largest(F) <= tolerance
 
 
+class _Slopes(NamedTuple):
+    """The derivative of the projection P."""
+
+    own: Array
+    """Of each block by its own z, (k, 3, 3)."""
+    of_load: Array
+    """Of the tangents of moments that slip by the normal z of the contact that presses on them, (k, 2)."""
+
+
 class _Curve:
     """F and its derivative for one problem."""
 
@@ -80,14 +90,12 @@ class _Curve:
         self.size = float(np.linalg.norm(np.asarray(problem.g, dtype=float)))
         """|g|, m/s: the norm of F / m without impulses, had every contact to stop."""
 
-    def residual(self, x: Array) -> tuple[Array, Array]:
-        """F (k, 3) and the derivative (k, 3, 3) of the projection P at λ − m u."""
+    def residual(self, x: Array) -> tuple[Array, _Slopes]:
+        """F (k, 3) and the derivative of the projection P at λ − m u."""
         z = x - self.mass[:, None] * self.problem.velocity(x)
         P = np.zeros((self.k, 3, 3))
         height = np.maximum(z[:, 0], 0.0)
         P[:, 0, 0] = closed = (z[:, 0] > 0).astype(float)
-        # radii of moments follow the impulses of their contacts from step to step, without a derivative: what a moment
-        # does to the normal impulse is a small share of what that one allows it
         radius = self.problem.friction * height + self.problem.radii(z)
         side = np.hypot(z[:, 1], z[:, 2])
         slides = side > radius
@@ -97,7 +105,9 @@ class _Curve:
         P[:, 1:, 1:] = share[:, None, None] * (np.eye(2) - along)
         P[:, 1:, 0] = (self.problem.friction * closed * slides)[:, None] * unit
         onto = np.concatenate([height[:, None], share[:, None] * z[:, 1:]], axis=1)
-        return x - onto, P
+        moments = self.problem.moments
+        per_load = 0.0 if moments is None else moments.share * closed[moments.host] * slides
+        return x - onto, _Slopes(P, np.reshape(per_load, (-1, 1)) * unit)
 
     def largest(self, F: Array) -> float:
         """The largest of the blocks' residuals as a velocity, m/s."""
@@ -107,20 +117,35 @@ class _Curve:
         """Measure that the line search brings down, m/s."""
         return float(np.linalg.norm(F / self.mass[:, None]))
 
-    def step(self, F: Array, P: Array, damping: float) -> Array:
-        """−F′⁻¹ F with F′ = 1 − P (1 − m G), damped; blocks that P sends to zero decide for themselves."""
+    def step(self, F: Array, slopes: _Slopes, damping: float) -> Array:
+        """−F′⁻¹ F with F′ = 1 − P′ (1 − m G), damped; blocks that P sends to zero decide for themselves."""
         step = -F
-        moves = np.asarray(P.any(axis=(1, 2)))
+        moves = np.asarray(slopes.own.any(axis=(1, 2)) | slopes.of_load.any(axis=1))
         busy = np.flatnonzero(moves)
         if not len(busy):
             return step
-        own = P[busy]
+        own = slopes.own[busy]
         weighted = own * self.mass[busy, None, None]
         pushed = (self.G @ np.where(moves[:, None], 0.0, step).ravel()).reshape(-1, 3)[busy]
         right = -F[busy] - (weighted @ pushed[:, :, None])[:, :, 0]
-        system = DelassusSystem(part(self.G, busy), weighted, np.eye(3) - (1 - damping) * own)
+        links = self._links_of_moments(slopes.of_load, busy, damping)
+        if links is not None:
+            right[links.block] -= links.left * pushed[links.host, :1]
+        system = DelassusSystem(part(self.G, busy), weighted, np.eye(3) - (1 - damping) * own, links=links)
         step[busy] = _solve_least_norm(system, right.ravel()).reshape(-1, 3)
         return step
+
+    def _links_of_moments(self, of_load: Array, busy: Array, damping: float) -> HostLinks | None:
+        """Radii of moments follow the contacts that press on them; those are busy, or they would not press."""
+        if self.problem.moments is None:
+            return None
+        place = np.zeros(self.k, dtype=int)
+        place[busy] = np.arange(len(busy))
+        followers = np.flatnonzero(of_load.any(axis=1))
+        hosts = self.problem.moments.host[followers]
+        columns = np.concatenate([np.zeros((len(followers), 1)), of_load[followers]], axis=1)
+        left = columns * self.mass[hosts, None]
+        return HostLinks(place[followers], place[hosts], left, -(1 - damping) * columns)
 
 
 def _solve_least_norm(system: DelassusSystem, right: Array) -> Any:

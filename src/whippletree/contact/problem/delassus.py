@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -170,26 +170,53 @@ def with_diagonal(G: Matrix, own: Array) -> Matrix:
     return DelassusProduct(hstack([G.rows, more], format="csr"), hstack([G.response, more], format="csr"), part)
 
 
+class HostLinks(NamedTuple):
+    """Columns of L and D outside their blocks: rows of some blocks that follow the normal row of another one."""
+
+    block: Array
+    """Numbers of the blocks, (l,)."""
+    host: Array
+    """Numbers of the blocks that they follow, (l,)."""
+    left: Array
+    """Of L, (l, 3)."""
+    diagonal: Array
+    """Of D, (l, 3)."""
+
+    def entries(self, numbers: Array) -> tuple[Array, Array, Array]:
+        """Rows, columns and values of one of the two among all rows."""
+        lines = 3 * self.block[:, None] + np.arange(3)
+        return lines.ravel(), np.repeat(3 * self.host, 3), numbers.ravel()
+
+
 class DelassusSystem:
-    """(L G + D) x = b, factored; L and D (k, 3, 3) have one block per contact. ``rows``: the others of x are zero."""
+    """(L G + D) x = b, factored; L and D (k, 3, 3) have one block per contact, and columns between them if there are
+    ``links``. ``rows``: the others of x are zero."""
 
     matrix: Any
     """L G + D, dense; sparse, that of x and y."""
     _solve: Callable[[Array], Array]
 
-    def __init__(self, G: Matrix, left: Array, diagonal: Array, rows: Array | None = None) -> None:
+    def __init__(
+        self, G: Matrix, left: Array, diagonal: Array, rows: Array | None = None, links: HostLinks | None = None
+    ) -> None:
         self.solvable = True
         if is_sparse(G):
-            self._factor_sparse(G, left, diagonal, rows)
+            self._factor_sparse(G, left, diagonal, rows, links)
         else:
-            self._factor_dense(G, left, diagonal, rows)
+            self._factor_dense(G, left, diagonal, rows, links)
 
-    def _factor_dense(self, G: Array, left: Array, diagonal: Array, rows: Array | None) -> None:
+    def _factor_dense(
+        self, G: Array, left: Array, diagonal: Array, rows: Array | None, links: HostLinks | None
+    ) -> None:
         from scipy.linalg import get_lapack_funcs
 
         k = len(left)
         self.matrix = (left @ G.reshape(k, 3, 3 * k)).reshape(3 * k, 3 * k)
-        self.matrix.reshape(k, 3, k, 3)[np.arange(k), :, np.arange(k)] += diagonal
+        blocks = self.matrix.reshape(k, 3, k, 3)
+        blocks[np.arange(k), :, np.arange(k)] += diagonal
+        if links is not None:
+            self.matrix.reshape(k, 3, 3 * k)[links.block] += links.left[:, :, None] * G[3 * links.host][:, None]
+            blocks[links.block, :, links.host, 0] += links.diagonal
         if rows is not None:
             self.matrix = self.matrix[np.ix_(rows, rows)]
         factor, solve = get_lapack_funcs(("getrf", "getrs"), dtype=float)
@@ -197,7 +224,9 @@ class DelassusSystem:
         self.solvable = fault == 0
         self._solve = lambda b: solve(lu, pivots, b)[0]
 
-    def _factor_sparse(self, G: DelassusProduct, left: Array, diagonal: Array, rows: Array | None) -> None:
+    def _factor_sparse(
+        self, G: DelassusProduct, left: Array, diagonal: Array, rows: Array | None, links: HostLinks | None
+    ) -> None:
         from scipy.sparse import coo_array
         from scipy.sparse.linalg import splu
 
@@ -206,7 +235,11 @@ class DelassusSystem:
         if rows is not None:
             count, place = len(rows), np.full(n, -1)
             place[rows] = np.arange(count)
-        D, LJ, R = _block_diagonal(diagonal), _block_diagonal(left) @ G.rows, G.response
+        D, L, R = _block_diagonal(diagonal), _block_diagonal(left), G.response
+        if links is not None:
+            for_rows = [links.entries(numbers) for numbers in (links.diagonal, links.left)]
+            D, L = (own + _from_entries(*entries, n) for own, entries in zip((D, L), for_rows, strict=True))
+        LJ = L @ G.rows
         (first, second, d), (at, j, x), (to, i, r) = _entries(D), _entries(LJ), _entries(R)
         y = count + np.arange(nv)
         lines = np.concatenate([place[first], place[at], y[i], y])
@@ -232,6 +265,12 @@ def _block_diagonal(blocks: Array) -> Any:
     from scipy.sparse import bsr_array
 
     return bsr_array((blocks, np.arange(len(blocks)), np.arange(len(blocks) + 1))).tocsr()
+
+
+def _from_entries(lines: Array, columns: Array, numbers: Array, n: int) -> Any:
+    from scipy.sparse import coo_array
+
+    return coo_array((numbers, (lines, columns)), shape=(n, n)).tocsr()
 
 
 def _entries(matrix: Any) -> tuple[Array, Array, Array]:

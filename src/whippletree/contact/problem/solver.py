@@ -264,24 +264,30 @@ class _Search:
         self._newton_steps += made
         self._judge(found)
 
-    def pass_through(self, start: ConeStart, slip: Array | None = None) -> Array:
-        """The interior-point method from a start, and Newton's method at its end; the impulses between the two."""
+    def pass_through(self, start: ConeStart, slip: Array | None = None, pressing: Array | None = None) -> Array:
+        """The interior-point method from a start, and Newton's method at its end; the impulses between the two.
+
+        Args:
+            start: where to begin.
+            slip: speeds (k,) that are held; default: none are.
+            pressing: impulses (k, 3) that bound moments; default: the best so far.
+        """
         if not np.any(self.problem.g):
             return np.zeros((self.problem.blocks, 3))
-        impulse, made = self._pass_with_radii_held(start, slip)
+        radii = self.problem.radii(self.best.impulse if pressing is None else pressing)
+        impulse, made = self._pass_with_radii_held(start, slip, radii)
         self._interior_steps += made
         self.polish(impulse)
         return impulse
 
-    def _pass_with_radii_held(self, start: ConeStart, slip: Array | None) -> tuple[Array, int]:
-        """The interior-point method with moments bounded by the contact impulses that are the best so far.
+    def _pass_with_radii_held(self, start: ConeStart, slip: Array | None, radii: Array) -> tuple[Array, int]:
+        """The interior-point method with moments bounded by given radii (k,).
 
         Those under no load are left out: their discs have no inside.
         """
         problem = self.problem
         if problem.moments is None:
             return interior_point(problem, start, self._judge, slip)
-        radii = problem.radii(self.best.impulse)
         kept = np.flatnonzero((problem.moments.share == 0) | (radii > 0))
         held = problem._replace(cap=radii, moments=None).part(kept)
 
@@ -295,12 +301,16 @@ class _Search:
         return every(impulse), made
 
     def hold_slips(self) -> None:
-        """The interior-point method with slips held at those that came out the last time."""
-        slip = np.zeros(self.problem.blocks)
+        """The interior-point method with slips held at those that came out the last time.
+
+        What presses on moments is the mean of what was put in and what came out: they would swing about it.
+        """
+        slip, pressing = np.zeros(self.problem.blocks), self.best.impulse
         for _ in range(min(HELD_ROUNDS, HELD_BLOCKS // max(self.problem.blocks, 1))):
             if not self.settled:
-                u = self.problem.velocity(self.pass_through(HELD, slip))
-                slip = np.hypot(u[:, 1], u[:, 2])
+                found = self.pass_through(HELD, slip, pressing)
+                u = self.problem.velocity(found)
+                slip, pressing = np.hypot(u[:, 1], u[:, 2]), (pressing + found) / 2
 
     def _judge(self, impulse: Array) -> bool:
         """Whether these impulses, brought back to their cones, are good enough."""
