@@ -74,6 +74,14 @@ def parallelogram_in_line(rng: Random) -> tuple[Model, np.ndarray, np.ndarray]:
     return model, np.zeros(model.nq), np.array([rate if j.name[0] == "r" else -rate for j in model.joints])
 
 
+def allowed_velocity(others: Model, motion: Motion) -> np.ndarray:
+    """The velocity of random loops, on their rows alone: what a projection of the whole changes could turn a loop in
+    line out of its branches."""
+    if not others.constraints:
+        return np.asarray(motion.v, dtype=float)
+    return np.asarray(reference(others, route="nullspace").project_velocity(motion.q, motion.v), dtype=float)
+
+
 @dataclass(frozen=True)
 class SingularCase:
     """A model with one loop whose rows depend on each other at a motion."""
@@ -92,6 +100,7 @@ def make_singular_model(seed: int) -> SingularCase:
     massless = rng.random() < 0.3
     others, motion = make_looped_model(rng.randrange(10**6), limbs=rng.randint(1, 2), massless=massless)
     make = rng.choice([parallelogram_in_line, change_point_linkage])
+    motion = motion._replace(v=allowed_velocity(others, motion))
     loop, q, v = make(rng)
     at_rest = rng.random() < 0.3
     if at_rest:
@@ -108,8 +117,6 @@ def make_singular_model(seed: int) -> SingularCase:
         whole = joined(loop, others, body, place)
         first, second = (q, v, np.zeros(loop.nv)), (motion.q, motion.v, motion.tau)
     q, v, tau = (np.concatenate(pair) for pair in zip(first, second, strict=True))
-    # velocities of the random loops must be allowed; those of the loop in line are, and stay what they are
-    v = np.asarray(reference(whole, route="nullspace").project_velocity(q, v), dtype=float)
     other = np.array(whole.home.q, dtype=float)
     words = f"{make.__name__}, {'carried' if carried else 'below'}{', at rest' * at_rest}{', massless' * massless}"
     return SingularCase(whole, motion._replace(q=q, v=v, tau=tau), (other, 0 * v, tau), words)

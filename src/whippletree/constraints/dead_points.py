@@ -30,6 +30,10 @@ from whippletree.tree.mechanism import Mechanism
 EMPTY_BRANCH = 1e-9
 """Size of a branch row, relative to the speed, below which it says nothing."""
 
+OFF_BRANCH = 1e-2
+"""Share of the rates of the rows that may be left of a vanished one at a velocity that goes on along a branch: what
+integrators with loose tolerances leave is less."""
+
 AT_REST = 1e-9
 """Speed, rad/s or m/s, up to which a velocity is none; and share of a load, or of the moment of all weights, up to
 which a force along a motion does not push that way."""
@@ -158,7 +162,7 @@ def _moment_of_weight(model: Model) -> float:
     return weight * sum(float(np.linalg.norm(joint.pose[:3, 3].astype(float))) for joint in model.joints)
 
 
-def branch_rows(rates: RowRates, y: Array, v: Array, speed: float) -> tuple[Array, Array, Array]:
+def branch_rows(rates: RowRates, y: Array, v: Array, speed: float, gamma: Array) -> tuple[Array, Array, Array]:
     """(B, β) with B a + β = 0 for the combinations y (k, r) of rows that vanish, at unit length; and those of the
     combinations whose rows are empty as well.
 
@@ -167,8 +171,13 @@ def branch_rows(rates: RowRates, y: Array, v: Array, speed: float) -> tuple[Arra
         y: (k, r).
         v: velocities, (n,).
         speed: of all that moves, rad/s or m/s: what the size of a row is compared with.
+        gamma: the bias of these rows, (k,).
+
+    Raises:
+        SingularSystemError: the velocity points along no branch.
     """
     drift_A, drift = rates.along(rates.move(v), v, v * 0, 1)
+    _require_branch(y, gamma, drift_A, v)
     still = rates.move(v * 0)
     columns = [rates.along(still, v, e, 0)[1] for e in identity(len(v))]
     B = y.T @ (drift_A + np.stack(columns, axis=1))
@@ -182,6 +191,19 @@ def branch_rows(rates: RowRates, y: Array, v: Array, speed: float) -> tuple[Arra
         else:
             empty.append(i)
     return np.array(rows, dtype=object).reshape(len(rows), len(v)), np.array(rest, dtype=object), y[:, empty]
+
+
+def _require_branch(y: Array, gamma: Array, drift_A: Array, v: Array) -> None:
+    """yᵀ (A a + γ) = 0 asks for yᵀ γ = 0, whatever a is: velocities of branches meet it, others cannot go on."""
+    own, bias, drift, speeds = (np.asarray(x, dtype=float) for x in (y, gamma, drift_A, v))
+    usual = max(np.linalg.norm(drift) * np.linalg.norm(speeds), np.linalg.norm(bias))
+    if np.any(np.abs(own.T @ bias) > OFF_BRANCH * np.linalg.norm(own, axis=0) * usual):
+        raise SingularSystemError(
+            "the velocity points along none of the motions that meet at this dead point: the rows of the constraints "
+            "depend on each other here and allow it to first order only, so no acceleration continues it. Cure: a "
+            "velocity along one of these motions; or start a little way along one of them, where project_velocity "
+            "finds it (wt.assemble(model, q, hold={joint: angle})). wt.diagnose(model, q) names the rows."
+        )
 
 
 def beside_rows(B: Array, beta: Array, factor: kkt.Nullspace, gamma: Array) -> tuple[Array, Array]:

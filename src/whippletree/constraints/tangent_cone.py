@@ -207,22 +207,26 @@ class _ConeProblem:
         return found
 
     def _improve(self, u: Array) -> tuple[float, Array] | None:
-        """The least along the branch of a direction, of any dimension."""
+        """The least along the branch of a direction, of any dimension.
+
+        The direction itself may not meet the given entry, and others of its branch do: of a loop at rest beside others
+        that move, which no quadric feels.
+        """
         best = self._along(u[:, None])
-        for _ in range(IMPROVEMENTS if best is not None else 0):
-            assert best is not None
+        for _ in range(IMPROVEMENTS):
             T = along_cone(self.Q, u, SAME_DIRECTION)
             if T.shape[1] == 1:
                 break
             aim = self._along(T)
-            better = None if aim is None else self._step(u, aim[1], best[0])
+            better = None if aim is None else self._step(u, aim[1], None if best is None else best[0])
             if better is None:
                 break
             u, best = better
         return best
 
-    def _step(self, u: Array, aim: Array, gain: float) -> tuple[Array, tuple[float, Array]] | None:
-        """A direction nearer to an aim, and what it gains, if it gains more; shorter and shorter steps are tried."""
+    def _step(self, u: Array, aim: Array, gain: float | None) -> tuple[Array, tuple[float, Array]] | None:
+        """A direction nearer to an aim, and what it gains, if it gains more (than nothing: None); shorter and shorter
+        steps are tried."""
         size = np.linalg.norm(aim)
         if size == 0:
             return None
@@ -230,7 +234,7 @@ class _ConeProblem:
         for share in (1.0, 0.5, 0.25, 0.1, 0.01):
             for direction in onto_cone(self.Q, (u + share * (towards - u))[None]):
                 value = self._along(direction[:, None])
-                if value is not None and value[0] > gain + TIE * abs(gain):
+                if value is not None and (gain is None or value[0] > gain + TIE * abs(gain)):
                     return direction, value
         return None
 
