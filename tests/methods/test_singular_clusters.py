@@ -14,6 +14,7 @@ from whippletree.compiler.named_function import ANSWERED_IN_PYTHON
 from whippletree.constraints import embedding
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.dynamics import ROUTES
+from whippletree.model.parameters import with_scalars
 
 
 def state_of(model, in_line, moving, seed=0):
@@ -217,6 +218,17 @@ def test_a_velocity_along_no_branch_is_refused(route):
         wt.simulate(model, q, v, duration=0.1)
     for along in (np.array([1.0, -1.0, 1.0]), np.array([1.0, -1.0 + 1e-4, 1.0 + 1e-4 / 0.7])):
         assert np.isfinite(functions.forward_dynamics(q, along, tau)).all()
+
+
+def test_a_loop_at_rest_on_its_dead_point_has_an_answer_in_many_digits():
+    """Rounding leaves 1e-60 there of what a quadric does not feel; its slope was divided by."""
+    case = make_singular_model(42424375010)
+    state = case.motion.q, case.motion.v, case.motion.tau
+    expected = wt.reference(case.model, route="nullspace", watch="never").forward_dynamics(*state)
+    with mpmath.workdps(120):
+        exact = [np.array([mpmath.mpf(float(x)) for x in part], dtype=object) for part in state]
+        found = wt.reference(with_scalars(case.model, mpmath.mpf), route="nullspace").forward_dynamics(*exact)
+    np.testing.assert_allclose(found.astype(float), expected, atol=1e-9 * np.abs(expected).max())
 
 
 def test_least_norm_forces_have_no_answer_where_rows_depend_on_each_other():

@@ -169,9 +169,10 @@ def _text_of_direction(a: Array, model: Model) -> str:
 
 
 def unit_quadrics(Q: Array) -> Array:
-    """Quadrics (p, d, d) at unit size; empty ones stay as they are."""
+    """Quadrics (p, d, d) at unit size, without entries that rounding leaves; empty ones stay as they are."""
     sizes = np.linalg.norm(Q, axis=(1, 2))
-    return np.asarray(Q / np.where(sizes > 0, sizes, 1.0)[:, None, None])
+    unit = Q / np.where(sizes > 0, sizes, 1.0)[:, None, None]
+    return np.where(np.abs(unit) > np.finfo(float).eps, unit, 0.0)
 
 
 def _distinct(accelerations: list[Array]) -> list[Array]:
