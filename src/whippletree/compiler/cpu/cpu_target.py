@@ -48,7 +48,7 @@ def numpy_loop(program: Program, lanes: MachineLanes, symbol: str) -> str:
         text += far_arguments_function(lanes)
     text += "".join(table_text(name, table.values, lanes.real) for name, table in tables_of(program).items())
     rounds = MachineLanes(TOGETHER, lanes.real)
-    return _declarations({lanes, one, rounds, MachineLanes(1, "double")}) + _NO_OFFSET + text + _UNLIKELY
+    return _declarations({lanes, one, rounds, MachineLanes(1, "double")}) + _NO_OFFSET + _FETCH + text + _UNLIKELY
 
 
 def work_bytes(program: Program, lanes: MachineLanes) -> int:
@@ -241,6 +241,9 @@ def _failure(program: Program) -> Program:
             statement = Loop(counter, size, (statement,))
         body.append(statement)
     return Program(program.name, tuple(program.of_role("input", "output")), tuple(body))
+
+
+_FETCH = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)\n"
 
 
 def _declarations(kinds: set[MachineLanes]) -> str:
