@@ -44,11 +44,13 @@ def numpy_loop(program: Program, lanes: MachineLanes, symbol: str) -> str:
         text += "".join(copy for name, copy in copy_functions(kind).items() if f"@{name}(" in text)
     if lanes.width > 1:
         text += _LANE_OFFSETS.substitute(width=lanes.width)
+    if "@llvm.prefetch.p0(" in text:
+        text += "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)\n"
     if f"@{FAR_ARGUMENTS}(" in text:
         text += far_arguments_function(lanes)
     text += "".join(table_text(name, table.values, lanes.real) for name, table in tables_of(program).items())
     rounds = MachineLanes(TOGETHER, lanes.real)
-    return _declarations({lanes, one, rounds, MachineLanes(1, "double")}) + _NO_OFFSET + _FETCH + text + _UNLIKELY
+    return _declarations({lanes, one, rounds, MachineLanes(1, "double")}) + _NO_OFFSET + text + _UNLIKELY
 
 
 def work_bytes(program: Program, lanes: MachineLanes) -> int:
@@ -241,9 +243,6 @@ def _failure(program: Program) -> Program:
             statement = Loop(counter, size, (statement,))
         body.append(statement)
     return Program(program.name, tuple(program.of_role("input", "output")), tuple(body))
-
-
-_FETCH = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)\n"
 
 
 def _declarations(kinds: set[MachineLanes]) -> str:
