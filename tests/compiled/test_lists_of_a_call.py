@@ -18,7 +18,7 @@ SUM = Buffer("sum", "output", ("N", 3))
 SOME = Buffer("some", "work", ("K",), integer=True)
 
 
-def program(below="N", count="K", rows="N"):
+def program(below="N", count="K", rows="N", **hints):
     """For every pair whose flag is positive, the first one's numbers are added to those of the second."""
     total = Buffer("total", "work", (rows, 3))
     at = [piece(b, "i", None) for b in (SIZE, total, SUM)]
@@ -34,7 +34,7 @@ def program(below="N", count="K", rows="N"):
     body = (
         Loop("i", "N", (copy,)),
         Collect("some", "k", count, Address("flag", (Index("k"),))),
-        Each("k", "some", (*lookups, add)),
+        Each("k", "some", (*lookups, add), **hints),
         Loop("i", "N", (traced_block(lambda x: [x], [at[1]], [at[2]]),)),
     )
     return Program("chained", (WHO, SIZE, FLAG, SUM, total, SOME), body)
@@ -54,6 +54,17 @@ def test_work_space_and_lists_have_the_size_of_the_call():
         if bodies < 100:
             told = interpret(program(), {"who": who, "size": size, "flag": flag})
             np.testing.assert_array_equal(told["sum"], expected)
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_rows_that_are_fetched_ahead_change_no_number(backwards):
+    plain, ahead = (compile_function(program(backwards=backwards, ahead=name)) for name in (None, "total"))
+    random = np.random.default_rng(3)
+    for bodies, pairs in ((1, 0), (3, 1), (7, 30)):
+        given = random.integers(0, bodies, (pairs, 2)), random.normal(size=(bodies, 3)), random.normal(size=pairs)
+        np.testing.assert_array_equal(ahead(*given), plain(*given))
+    with pytest.raises(ProgramError, match="no buffer 'elsewhere' to fetch ahead"):
+        check(program(ahead="elsewhere"))
 
 
 def test_numbers_of_a_caller_never_lead_outside():

@@ -117,6 +117,21 @@ def test_many_steps_of_a_block_end_where_its_response_is(seed, mu):
     assert np.allclose(impulse, exact.astype(float)[0], rtol=1e-7, atol=1e-9 * np.abs(impulse).max())
 
 
+def test_a_block_that_is_open_steps_to_no_impulse():
+    """Its disc has no size, and there may be no way to slide: a quotient of zeros."""
+    at = block_scaling(np.diag([2.0, 3.0, 3.0]))
+    for aside in (0.0, 0.4):
+        with np.errstate(invalid="ignore"):  # machine code has no such warnings
+            found = step_block(at, np.zeros(3), np.array([1.0, aside, 0.0]), 0.5).astype(float)
+        np.testing.assert_array_equal(np.abs(found), 0.0)
+
+
+def test_a_block_that_slides_carries_as_much_as_friction_allows():
+    at = block_scaling(np.diag([2.0, 3.0, 3.0]))
+    found = step_block(at, np.zeros(3), np.array([-1.0, 3.0, -4.0]), 0.5).astype(float)
+    np.testing.assert_allclose(found, [0.5, -0.25 * 0.6, 0.25 * 0.8], rtol=1e-15)
+
+
 def test_a_direction_in_which_nothing_moves_carries_no_impulse():
     """The second tangent of a planar mechanism: its row of J is zero."""
     G = np.diag([2.0, 3.0, 0.0])

@@ -15,6 +15,7 @@ from whippletree.contact.kinematics.near_pairs import FEW_BALLS, balls_near, nea
 from whippletree.contact.kinematics.scene_layout import SceneLayout, Unsuited, scene_layout
 from whippletree.errors import ModelError
 from whippletree.simulation.motion import Motion
+from whippletree.simulation.time_stepping import scene_run
 from whippletree.simulation.time_stepping.impulse_step import ImpulseStep
 from whippletree.simulation.time_stepping.scene_method import SceneStepping
 from whippletree.simulation.time_stepping.scene_run import MOST_SLOTS, NEARLY_TOUCHING, ROWS, SteppedScene, Warm
@@ -368,6 +369,24 @@ def test_a_wall_stands(apart, fastest, sweeps):
     if apart:
         weight = 9.81 * H * (1 / layout.bodies[:-1, 0]).sum()
         assert told.warm.impulses[told.warm.impulses[:, 0] > 0, 0].sum() > weight  # the lowest course carries it all
+
+
+def test_calls_of_the_kernel_that_take_long_are_several(monkeypatch):
+    """So that Ctrl-C is answered between them; the steps are the same, and so is what they tell."""
+    model = balls(24)
+    q, v = (np.array(x, dtype=float) for x in (model.home.q, model.home.v))
+    runs, calls = [], []
+    for at_once in (1e9, 2e3):
+        monkeypatch.setattr(scene_run, "UPDATES_AT_ONCE", at_once)
+        scene, made = SteppedScene(scene_layout(model), 1e-6, 1e-9, 20), []
+        kernel = scene.kernel
+        scene.kernel = lambda *inputs, kernel=kernel, made=made: made.append(1) or kernel(*inputs)
+        runs.append(scene.advance(q, v, COLD, np.zeros(model.nv), np.full(60, H)))
+        calls.append(len(made))
+    assert calls[1] > calls[0]
+    np.testing.assert_array_equal(runs[1].q, runs[0].q)
+    np.testing.assert_array_equal(runs[1].v, runs[0].v)
+    np.testing.assert_array_equal(runs[1].account, runs[0].account)
 
 
 def test_a_step_that_takes_long_can_be_interrupted():

@@ -16,6 +16,7 @@ and write them to the same place. So a tail needs no masks, and no address exist
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -26,7 +27,7 @@ from whippletree.compiler.llvm.emit import Memory, Registers, Takers
 from whippletree.compiler.llvm.ir import MachineLanes, Operand, Writer
 from whippletree.compiler.llvm.kernel import STOP
 from whippletree.compiler.llvm.packs import WIDTH, Place
-from whippletree.compiler.program import Address, Program, Register, buffers_of_single_lanes, every_block
+from whippletree.compiler.program import Address, Index, Program, Register, buffers_of_single_lanes, every_block
 
 UNCUT = 12_000
 """Operations up to which a block of the program stays one basic block: cuts save a third of the time that LLVM takes,
@@ -40,6 +41,12 @@ LONGEST_BLOCK = 800
 """Lines after which a basic block of a longer one ends at the next opportunity: LLVM takes time with the square of its
 length, and short ones were seen to be 3 % faster."""
 
+
+CACHE_LINE = 64
+"""Bytes that a CPU fetches at once."""
+
+_SOON = "i32 0, i32 3, i32 1"
+"""To be read, and more than once: numbers, not instructions."""
 
 TOGETHER = WIDTH
 """Rounds of a loop that one state computes at once."""
@@ -151,6 +158,14 @@ class CpuMemory(Memory):
     def store_row(self, address: Address, vector: Operand, registers: Registers) -> None:
         place, several = self._flat(address, self.lanes.real, registers), MachineLanes(WIDTH, self.lanes.real)
         self.writer.emit(f"store {several.number} {vector}, ptr {place}, align {self.lanes.bytes}")
+
+    def fetch(self, buffer: str, row: Operand) -> None:
+        whole = math.prod(size for size in self.shape[buffer][1:] if isinstance(size, int))
+        start = Address(buffer, (Index("row"), *(Index(None) for _ in self.shape[buffer][1:])))
+        place = self._flat(start, self.lanes.real, {"row": row})
+        for number in range(0, whole, CACHE_LINE // self.lanes.bytes):
+            line = self._element(place, self.lanes.real, number)
+            self.writer.emit(f"call void @llvm.prefetch.p0(ptr {line}, {_SOON})")
 
     # ---- small things --------------------------------------------------------------------------------------------
 

@@ -44,6 +44,8 @@ def numpy_loop(program: Program, lanes: MachineLanes, symbol: str) -> str:
         text += "".join(copy for name, copy in copy_functions(kind).items() if f"@{name}(" in text)
     if lanes.width > 1:
         text += _LANE_OFFSETS.substitute(width=lanes.width)
+    if "@llvm.prefetch.p0(" in text:
+        text += "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)\n"
     if f"@{FAR_ARGUMENTS}(" in text:
         text += far_arguments_function(lanes)
     text += "".join(table_text(name, table.values, lanes.real) for name, table in tables_of(program).items())

@@ -41,6 +41,9 @@ from whippletree.compiler.program import (
 Registers = Mapping[Register, Operand]
 """The integer registers that are known at a place of the program, as i64 operands."""
 
+ROUNDS_AHEAD = 4
+"""Rounds of a loop over a list before which what one of them reads is fetched (``Each.ahead``)."""
+
 Takers = dict[Address, Callable[[Operand], None]]
 """Places that take a number as soon as it is known."""
 
@@ -116,6 +119,10 @@ class Memory(ABC):
     def store_row(self, address: Address, vector: Operand, registers: Registers) -> None:
         """Write a vector of neighbours, the first of which goes to an address."""
         raise NotImplementedError
+
+    def fetch(self, buffer: str, row: Operand) -> None:
+        """A hint that a row of a buffer will be read soon; a target may do nothing about it."""
+        return
 
     def stored_form(self, address: Address, value: Operand) -> Operand:
         """Stored form of a value: a caller sees one bit pattern for NaN; inside, nothing depends on it."""
@@ -502,6 +509,8 @@ class _Body:
                 step = w.value(f"sub i64 {w.value(f'sub i64 {count}, 1')}, {step}")
             entry = self.memory.list_entry(each.list, step)
             number = w.value(f"load {lanes.bits}, {entry}")
+            if each.ahead is not None and lanes.width == 1:
+                self.fetch_ahead(each, step, count)
             if lanes.bits != "i64":
                 number = w.value(f"sext {lanes.bits} {number} to i64")
             known = {**registers, each.register: number}
@@ -514,6 +523,19 @@ class _Body:
                 assert entered.storing is not None  # those that wait do not store
                 with self.unless_none(entered.storing, entered):
                     self.statements(each.body, known)
+
+    def fetch_ahead(self, each: Each, step: Operand, count: Operand) -> None:
+        """Fetch the row of a number some rounds after a step, or of the last one."""
+        w, bits = self.writer, self.writer.lanes.bits
+        assert each.ahead is not None
+        if each.backwards:
+            later = w.value(f"sub i64 {step}, {ROUNDS_AHEAD}")
+            later = w.value(f"select i1 {w.value(f'icmp slt i64 {later}, 0')}, i64 0, i64 {later}")
+        else:
+            later, last = w.value(f"add i64 {step}, {ROUNDS_AHEAD}"), w.value(f"sub i64 {count}, 1")
+            later = w.value(f"select i1 {w.value(f'icmp sgt i64 {later}, {last}')}, i64 {last}, i64 {later}")
+        row = w.value(f"load {bits}, {self.memory.list_entry(each.list, later)}")
+        self.memory.fetch(each.ahead, row if bits == "i64" else w.value(f"sext {bits} {row} to i64"))
 
     def per_lane(self, statement: PerLane, registers: Registers) -> None:
         """One lane of those in hand after the other; a target that works on one has nothing to do for it."""

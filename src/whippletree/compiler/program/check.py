@@ -175,6 +175,8 @@ class _Checker:
                     known[_list(statement.list)] = self.collect(statement, known, masks, positive)
                 case Each():
                     entries = self.register(_list(statement.list), known)
+                    if statement.ahead is not None and statement.ahead not in self.buffers:
+                        raise ProgramError(f"{self.name}: there is no buffer {statement.ahead!r} to fetch ahead")
                     inside = {**known, statement.register: entries}
                     if isinstance(entries, _NamedCounter):
                         self.statements(statement.body, inside, masks, positive | {entries.dimension})

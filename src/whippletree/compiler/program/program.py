@@ -200,12 +200,16 @@ class Collect:
 
 @dataclass(frozen=True)
 class Each:
-    """Run ``body`` for every number of a list, in order (or backwards): register := that number."""
+    """Run ``body`` for every number of a list, in order (or backwards): register := that number.
+
+    ``ahead`` names a buffer whose rows the body reads whole: a hint to fetch that of a later number in good time.
+    """
 
     register: Register
     list: str
     body: tuple[Statement, ...]
     backwards: bool = False
+    ahead: str | None = None
 
 
 @dataclass(frozen=True)
@@ -312,7 +316,7 @@ def _own_names(statement: Statement) -> set[str]:
         case Collect():
             return {statement.flag.buffer, statement.list}
         case Each():
-            return {statement.list}
+            return {statement.list} if statement.ahead is None else {statement.list, statement.ahead}
     return set()
 
 

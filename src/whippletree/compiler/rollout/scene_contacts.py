@@ -6,7 +6,7 @@ J V, of two bodies alone, and a sweep costs what the list is long, whatever the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Any
 
@@ -74,7 +74,8 @@ def pushed(row: Array, impulse: Array, bodies: Sequence[Array], velocities: Sequ
 
 
 def lever_tables(row: Array, first: Array, second: Array) -> tuple[list[Any], list[Any]]:
-    """Nine columns and nine rows (4,), the last number of each 0, for :meth:`SceneSolver.feel` and its ``push``.
+    """Nine columns and nine rows (4,), the last number of each 0: of :func:`velocity_in_lanes` and of
+    :func:`bodies_in_lanes`.
 
     Columns: of the axes E, and of how the turning of either body moves the contact along them; so u is a sum of
     columns. Rows: of E, and of how impulses along the axes turn either body; so are changes of velocities sums of rows.
@@ -85,6 +86,22 @@ def lever_tables(row: Array, first: Array, second: Array) -> tuple[list[Any], li
     columns = [[*part[:, k], 0] for part in (E, *levers) for k in range(3)]
     rows = [[*part[k], 0] for part in (E, *turned) for k in range(3)]
     return [x for line in columns for x in line], [x for line in rows for x in line]
+
+
+def velocity_in_lanes(columns: Array, first: Array, second: Array) -> Array:
+    """J V (4,) from nine columns and the velocities (2, 4) of two bodies, one row in each lane; the last is not used.
+
+    It is written all the same (``felt``): operations make a vector where all of its lanes are wanted.
+    """
+    E, A, B = columns.reshape(3, 3, LANES)
+    return np.asarray((first[1, :3] - second[1, :3]) @ E + (first[0, :3] @ A - second[0, :3] @ B))
+
+
+def bodies_in_lanes(rows: Array, p: Array, masses: Sequence[Any], velocities: Sequence[Array]) -> list[Array]:
+    """Velocities of two bodies, (2, 4) each, after an impulse p (3,); ``masses``: their reciprocals."""
+    E, A, B = (p @ part for part in rows.reshape(3, 3, LANES))
+    (m, k), (first, second) = masses, velocities
+    return [first[0] + A, first[1] + m * E, second[0] - B, second[1] - k * E]
 
 
 def matrix_of(six: Array) -> Array:
@@ -129,8 +146,7 @@ class SceneContacts:
             vel=("N", 2, LANES),  # turning and centre of mass, each followed by a number that is not used
             vel_start=("N", 2, LANES),  # where the last pair of sweeps began
             vel_before=("N", 2, LANES),  # where the one before ended
-            felt=(LANES,),  # velocity of the contact in hand
-            given=(3,),  # change of its impulse
+            felt=(LANES,),  # velocity of the contact in hand, and a number that is not used
             change=(1,),
             uphill=(1,),
             theta=(1,),
@@ -189,42 +205,58 @@ class SceneContacts:
         """Reciprocals of the masses of both bodies."""
         return [Piece((), (Address("mobility", (Index(body), Index(None, 0))),)) for body in (FIRST, SECOND)]
 
-    def _lines(self, table: str) -> Piece:
-        """One lane of the nine columns or rows of the contact in hand."""
-        first = SWEPT[table][0] // LANES
-        lines = (Address("swept", (Index(CONTACT), Index(None, first + k), Index(LANE))) for k in range(9))
-        return Piece((9,), tuple(lines))
+    def _rows_of_bodies(self, velocity: str) -> list[Piece]:
+        """Velocities of both bodies with the numbers that are not used, (2, 4) each: rows that a vector holds."""
+        return [self.space.at(velocity, body) for body in (FIRST, SECOND)]
 
-    def feel(self, velocity: str = "vel") -> Statement:
-        """The velocity of the contact in hand, ``felt``, one row in each lane; ``velocity``: of the bodies."""
+    def feel(
+        self, answer: Callable[..., list[Any]], reads: Sequence[Piece], writes: Sequence[Piece], velocity: str
+    ) -> Statement:
+        """``answer`` to the velocity (3,) that the contact in hand feels, and to what it ``reads``."""
 
-        def relative(columns: Array, first: Array, second: Array) -> list[Any]:
-            E, A, B = columns.reshape(3, 3)
-            return [[E @ (first[3:] - second[3:]) + (A @ first[:3] - B @ second[:3])]]
+        def look(columns: Array, first: Array, second: Array, *given: Any) -> list[Any]:
+            u = velocity_in_lanes(columns, first, second)
+            return [u, *answer(u[:3], *given)]
 
-        felt = Piece((), (Address("felt", (Index(LANE),)),))
-        block = traced_block(relative, [self._lines("columns"), *self.both(velocity)], [felt])
-        return Loop(LANE, LANES, (block,), side_by_side=True)
+        own = [*self.of_contact("columns"), *self._rows_of_bodies(velocity)]
+        return traced_block(look, [*own, *reads], [self.space.at("felt"), *writes])
 
-    def push(self, velocity: str = "vel") -> Statement:
-        """Effect of an impulse ``given`` along the axes of the contact in hand on a velocity of its bodies."""
+    def push(
+        self, give: Callable[..., list[Any]], reads: Sequence[Piece], writes: Sequence[Piece], velocity: str
+    ) -> Statement:
+        """Effect of an impulse along the axes of the contact in hand on a velocity of its bodies.
 
-        def change(rows: Array, p: Array, m: Any, k: Any, *velocities: Any) -> list[Any]:
-            turn, way, other_turn, other_way = velocities
-            E, A, B = (p @ part for part in rows.reshape(3, 3))
-            return [[turn + A], [way + m * E], [other_turn - B], [other_way - k * E]]
+        ``give`` returns that impulse (3,), from what it ``reads``, which is written, too.
+        """
 
-        halves = [
-            Piece((), (Address(velocity, (Index(body), Index(None, half), Index(LANE))),))
-            for body in (FIRST, SECOND)
-            for half in (0, 1)
-        ]
-        reads = [self._lines("rows"), self.space.at("given"), *self.masses(), *halves]
-        return Loop(LANE, LANES, (traced_block(change, reads, halves),), side_by_side=True)
+        def change(rows: Array, m: Any, k: Any, first: Array, second: Array, *given: Any) -> list[Any]:
+            (p,) = give(*given)
+            return [p, *bodies_in_lanes(rows, p, (m, k), (first, second))]
 
-    def each(self, *blocks: Statement, backwards: bool = False) -> Each:
-        """Some statements for every contact of the list."""
-        return Each(CONTACT, self.active, (*self.bodies(), *blocks), backwards)
+        bodies = self._rows_of_bodies(velocity)
+        own = [*self.of_contact("rows"), *self.masses(), *bodies]
+        return traced_block(change, [*own, *reads], [*writes, *bodies])
+
+    def exchange(
+        self, answer: Callable[..., tuple[Array, list[Any]]], reads: Sequence[Piece], writes: Sequence[Piece]
+    ) -> Statement:
+        """The contact in hand feels the velocity of its bodies, answers with an impulse, and pushes them with it.
+
+        In one block, so that nothing on the way from one velocity to the next has to go through memory.
+        """
+
+        def whole(columns: Array, rows: Array, m: Any, k: Any, first: Array, second: Array, *given: Any) -> list[Any]:
+            u = velocity_in_lanes(columns, first, second)
+            p, found = answer(u[:3], *given)
+            return [u, *found, *bodies_in_lanes(rows, p, (m, k), (first, second))]
+
+        bodies = self._rows_of_bodies("vel")
+        own = [*self.of_contact("columns", "rows"), *self.masses(), *bodies]
+        return traced_block(whole, [*own, *reads], [self.space.at("felt"), *writes, *bodies])
+
+    def each(self, *blocks: Statement, backwards: bool = False, ahead: str | None = None) -> Each:
+        """Some statements for every contact of the list; ``ahead``: a buffer that is fetched before it is needed."""
+        return Each(CONTACT, self.active, (*self.bodies(), *blocks), backwards, ahead)
 
     # ---- the problem ---------------------------------------------------------------------------------------------
 

@@ -186,30 +186,32 @@ class SceneSolver:
             after = step_block(BlockScaling(*at_), p, np.array([u[0] + shift, u[1], u[2]], dtype=object), mu)
             return after, after - p
 
-        def there(start: Array, before: Array, shares: Array, u: Array, at_: Array, now: Array, *law: Any) -> list[Any]:
+        def there(
+            u: Array, start: Array, before: Array, shares: Array, at_: Array, now: Array, *law: Any
+        ) -> tuple[Array, list[Any]]:
             p = self.leaps.ahead(now, start, before, shares)
             after, d = answer(u, at_, p, *law)
-            return [after, d, p, now]
+            return d, [after, p, now]
 
-        def back(start: Array, before: Array, mobility: Any, change: Array, rise: Array, *given: Any) -> list[Any]:
-            after, d = answer(*given)
-            u, scaling, _, shift, mu = given
+        def back(
+            u: Array, start: Array, before: Array, mobility: Any, change: Array, rise: Array, *given: Any
+        ) -> tuple[Array, list[Any]]:
+            after, d = answer(u, *given)
+            scaling, _, shift, mu = given
             ways = vector(after[0] - start[0], after[0] - before[0])
             rise = rise + self.leaps.rise(BlockScaling(*scaling), u, d, shift, mu, ways)
-            return [after, d, [largest([change[0], mobility * mobility * (d @ d)])], rise]
+            return d, [after, [largest([change[0], mobility * mobility * (d @ d)])], rise]
 
-        felt = Piece((3,), at("felt").addresses[:3])
-        reads = [felt, *self.contacts.of_contact("scaling", "impulse", "shift", "roughness")]
-        writes = [at("impulse", CONTACT), at("given")]
-        past = self.contacts.of_contact("impulse start", "impulse before")
-        totals = [at("change"), at("rise")]
-        first = traced_block(there, [*past, at("shares"), *reads], [*writes, *past])
-        more = [*past, *self.contacts.of_contact("mean mobility"), *totals]
-        second = traced_block(back, [*more, *reads], [*writes, *totals])
+        contacts, totals = self.contacts, [at("change"), at("rise")]
+        own = contacts.of_contact("scaling", "impulse", "shift", "roughness")
+        impulse, past = at("impulse", CONTACT), contacts.of_contact("impulse start", "impulse before")
+        first = contacts.exchange(there, [*past, at("shares"), *own], [impulse, *past])
+        mobility = contacts.of_contact("mean mobility")
+        second = contacts.exchange(back, [*past, *mobility, *totals, *own], [impulse, *totals])
         return [
             self.space.put(0, *totals),
-            self.contacts.each(self.contacts.feel(), first, self.contacts.push()),
-            self.contacts.each(self.contacts.feel(), second, self.contacts.push(), backwards=True),
+            contacts.each(first, ahead="swept"),
+            contacts.each(second, backwards=True, ahead="swept"),
         ]
 
     def _end(self) -> Statement:

@@ -94,6 +94,7 @@ INPUTS: dict[str, tuple[Any, ...]] = {
     "tolerance": (),
     "overlap tolerance": (),
     "effort": (),
+    "effort at once": (),
     "budget": ("N",),
     "grain": (3,),
     "calm0": (),
@@ -124,8 +125,9 @@ def scene_program(classes: Sequence[GeometryClass], kinds: Sequence[PairKind]) -
 
     Inputs, with N bodies (the last is the world), C contacts and T steps: q0 (N, 7), v0 (N, 6), tau (N, 6), bodies
     (N, 17), placements (N, 12), swing and travel0 (N,), impulses0 (C, 3), node (C, 3), friction and restitution (C,),
-    gravity (3,), dt (T,), tolerance (m/s), overlap tolerance (m), effort (sweeps), budget (N,) (m), grain (3,),
-    calm0 (m/s, the residual at which there is nothing to do), allowance0 (N,) (m); then the lists of
+    gravity (3,), dt (T,), tolerance (m/s), overlap tolerance (m), effort (sweeps of a step), effort at once (sweeps
+    after which a call begins no further step), budget (N,) (m), grain (3,), calm0 (m/s, the residual at which there is
+    nothing to do), allowance0 (N,) (m); then the lists of
     :func:`~whippletree.compiler.rollout.scene_kinds.scene_narrow_phase`.
 
     ``node`` holds both bodies of a contact, and the number (below N) of the island that it is in.
@@ -135,7 +137,8 @@ def scene_program(classes: Sequence[GeometryClass], kinds: Sequence[PairKind]) -
     Outputs: q, v, travel, impulses, gaps (C,) at the beginning of the last step, account (T, 9), of the last step the
     mean acceleration ``a`` (N, 6) and the change of (ω, velocity of the centre of mass) by contacts ``kick`` (N, 6),
     calm0 for the next call, the number of steps that were made, whose rows of the account are filled, and why no more
-    were, ``ended``: 1 if all were, −1 where a body went too far for the lists, −2 where a state is no longer finite.
+    were, ``ended``: 1 if all were, 0 where the effort at once was spent, −1 where a body went too far for the lists,
+    −2 where a state is no longer finite.
     Then allowance0 for the next call, and ``ends`` (T, 2): overlap (m) and work of moving it apart (J) at the beginning
     of each step, also of the one that was not made.
     """
@@ -180,6 +183,7 @@ class _StepBuilder(WorkSpace):
             joint_work=(1,),
             corrected=(1,),
             made_steps=(1,),
+            spent=(1,),  # sweeps of this call
             drift=(3,),  # mean velocity of the bodies
             crowd=(1,),  # how many they are
         )
@@ -211,6 +215,7 @@ class _StepBuilder(WorkSpace):
             self._gaps(),
             self._mean(),
             # a step that would go too far without impulses is not even begun; one of no length is a look at the gaps
+            self._pause(),
             Loop(NODE, "N", (self._expect(),)),
             If(self.address("alive"), (If(self.address("lasts"), solve),)),
         )
@@ -230,7 +235,7 @@ class _StepBuilder(WorkSpace):
             self.solver.begin_calm(self.at("calm0")),
             self.overlaps.begin(),
             self.put(1, self.at("alive")),
-            self.put(0, self.at("made steps")),
+            self.put(0, self.at("made steps"), self.at("spent")),
             self.put(-1, self.at("known")),
         ]
 
@@ -278,6 +283,14 @@ class _StepBuilder(WorkSpace):
     def _mean(self) -> Statement:
         """The mean velocity of the bodies, from their sum."""
         return traced_block(lambda drift, crowd: [drift / crowd[0]], self.each(("drift", "crowd")), [self.at("drift")])
+
+    def _pause(self) -> Statement:
+        """Whether the call has taken so long that whoever called should see to other things, such as Ctrl-C."""
+
+        def pause(spent: Array, most: Any, alive: Array) -> list[Any]:
+            return [[select(less(most, spent[0]), 0, alive[0])]]
+
+        return traced_block(pause, self.each(("spent", "effort at once", "alive")), [self.at("alive")])
 
     def _expect(self) -> Statement:
         """Whether a body would go too far without impulses."""
@@ -461,13 +474,13 @@ class _StepBuilder(WorkSpace):
         )
 
         def tell(residual: Array, left: Array, works: Array, *rest: Array) -> list[Any]:
-            joint_work, corrected, made, listed, steps = rest
+            joint_work, corrected, made, listed, steps, spent = rest
             worst = largest([residual[1], left[0]])
             row = [residual[0], worst, residual[2], *works, joint_work[0], corrected[0], made[0], listed[0]]
-            return [row, [steps[0] + 1]]
+            return [row, [steps[0] + 1], [spent[0] + made[0]]]
 
-        names = ("residual", "left", "works", "joint work", "corrected", "made", "listed", "made steps")
-        told = traced_block(tell, self.each(names), [self.at("account", STEP), self.at("made steps")])
+        names = ("residual", "left", "works", "joint work", "corrected", "made", "listed", "made steps", "spent")
+        told = traced_block(tell, self.each(names), [self.at("account", STEP), *self.each(("made steps", "spent"))])
         count_contacts = Loop(CONTACT, "C", (count,))
         return [Loop(NODE, "N", (copy,)), count_contacts, self.overlaps.allow(), self.solver.calm_down(), told]
 

@@ -23,7 +23,7 @@ from typing import Any
 from whippletree.arithmetic.arrays import Array, vector
 from whippletree.arithmetic.scalars import less, select
 from whippletree.compiler.program import Each, If, Statement, Until
-from whippletree.compiler.program.traced_blocks import Piece, traced_block
+from whippletree.compiler.program.traced_blocks import traced_block
 from whippletree.compiler.rollout.scene_contacts import ACTIVE, BODY, CONTACT, LANES, TOUCHED, SceneContacts
 from whippletree.contact.problem.cones import both, brought_inside, largest
 
@@ -96,19 +96,9 @@ class Sticking:
             return [vector(held, aside, aside), r, z, [0] * 3, [slope[0] + r @ z, 0]]
 
         at, each, put = self.space.at, self.space.each, self.space.put
-        reads = [
-            self._felt_by_contact(),
-            *self.contacts.of_contact("shift", "own"),
-            *each(("tolerance", "slope", "tangents")),
-        ]
+        reads = [*self.contacts.of_contact("shift", "own"), *each(("tolerance", "slope", "tangents"))]
         writes = [*each(("held", "missing", "eased", "along"), CONTACT), at("slope")]
-        return [
-            put(0, *each(("slope", "stride"))),
-            self.contacts.each(self.contacts.feel(), traced_block(look, reads, writes)),
-        ]
-
-    def _felt_by_contact(self) -> Piece:
-        return Piece((3,), self.space.at("felt").addresses[:3])
+        return [put(0, *each(("slope", "stride"))), self.contacts.each(self.contacts.feel(look, reads, writes, "vel"))]
 
     def _solve(self, measure: Sequence[Statement]) -> list[Statement]:
         """All steps, the answer within the cones, and a step back where it is none."""
@@ -119,11 +109,8 @@ class Sticking:
             done = select(better, select(less(calm[0], residual[1]), -1, 1), -1)
             return [[select(better, -1, 1)], [done], [-done], [done], [select(better, residual[1], before[0])], [1]]
 
-        inside = traced_block(
-            lambda p, mu: [brought_inside(p, mu, 0)] * 2,
-            contacts.of_contact("impulse", "roughness"),
-            [at("impulse", CONTACT), at("given")],
-        )
+        own = contacts.of_contact("impulse", "roughness")
+        inside = contacts.push(lambda p, mu: [brought_inside(p, mu, 0)], own, [at("impulse", CONTACT)], "vel")
         free = traced_block(lambda free: [free], [at("free", BODY)], [contacts.of_body("vel", BODY)])
         end = traced_block(
             judge,
@@ -135,7 +122,7 @@ class Sticking:
             self.space.put(-1, at("straight")),
             Until("conjugate", MOST_CONJUGATE, address("straight"), tuple(self._step())),
             Each(BODY, TOUCHED, (free,)),
-            contacts.each(inside, contacts.push()),
+            contacts.each(inside),
             *measure,
             end,
             If(address("no better"), (*self._go_back(), *measure)),
@@ -155,7 +142,7 @@ class Sticking:
         at, each, put, contacts = self.space.at, self.space.each, self.space.put, self.contacts
 
         def turn(eased: Array, along: Array, stride: Array) -> list[Any]:
-            return [eased + stride[1] * along] * 2
+            return [eased + stride[1] * along]
 
         def curve(moved: Array, held: Array, along: Array, curvature: Array) -> list[Any]:
             return [held * moved, [curvature[0] + (held * moved) @ along]]
@@ -165,14 +152,14 @@ class Sticking:
             return [[select(some, slope[0] / select(some, curvature[0], 1), 0), 0]]
 
         reads = [*each(("eased", "along"), CONTACT), at("stride")]
-        direct = traced_block(turn, reads, [at("along", CONTACT), at("given")])
-        reads = [self._felt_by_contact(), *each(("held", "along"), CONTACT), at("curvature")]
-        bend = traced_block(curve, reads, [at("moves", CONTACT), at("curvature")])
+        direct = contacts.push(turn, reads, [at("along", CONTACT)], "aside")
+        reads, writes = [*each(("held", "along"), CONTACT), at("curvature")], [at("moves", CONTACT), at("curvature")]
+        bend = contacts.feel(curve, reads, writes, "aside")
         return [
             put(0, *each(("curvature", "farthest"))),
             Each(BODY, TOUCHED, (put(0, at("aside", BODY)),)),
-            contacts.each(direct, contacts.push("aside")),
-            contacts.each(contacts.feel("aside"), bend),
+            contacts.each(direct),
+            contacts.each(bend),
             traced_block(pace, each(("slope", "curvature")), [at("stride")]),
             *self._advance(),
         ]

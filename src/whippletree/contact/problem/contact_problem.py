@@ -300,9 +300,9 @@ def step_block(at: BlockScaling, impulse: Array, velocity: Array, mu: Any) -> Ar
     reach = mu * normal
     sticks = not_less(reach * reach, held1 * held1 + held2 * held2)
     slid1, slid2 = impulse[1] - at.step * u1, impulse[2] - at.step * u2
-    side = length(slid1, slid2)
-    outside = less(reach, side)
-    share = select(outside, reach / select(outside, side, 1), 1)
+    # the root comes last, and a quotient of zeros counts as 1: nothing has to be compared before it is known
+    ratio = scalars.quotient(reach * reach, slid1 * slid1 + slid2 * slid2)
+    share = scalars.sqrt(select(less(ratio, 1), ratio, 1))
     return np.array([normal, select(sticks, held1, share * slid1), select(sticks, held2, share * slid2)], dtype=object)
 
 
