@@ -4,7 +4,8 @@ The algorithms see *nodes*, one per joint that moves. Two things happen on the w
 
 * bodies that are welded together become one node, with the sum of their inertias;
 * a node's frame is the body's frame turned so that a joint's axis is its z axis. Then the motion subspaces are unit
-  vectors, zeros fold away, and all revolute joints share one piece of code.
+  vectors, zeros fold away, and all revolute joints share one piece of code. Zeros and ones that rounding blurred on
+  the way are made exact again.
 
 ``Skeleton.place`` finds any frame of the model again: on which node it is, and where.
 """
@@ -86,7 +87,7 @@ class Skeleton:
                 f"model {self.model.name!r}: {frame!r} is a flexible body as a whole, which bends and has no pose: "
                 f"name one of its frames, or its reference frame {found.body.rpartition('/')[0]!r}"
             )
-        return Place(node, pose @ Pose.from_matrix(found.pose))
+        return Place(node, (pose @ Pose.from_matrix(found.pose)).without_noise())
 
     def path(self, node: int, base: int = -1) -> list[int]:
         """The node and its ancestors, tip first, as far as they are below ``base``."""
@@ -225,7 +226,7 @@ def _moving_part(at: Pose, body: Body, joint: Joint) -> tuple[Node, Pose]:
     own = RigidInertia.about_center(body.mass, body.center, body.inertia)
     kind, align = _align_axis(joint)
     back = align.inverse()
-    placement = at @ Pose.from_matrix(joint.pose) @ align
+    placement = (at @ Pose.from_matrix(joint.pose) @ align).without_noise()
     return Node(kind, placement, own.transform(back), joint.armature, rotor_turns(joint)), back
 
 
