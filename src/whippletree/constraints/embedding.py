@@ -41,10 +41,10 @@ from whippletree.constraints.clustered_mechanism import (
     still_links,
 )
 from whippletree.constraints.constraint_set import ConstraintSet
+from whippletree.constraints.few_motions import MotionFactor, factor_motion, suits
 from whippletree.constraints.light_loops import has_inertia, is_light
 from whippletree.constraints.loop_clusters import ClusterKind, ClusterPiece, cluster_tree
 from whippletree.constraints.routes import MASSLESS_TOLERANCE, PIVOT_TOLERANCE, RowTerms, factor_block, fails
-from whippletree.constraints.single_motions import MotionFactor, factor_motion, suits
 from whippletree.constraints.ties import kinematic_content
 from whippletree.spatial import symmetric
 from whippletree.tree.forward import split_inertia
@@ -504,10 +504,10 @@ def _cluster_margins(kind: ClusterKind, factor: Any, A: Array) -> list[kkt.Margi
 
 
 def cluster_routes(system: ConstraintSet) -> dict[str, str]:
-    """The route of every kind of cluster: ``motion`` where its rows leave one motion or none, which forms no inverse of
-    inertias (:mod:`whippletree.constraints.single_motions`), ``augmented`` where some other cluster of it is light or
-    some motion of it has no inertia before its loops are closed, else ``schur``. The articulated inertia of what
-    hangs on a led joint by a ball joint is zero up to rounding, of either sign: a factor of it would tell nothing.
+    """The route of every kind of cluster: ``motion`` where its rows leave few motions or none, which forms no inverse
+    of inertias (:mod:`whippletree.constraints.few_motions`), ``augmented`` where some other cluster of it is light or
+    some motion of it has no inertia before its loops are closed, else ``schur``. The articulated inertia of what hangs
+    on a led joint by a ball joint is zero up to rounding, of either sign: a factor of it would tell nothing.
     """
     found: dict[str, str] | None = system.__dict__.get("_cluster_routes")
     if found is None:

@@ -1,16 +1,19 @@
-"""Clusters whose rows leave one motion, or none: the smallest step of an embedding.
+"""Clusters whose rows leave few motions, or none: the smallest step of an embedding.
 
 Most loops of machines have one freedom: k rows on k + 1 velocities. Then the dagger terms need no factor of D, and not
-even D: with the motion x that the rows allow, A x = 0, and the least accelerations p that meet them, A p = −γ,
+even D: with the motion x that the rows allow, A x = 0, and some accelerations p that meet them, A p = −γ,
 
     D† = x xᵀ / δ,    δ = xᵀ D x        θ̈ = p + x y,    y = xᵀ (τ − τ_p − Fᵀ α) / δ        P⁺ = I_C − (F x)(F x)ᵀ / δ
 
 where D x and F x are the joint forces and the wrench on the root body that the accelerations x cause, one pass over the
-members, and τ_p the joint forces at θ̈ = p. The entries of x are the cofactors of A, polynomials that vanish together
-only where A loses rank: no velocity is chosen, and no choice has a dead point. Where the rows leave no motion, x is
-empty and θ̈ = p.
+members, and τ_p the joint forces at θ̈ = p. Of several motions each is freed of what the ones before it feel of it,
+xᵢᵀ D xⱼ = 0, so that they answer one by one: D† = Σ xᵢ xᵢᵀ / δᵢ. Where the rows leave no motion, x is empty and θ̈ = p.
 
-Forces of the rows follow from the joint forces T of the whole motion: A Aᵀ f = A (T − τ).
+No velocity is chosen whose choice would have a dead point. The motion that one or two rows leave has their cofactors as
+entries, polynomials that vanish together only where A loses rank; more rows are taken away one by one
+(:class:`whippletree.arithmetic.linalg.RowElimination`).
+
+Forces f of the rows follow from the joint forces T of the whole motion: Aᵀ f = T − τ.
 """
 
 from __future__ import annotations
@@ -36,12 +39,27 @@ from whippletree.constraints.loop_clusters import ClusterKind
 from whippletree.spatial import RigidInertia
 from whippletree.tree.links import Link, dense, transform_inertia
 
-MOST_COFACTOR_ROWS = 8
-"""Rows up to which cofactors are taken: k rows cost up to k 2ᵏ products, fewer where A has zeros."""
-
+MOST_MOTIONS = 2
+"""Motions up to which each takes a pass over the members, for fewer operations than D and its factors: three take a
+tenth more (loops of five and six hinges)."""
 
 FEW_ROWS = 2
 """Rows up to which minors are sums of two products, as good as the entries of A."""
+
+
+class FewRows(NamedTuple):
+    """One or two rows that leave one motion: solved with, by A Aᵀ, as more of them are when they are eliminated."""
+
+    A: Array
+    """(k, n)."""
+    gram: linalg.LDLT
+    """Of A Aᵀ."""
+
+    def solve(self, b: Array) -> Array:
+        return np.asarray(self.A.T @ self.gram.solve(b))
+
+    def multipliers(self, b: Array) -> Array:
+        return self.gram.solve(self.A @ b)
 
 
 class MotionFactor(NamedTuple):
@@ -49,28 +67,24 @@ class MotionFactor(NamedTuple):
 
     loads: tuple[Any, ...]
     """Inertia of each member with what the clusters on it add, seen at θ̈ = 0."""
-    A: Array
-    """(k, n)."""
-    gram: linalg.LDLT
-    """Of A Aᵀ."""
-    diagonal: Array
-    """Of A Aᵀ, (k,)."""
+    rows: FewRows | linalg.RowElimination
+    """A (k, n), to solve with."""
     squares: Array
-    """|Aᵢ|² at a generic configuration, (k,)."""
+    """|Aᵢ|² at a generic configuration, with that of this state where rows are eliminated, (k,)."""
     x: Array
-    """The motion (n, d), d ≤ 1."""
+    """The motions (n, d)."""
     felt: Array
     """F x (6, d)."""
-    reciprocal: Array
+    reciprocals: Array
     """1/δ (d,)."""
 
     def particular(self, gamma: Array) -> Array:
-        """p (n,): the least accelerations with A p = −γ."""
-        return np.asarray(-(self.A.T @ self.gram.solve(gamma)))
+        """p (n,): accelerations with A p = −γ."""
+        return self.rows.solve(-gamma)
 
     def along(self, forces: Array) -> Array:
-        """y (d,): how the motion answers to joint forces (n,)."""
-        return np.asarray((self.x.T @ forces) * self.reciprocal)
+        """y (d,): how the motions answer to joint forces (n,)."""
+        return np.asarray((self.x.T @ forces) * self.reciprocals)
 
     def stand(
         self, kind: ClusterKind, links: tuple[Link, ...], on_ports: dict[int, Any], tau: Any, gamma: Array, base: Array
@@ -86,26 +100,27 @@ class MotionFactor(NamedTuple):
         """θ̈ (n,) and f (k,) where the root body accelerates; the world does not."""
         qdd, excess = own
         root = zeros(6) if kind.grounded else root
-        change = -(self.felt.T @ root) * self.reciprocal
+        change = -(self.felt.T @ root) * self.reciprocals
         moved = self.x @ (self.along(excess) + change)
         forces, _ = standing_forces(kind, without_velocity_terms(links), self.loads, {}, root, moved)
-        return qdd + self.x @ change, self.gram.solve(self.A @ (np.concatenate(forces) - excess))
+        return qdd + self.x @ change, self.rows.multipliers(np.concatenate(forces) - excess)
 
     def margins(self, tolerance: Any) -> list[kkt.Margin]:
-        """How far the pivots of A Aᵀ are above their share of the rows' squares, here and at a generic configuration.
+        """How far the squares of rows, as those before leave them, are above a share of what they are alone.
 
-        Of one or two rows their product is enough: det A Aᵀ, the square of the motion (Cauchy and Binet).
+        Of one or two rows that leave a motion their product is enough: det A Aᵀ, its square (Cauchy and Binet).
         """
-        if len(self.A) <= FEW_ROWS and self.x.shape[1]:
+        if isinstance(self.rows, FewRows):
             return [(kkt.ROWS, self.x[:, 0] @ self.x[:, 0] - tolerance * reduce(mul, self.squares))]
-        pivots = zip(self.gram.pivots, self.diagonal, self.squares, strict=True)
-        return [(kkt.ROWS, pivot - tolerance * square) for pivot, *squares in pivots for square in squares]
+        left = zip(self.rows.squares, self.squares, strict=True)
+        return [(kkt.ROWS, square - tolerance * usual) for square, usual in left]
 
 
 def suits(kind: ClusterKind) -> bool:
-    """Whether a kind of cluster is one of these: rigid rows that leave at most one motion."""
+    """Whether a kind of cluster is one of these: rigid rows that leave one motion or none, or a few but more rows."""
     k = len(kind.kept)
-    return 0 < k <= MOST_COFACTOR_ROWS and kind.nv - k in (0, 1) and not any(kind.compliance)
+    d = kind.nv - k
+    return k > 0 and (d <= 1 or d <= min(MOST_MOTIONS, k - 1)) and not any(kind.compliance)
 
 
 def factor_motion(
@@ -114,26 +129,31 @@ def factor_motion(
     """The factor of a cluster, and P⁺ (6, 6) for its root body; zeros where that is the world."""
     on_ports = dict(zip(kind.ports, ports, strict=False))
     loads = tuple(dense(link.M) + on_ports[k] if k in on_ports else link.M for k, link in enumerate(links))
-    gram = linalg.symmetric_product(A, A)
-    solver = linalg.ldlt(gram, lenient=True)
-    x = null_vector(A).reshape(kind.nv, -1)
-    if len(A) > FEW_ROWS:
-        # minors of many rows lose digits to cancellation: what they have of other motions is taken away
-        x = x - A.T @ solver.solve(A @ x)
-    still = without_velocity_terms(links)
-    felt, reciprocal = zeros(6, x.shape[1]), zeros(x.shape[1])
-    for i, motion in enumerate(x.T):
-        forces, felt[:, i] = standing_forces(kind, still, loads, {}, zeros(6), motion)
-        reciprocal[i] = linalg.reciprocal(np.concatenate(forces) @ motion, lenient=True)
+    rows: FewRows | linalg.RowElimination
     squares = np.array(kind.squares, dtype=object)
-    factor = MotionFactor(loads, A, solver, np.diag(gram), squares, x, felt, reciprocal)
+    if len(A) <= FEW_ROWS and kind.nv == len(A) + 1:
+        rows, x = FewRows(A, linalg.ldlt(linalg.symmetric_product(A, A), lenient=True)), null_vector(A)[:, None]
+    else:
+        rows = linalg.eliminate_rows(A, [square**0.5 for square in kind.squares])
+        x, squares = rows.motions(), squares + np.array([row @ row for row in A], dtype=object)
+    felt, reciprocals = zeros(6, x.shape[1]), zeros(x.shape[1])
+    still, loaded = without_velocity_terms(links), zeros(*x.shape)
+    for i in range(x.shape[1]):
+        forces, felt[:, i] = standing_forces(kind, still, loads, {}, zeros(6), x[:, i])
+        loaded[:, i] = np.concatenate(forces)
+        for j in range(i):
+            share = (x[:, j] @ loaded[:, i]) * reciprocals[j]
+            for own in (x, loaded, felt):
+                own[:, i] = own[:, i] - share * own[:, j]
+        reciprocals[i] = linalg.reciprocal(loaded[:, i] @ x[:, i], lenient=True)
+    factor = MotionFactor(loads, rows, squares, x, felt, reciprocals)
     return factor, zeros(6, 6) if kind.grounded else _left_over(kind, links, factor)
 
 
 def _left_over(kind: ClusterKind, links: tuple[Link, ...], factor: MotionFactor) -> Array:
-    """P⁺ = I_C − (F x)(F x)ᵀ / δ, one triangle."""
+    """P⁺ = I_C − Σ (F xᵢ)(F xᵢ)ᵀ / δᵢ, one triangle."""
     I_C = composite_inertia(kind, links, factor.loads)
-    for i, reciprocal in enumerate(factor.reciprocal):
+    for i, reciprocal in enumerate(factor.reciprocals):
         own = factor.felt[:, i]
         I_C = I_C - linalg.symmetric_product(own[:, None], (own * reciprocal)[:, None])
     return I_C
