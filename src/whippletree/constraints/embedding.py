@@ -186,7 +186,8 @@ def factorise(
         kind = at.clusters.kinds[piece.word]
         if kind.is_joint:
             (link,) = links
-            gain = JointFactor(*split_inertia(dense(link.M) + (ports[0] if kind.ports else 0), link.H, link.J))
+            load = dense(link.M) + (dense(ports[0]) if kind.ports else 0)
+            gain = JointFactor(*split_inertia(load, link.H, link.J))
             return handed_up(at, kind, link.X.inertia(gain.rest)), gain
         compliance, squares = (np.array(x, dtype=object) for x in (kind.compliance, kind.squares))
         terms = RowTerms(compliance, squares, None if masks is None else rest[0])

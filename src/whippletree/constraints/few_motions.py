@@ -31,6 +31,7 @@ from whippletree.arithmetic.arrays import Array, vector, zeros
 from whippletree.constraints import kkt
 from whippletree.constraints.cluster_members import (
     Standing,
+    loaded_members,
     standing_forces,
     sum_of_inertias,
     without_velocity_terms,
@@ -125,10 +126,13 @@ def suits(kind: ClusterKind) -> bool:
 
 def factor_motion(
     kind: ClusterKind, links: tuple[Link, ...], ports: tuple[Any, ...], A: Array
-) -> tuple[MotionFactor, Array]:
-    """The factor of a cluster, and P⁺ (6, 6) for its root body; zeros where that is the world."""
+) -> tuple[MotionFactor, Any]:
+    """The factor of a cluster, and P⁺ (6, 6) for its root body; zeros where that is the world.
+
+    Where nothing of it can move by itself, P⁺ is the inertia of a rigid body, and stays one.
+    """
     on_ports = dict(zip(kind.ports, ports, strict=False))
-    loads = tuple(dense(link.M) + on_ports[k] if k in on_ports else link.M for k, link in enumerate(links))
+    loads = loaded_members(links, on_ports)
     rows: FewRows | linalg.RowElimination
     squares = np.array(kind.squares, dtype=object)
     if len(A) <= FEW_ROWS and kind.nv == len(A) + 1:
@@ -136,6 +140,10 @@ def factor_motion(
     else:
         rows = linalg.eliminate_rows(A, [square**0.5 for square in kind.squares])
         x, squares = rows.motions(), squares + np.array([row @ row for row in A], dtype=object)
+        if x.shape[1] == 1:
+            # what rounding left of other motions is taken away: Cassie's accelerations, whose motors turn a thousand
+            # times faster than its knees, keep a digit more; where two motions share the rounding it changes nothing
+            x[:, 0] = x[:, 0] - rows.solve(A @ x[:, 0])
     felt, reciprocals = zeros(6, x.shape[1]), zeros(x.shape[1])
     still, loaded = without_velocity_terms(links), zeros(*x.shape)
     for i in range(x.shape[1]):
@@ -150,16 +158,16 @@ def factor_motion(
     return factor, zeros(6, 6) if kind.grounded else _left_over(kind, links, factor)
 
 
-def _left_over(kind: ClusterKind, links: tuple[Link, ...], factor: MotionFactor) -> Array:
+def _left_over(kind: ClusterKind, links: tuple[Link, ...], factor: MotionFactor) -> Any:
     """P⁺ = I_C − Σ (F xᵢ)(F xᵢ)ᵀ / δᵢ, one triangle."""
     I_C = composite_inertia(kind, links, factor.loads)
     for i, reciprocal in enumerate(factor.reciprocals):
         own = factor.felt[:, i]
-        I_C = I_C - linalg.symmetric_product(own[:, None], (own * reciprocal)[:, None])
+        I_C = dense(I_C) - linalg.symmetric_product(own[:, None], (own * reciprocal)[:, None])
     return I_C
 
 
-def composite_inertia(kind: ClusterKind, links: tuple[Link, ...], loads: Sequence[Any]) -> Array:
+def composite_inertia(kind: ClusterKind, links: tuple[Link, ...], loads: Sequence[Any]) -> Any:
     """I_C (6, 6) at the root body: the members with their loads, joints held."""
     R: list[Any] = list(loads)
     total: Any = RigidInertia.nothing()
@@ -169,7 +177,7 @@ def composite_inertia(kind: ClusterKind, links: tuple[Link, ...], loads: Sequenc
             R[kind.parents[k]] = sum_of_inertias(R[kind.parents[k]], own)
         else:
             total = sum_of_inertias(total, own)
-    return dense(total)
+    return total
 
 
 def null_vector(A: Array) -> Array:

@@ -262,9 +262,16 @@ class RigidInertia(NamedTuple):
         """The inertia of a massless body, exactly zero."""
         return RigidInertia(0, zeros(3), zeros(3, 3))
 
-    def __add__(self, other: RigidInertia) -> RigidInertia:  # type: ignore[override]
-        """The inertia of two bodies welded together."""
-        return RigidInertia(self.mass + other.mass, self.moment + other.moment, self.rotation + other.rotation)
+    # arrays ask this class what a sum with it is
+    __array_ufunc__ = None
+
+    def __add__(self, other: Any) -> Any:
+        """The inertia of two bodies welded together: a matrix where one of them is; 0 adds nothing."""
+        if isinstance(other, RigidInertia):
+            return RigidInertia(self.mass + other.mass, self.moment + other.moment, self.rotation + other.rotation)
+        return self.dense() + other if isinstance(other, np.ndarray) else self
+
+    __radd__ = __add__
 
     def __matmul__(self, V: Array) -> Array:
         """The momentum (or wrench) of a twist (or acceleration)."""
