@@ -43,7 +43,7 @@ from whippletree.constraints.clustered_mechanism import (
 from whippletree.constraints.constraint_set import ConstraintSet
 from whippletree.constraints.few_motions import MotionFactor, factor_motion, suits
 from whippletree.constraints.light_loops import has_inertia, is_light
-from whippletree.constraints.loop_clusters import ClusterKind, ClusterPiece, cluster_tree
+from whippletree.constraints.loop_clusters import ClusterKind, ClusterPiece, ClusterTree, cluster_tree
 from whippletree.constraints.routes import MASSLESS_TOLERANCE, PIVOT_TOLERANCE, RowTerms, factor_block, fails
 from whippletree.constraints.ties import kinematic_content
 from whippletree.spatial import symmetric
@@ -514,39 +514,52 @@ def cluster_routes(system: ConstraintSet) -> dict[str, str]:
     if found is None:
         clusters = cluster_tree(system)
         assert clusters is not None
-        routes = dict.fromkeys(clusters.kinds, "schur")
-        massless: set[str] = set()
-        m = Mechanism(skeleton(system.model))
-        at = UnrolledClusters(m, system, clusters, routes)
-        q = system.structure.configuration.astype(object)
-        links = still_links(at, q)
-        matrices = _shared_matrices(at, links, q)
-
-        # many mechanisms of one kind in a scene have the same numbers
-        light: dict[tuple[str, bytes, bytes], bool] = {}
-
-        single = {word for word, kind in clusters.kinds.items() if suits(kind) and not system.switches}
-
-        def choose(kind: ClusterKind, D: Array, A: Array) -> str:
-            inertia, own = D.astype(float), A.astype(float)
-            if kind.word in single and (kind.is_led or has_inertia(inertia)):
-                return "augmented"  # its own route needs no weighing; this one keeps the digits of what it hands on
-            key = (kind.word, inertia.tobytes(), own.tobytes())
-            if key not in light:
-                if not has_inertia(inertia):
-                    massless.add(kind.word)
-                light[key] = bool(len(own)) and is_light(inertia, own)
-            if light[key]:
-                routes[kind.word] = "augmented"
-            return "augmented" if light[key] else "schur"
-
-        with np.errstate(divide="ignore", invalid="ignore"):  # a joint without inertia is a doubt of the state
-            factorise(at, links, matrices, choose=choose)
-        for word in single:
-            if clusters.kinds[word].is_led or word not in massless:
-                routes[word] = "motion"
-        found = system.__dict__["_cluster_routes"] = routes
+        few = {word for word, kind in clusters.kinds.items() if suits(kind) and not system.switches}
+        doubtful = set(skeleton(system.model).doubtful)
+        # bodies that give every joint inertia give D some: the first joint that moves moves its own
+        unsettled = {
+            c.word
+            for c in clusters.looped
+            if c.word not in few or (not clusters.kinds[c.word].is_led and doubtful & set(c.members))
+        }
+        routes = _weigh_routes(system, clusters, few) if unsettled else dict.fromkeys(clusters.kinds, "schur")
+        found = system.__dict__["_cluster_routes"] = routes | dict.fromkeys(few - unsettled, "motion")
     return found
+
+
+def _weigh_routes(system: ConstraintSet, clusters: ClusterTree, few: set[str]) -> dict[str, str]:
+    """The routes of all kinds of clusters from their inertias at a generic configuration; ``few``: the kinds whose
+    rows leave few motions."""
+    routes = dict.fromkeys(clusters.kinds, "schur")
+    massless: set[str] = set()
+    m = Mechanism(skeleton(system.model))
+    at = UnrolledClusters(m, system, clusters, routes)
+    q = system.structure.configuration.astype(object)
+    links = still_links(at, q)
+    matrices = _shared_matrices(at, links, q)
+
+    # many mechanisms of one kind in a scene have the same numbers
+    light: dict[tuple[str, bytes, bytes], bool] = {}
+
+    def choose(kind: ClusterKind, D: Array, A: Array) -> str:
+        inertia, own = D.astype(float), A.astype(float)
+        if kind.word in few and (kind.is_led or has_inertia(inertia)):
+            return "augmented"  # its own route needs no weighing; this one keeps the digits of what it hands on
+        key = (kind.word, inertia.tobytes(), own.tobytes())
+        if key not in light:
+            if not has_inertia(inertia):
+                massless.add(kind.word)
+            light[key] = bool(len(own)) and is_light(inertia, own)
+        if light[key]:
+            routes[kind.word] = "augmented"
+        return "augmented" if light[key] else "schur"
+
+    with np.errstate(divide="ignore", invalid="ignore"):  # a joint without inertia is a doubt of the state
+        factorise(at, links, matrices, choose=choose)
+    for word in few:
+        if clusters.kinds[word].is_led or word not in massless:
+            routes[word] = "motion"
+    return routes
 
 
 def _shared_matrices(at: Clustered, links: Field, q: Array) -> Field:

@@ -331,13 +331,7 @@ def frame_places(tree: Skeleton, c: Prepared) -> list[Place]:
     if c.demand.on != "frames":
         return []
     places = [tree.place(name) for name in c.constraint.on]
-    return [_carrier(tree, places), *places] if c.demand.carried else places
-
-
-def _carrier(tree: Skeleton, places: Sequence[Place]) -> Place:
-    """The lowest node that carries all these places, turned to world axes at zero coordinates."""
-    node = tree.meeting([place.node for place in places])
-    return Place(node, Pose(tree.neutral_rotations[node].T, zeros(3)) if node >= 0 else Pose.identity())
+    return [tree.carrier([place.node for place in places]), *places] if c.demand.carried else places
 
 
 def frame_coefficients(demand: Demand, poses: Sequence[Pose], i: int, t: Any) -> Array:
