@@ -129,7 +129,7 @@ def test_lanes_follow_the_features_of_the_cpu(features, width):
 
 @pytest.mark.parametrize(("numbers", "lanes"), [(100_000, 8), (200_000, 4), (1_500_000, 2), (3_000_000, 1)])
 def test_large_work_space_gets_fewer_lanes(numbers, lanes):
-    """64-byte vectors are halved where the work space of all lanes leaves the caches, and again where it is too large."""
+    """64-byte vectors are halved where the work space of all lanes leaves the caches, all where it is too large."""
     trace = Trace()
     plain = straight_program(
         "f", finish(trace, [trace.input()]), [Buffer("x", "input", (1,))], [Buffer("y", "output", (1,))]
