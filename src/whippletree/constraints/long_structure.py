@@ -248,10 +248,10 @@ def long_values(tree: Skeleton, demands: Sequence[Prepared], q: Array, v: Array,
     return LongValues(residual, bodies.rates(list(bodies.closures()), v) + np.concatenate(bodies.drifts()))
 
 
-def _links_at(tree: Skeleton, q: Array) -> list[Link]:
+def _links_at(tree: Skeleton, q: Array) -> list[Any]:
     """The links of all bodies at rest, made once for equal bodies at equal coordinates: cells of a chain."""
     known: dict[tuple[int, bytes], Link] = {}
-    links = []
+    links: list[Any] = []
     for node, part in zip(tree.nodes, tree.inputs, strict=True):
         own = q[part]
         key = id(node), own.astype(float).tobytes()

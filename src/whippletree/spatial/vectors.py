@@ -262,8 +262,10 @@ class RigidInertia(NamedTuple):
         """The inertia of a massless body, exactly zero."""
         return RigidInertia(0, zeros(3), zeros(3, 3))
 
-    # arrays ask this class what a sum with it is
-    __array_ufunc__ = None
+    @property
+    def __array_priority__(self) -> int:
+        """Above that of arrays, which then leave it to this class what a sum with it is."""
+        return 1
 
     def __add__(self, other: Any) -> Any:
         """The inertia of two bodies welded together: a matrix where one of them is; 0 adds nothing."""
@@ -271,7 +273,8 @@ class RigidInertia(NamedTuple):
             return RigidInertia(self.mass + other.mass, self.moment + other.moment, self.rotation + other.rotation)
         return self.dense() + other if isinstance(other, np.ndarray) else self
 
-    __radd__ = __add__
+    def __radd__(self, other: Any) -> Any:
+        return self + other
 
     def __matmul__(self, V: Array) -> Array:
         """The momentum (or wrench) of a twist (or acceleration)."""
