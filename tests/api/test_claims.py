@@ -474,9 +474,9 @@ def figures_and_replays():
 @claim(
     "docs/constraints.md",
     "platform on massless legs takes 6.7 k operations",
-    "(G1 with two 6-D contacts 11.8 k instead",
+    "(G1 with two 6-D contacts 11.5 k instead",
 )
-@claim("docs/constraints.md", "11.8 k instead of 13.6 k", "Cassie with 16 closures takes 13.5 k by `schur` and 15.7 k")
+@claim("docs/constraints.md", "11.5 k instead of 13.2 k", "Cassie with 16 closures takes 13.5 k by `schur` and 15.7 k")
 @claim(
     "docs/constraints.md", "Cassie on a free base takes 12.2 k operations instead of 25.8 k by `schur`", "takes 8.2 k"
 )
@@ -505,7 +505,7 @@ def operations_are_counted():
     assert round(operations(models["G1"], "forward_dynamics_derivatives"), -2) == 47_300
     assert round(operations(wt.mechanisms.stewart_platform(leg_mass=0.0)), -2) == 6700
     on_two_feet = standing(robots["G1"])
-    assert [round(operations(on_two_feet, route=route), -2) for route in (None, "schur")] == [11_800, 13_600]
+    assert [round(operations(on_two_feet, route=route), -2) for route in (None, "schur")] == [11_500, 13_200]
     cassie = wt.load(data_folder() / "cassie_description/robots/cassie.sdf")
     assert len(cassie.constraints) == 16
     assert [round(operations(cassie, route=route), -2) for route in ("schur", "augmented")] == [13_500, 15_700]
