@@ -16,7 +16,7 @@ SOURCES = ROOT / "src" / "whippletree"
 PAGE = ROOT / "docs" / "tolerances.md"
 
 CHAPTERS = (
-    "model", "tree", "constraints", "contact", "accuracy", "functions", "compiler", "simulation", "analysis",
+    "model", "spatial", "tree", "constraints", "contact", "accuracy", "functions", "compiler", "simulation", "analysis",
     "campaigns", "io",
 )  # fmt: skip
 """Chapters whose numbers decide answers; how things look (``view``, ``cli``) is left out."""

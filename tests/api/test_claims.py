@@ -474,13 +474,13 @@ def figures_and_replays():
 @claim(
     "docs/constraints.md",
     "platform on massless legs takes 6.7 k operations",
-    "(G1 with two 6-D contacts 11.8 k instead",
+    "(G1 with two 6-D contacts 11.5 k instead",
 )
-@claim("docs/constraints.md", "11.8 k instead of 13.6 k", "Cassie with 16 closures takes 16.4 k by `schur` and 18.5 k")
+@claim("docs/constraints.md", "11.5 k instead of 13.2 k", "Cassie with 16 closures takes 13.5 k by `schur` and 15.7 k")
 @claim(
-    "docs/constraints.md", "Cassie on a free base takes 15.7 k operations instead of 28.9 k by `schur`", "takes 9.9 k"
+    "docs/constraints.md", "Cassie on a free base takes 12.2 k operations instead of 25.8 k by `schur`", "takes 8.2 k"
 )
-@claim("docs/performance.md", "| Cassie, 16 closures, free base | 3.2 k, 15.7 k, 9.9 k |")
+@claim("docs/performance.md", "| Cassie, 16 closures, free base | 2.0 k, 12.2 k, 8.2 k |")
 @claim("docs/conditioning.md", "Operations are exact, times those of a shared machine")
 def operations_are_counted():
     from benchmarks.contacts import standing
@@ -505,13 +505,13 @@ def operations_are_counted():
     assert round(operations(models["G1"], "forward_dynamics_derivatives"), -2) == 47_300
     assert round(operations(wt.mechanisms.stewart_platform(leg_mass=0.0)), -2) == 6700
     on_two_feet = standing(robots["G1"])
-    assert [round(operations(on_two_feet, route=route), -2) for route in (None, "schur")] == [11_800, 13_600]
+    assert [round(operations(on_two_feet, route=route), -2) for route in (None, "schur")] == [11_500, 13_200]
     cassie = wt.load(data_folder() / "cassie_description/robots/cassie.sdf")
     assert len(cassie.constraints) == 16
-    assert [round(operations(cassie, route=route), -2) for route in ("schur", "augmented")] == [16_400, 18_500]
+    assert [round(operations(cassie, route=route), -2) for route in ("schur", "augmented")] == [13_500, 15_700]
     free = wt.load(data_folder() / "cassie_description/robots/cassie.sdf", base="free")
-    assert [round(operations(free, route=route), -2) for route in (None, "schur")] == [15_700, 28_900]
-    assert round(operations(free.tree), -2) == 9_900
+    assert [round(operations(free, route=route), -2) for route in (None, "schur")] == [12_200, 25_800]
+    assert round(operations(free.tree), -2) == 8_200
     for name, more, _ in rows_of("docs/conditioning.md", "model | operations |"):
         model = models.get(name) or wt.mechanisms.chain(20)
         share = operations(model, "forward_dynamics_with_diagonal_ratio") / operations(model) - 1

@@ -1,6 +1,7 @@
 """Random straight-line code: machine code of every width and effort gives the bits of the interpreter."""
 
 import re
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -124,6 +125,20 @@ def test_a_cpu_without_fma_gives_the_same_bits():
 def test_lanes_follow_the_features_of_the_cpu(features, width):
     machine = jit.Machine("x86_64", "", features)
     assert (machine.width(8), machine.width(4)) == (width, 2 * width)
+
+
+@pytest.mark.parametrize(("numbers", "lanes"), [(100_000, 8), (200_000, 4), (1_500_000, 2), (3_000_000, 1)])
+def test_large_work_space_gets_fewer_lanes(numbers, lanes):
+    """64-byte vectors are halved where the work space of all lanes leaves the caches, all where it is too large."""
+    trace = Trace()
+    plain = straight_program(
+        "f", finish(trace, [trace.input()]), [Buffer("x", "input", (1,))], [Buffer("y", "output", (1,))]
+    )
+    program = replace(plain, buffers=(*plain.buffers, Buffer("record", "work", (numbers,))))
+    machine = jit.Machine("x86_64", "", "+avx512f,+avx512dq,+avx512vl,+avx2")
+    assert Kernel(Recipe.of(program), Options(machine=machine), OFF).width == lanes
+    narrow = Kernel(Recipe.of(program), Options(machine=jit.Machine("x86_64", "", "+avx2")), OFF)
+    assert narrow.width == min(lanes, 4)  # shorter vectors are not halved before that
 
 
 def test_only_whitelisted_intrinsics_can_be_emitted():

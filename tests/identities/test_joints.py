@@ -14,8 +14,10 @@ from whippletree.arithmetic.arrays import zeros
 from whippletree.arithmetic.dual_numbers import Dual
 from whippletree.arithmetic.trace import Trace, evaluate, finish
 from whippletree.errors import NameLookupError
+from whippletree.model import WORLD
+from whippletree.model.builder import Builder
 from whippletree.spatial import Pose, cross, join, joints, quaternion_rotation, skew
-from whippletree.tree.skeleton import ALIGNED
+from whippletree.tree.skeleton import ALIGNED, skeleton
 
 EPS = np.finfo(float).eps
 kinds = st.sampled_from(joints.KINDS)
@@ -286,6 +288,19 @@ def test_rotation_to_an_axis_near_minus_z_is_stable(tilt):
     R = joints.rotation_to(a).astype(float)
     assert abs(R @ R.T - np.eye(3)).max() <= 4 * EPS
     assert (R[:, 2] == a).all()
+
+
+def test_joints_about_one_oblique_axis_are_placed_as_those_about_z():
+    """Placements compose rotations onto the axis and back: rounding must leave the exact zeros and ones of that."""
+    axis = np.array([1.0, 2.0, 3.0]) / np.sqrt(14.0)
+    builder = Builder("parallel axes")
+    for k in range(3):
+        builder.body(f"link {k}", 1.0).joint(
+            f"joint {k}", "revolute", f"link {k - 1}" if k else WORLD, f"link {k}", axis=axis, position=k * axis
+        )
+    for node in skeleton(builder.build()).nodes[1:]:
+        assert node.placement.R.tolist() == np.eye(3).tolist()
+        assert node.placement.p[:2].tolist() == [0, 0]
 
 
 def test_planar_directions_of_coordinate_axes():

@@ -7,10 +7,10 @@ from random import Random
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from strategies import convert, digits, full_rank, positive_definite, rationals, seeds, trees
+from strategies import convert, digits, full_rank, positive_definite, rational, rationals, seeds, trees
 from whippletree.arithmetic import linalg
 from whippletree.arithmetic.trace import Trace, evaluate, finish
 
@@ -226,3 +226,29 @@ def test_a_symmetric_product_sums_its_pairs():
     F, H = np.arange(6).reshape(3, 2).astype(object), np.arange(9).reshape(3, 3).astype(object)
     np.testing.assert_array_equal(linalg.symmetric_product(F, 2 * F), 2 * F @ F.T)
     np.testing.assert_array_equal(linalg.symmetric_product(F, F, H, 3 * H), F @ F.T + 3 * H @ H.T)
+
+
+@given(seeds, st.integers(1, 5), st.integers(0, 3))
+def test_rows_that_are_eliminated_leave_every_motion(seed, k, free):
+    """A X = 0 with as many columns as A leaves, A p = b, and Aᵀ f = Aᵀ g gives f = g: exactly, with zeros anywhere."""
+    rng = Random(seed)
+    n = k + free
+    A = np.array([[Fraction(rng.randint(-3, 3), 7) for _ in range(n)] for _ in range(k)], dtype=object)
+    rank = np.linalg.matrix_rank(A.astype(float))
+    assume(rank == k)
+    rows = linalg.eliminate_rows(A, [rng.choice((0.01, 1.0, 300.0)) for _ in range(k)])
+    X = rows.motions()
+    assert X.shape == (n, free)
+    assert (A @ X == 0).all()
+    assert np.linalg.matrix_rank(X.astype(float)) == free
+    b = np.array([rational(rng) for _ in range(k)], dtype=object)
+    assert (A @ rows.solve(b) == b).all()
+    assert (rows.multipliers(A.T @ b) == b).all()
+
+
+@given(seeds)
+def test_an_eliminated_row_that_repeats_others_is_nothing(seed):
+    rng = Random(seed)
+    A = np.array([[Fraction(rng.randint(1, 9), 7) for _ in range(4)] for _ in range(3)], dtype=object)
+    A[2] = A[0] - 2 * A[1]
+    assert linalg.eliminate_rows(A, [1.0] * 3).squares[2] == 0

@@ -83,6 +83,15 @@ def test_matrices_represent_poses(rng):
     assert (X.inverse().point(X.point(p)) == p).all()
 
 
+def test_a_pose_without_noise_has_exact_zeros_and_ones():
+    turned = [[1 - 1e-16, 0.0, 1e-19], [0.0, -1.0, 3e-16], [-1e-19, 5e-16, -1 + 2e-16]]
+    cleaned = Pose(np.array(turned, dtype=object), arrays.vector(0.3, 1e-17, -2e-16)).without_noise()
+    assert cleaned.R.tolist() == [[1, 0, 0], [0, -1, 0], [0, 5e-16, -1]]  # what is more than noise stays
+    assert cleaned.p.tolist() == [0.3, 0, -2e-16]
+    exact = Pose(arrays.identity(3) + Fraction(1, 10**20), arrays.vector(1, Fraction(1, 10**20), 0))
+    assert same_pose(exact.without_noise(), exact)  # no other scalar is rounded
+
+
 def test_a_pose_of_floats_holds_python_floats():
     X = Pose.from_matrix(np.eye(4))
     assert {type(x) for x in (*X.R.flat, *X.p)} == {float}

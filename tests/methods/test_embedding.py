@@ -20,9 +20,9 @@ from whippletree.constraints import cluster_structure, dynamics, minimal_coordin
 from whippletree.constraints.cluster_structure import structure_by_clusters
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.embedding import cluster_routes
+from whippletree.constraints.few_motions import null_vector
 from whippletree.constraints.loop_clusters import cluster_tree, is_cheaper_by_clusters
 from whippletree.constraints.redundancy import find_structure
-from whippletree.constraints.single_motions import null_vector
 from whippletree.functions.registry import find
 from whippletree.model import Constraint, State
 from whippletree.tree.inverse import inverse_dynamics
@@ -420,6 +420,39 @@ def test_the_motion_that_rows_leave_is_made_of_their_minors(k):
     if k > 1:
         A[1] = 3 * A[0]
         assert (null_vector(A) == 0).all()
+
+
+def skew_ring(moving: bool) -> wt.Model:
+    """Five skew hinges in a ring that a ball joint closes, and a hinge on it: three rows leave two motions."""
+    builder = wt.Builder("skew ring")
+    builder.body("base", 3.0, (0.1, 0, 0), (1, 2, 2.5))
+    builder.joint("base", "free" if moving else "weld", "world", "base")
+    corners = np.array([[np.cos(x), np.sin(x), 0] for x in np.linspace(0, 2 * np.pi, 6)])
+    for k in range(5):
+        axis = np.array([np.sin(3.0 * k), np.cos(5.0 * k), 0.7])
+        builder.body(f"link {k}", 1.0 + k, (0.1, 0.2, 0.1), (0.1, 0.1, 0.15)).joint(
+            f"joint {k}", "revolute", f"link {k - 1}" if k else "base", f"link {k}",
+            position=corners[k] - corners[k - 1] if k else (0, 0, 0), axis=axis / np.linalg.norm(axis),
+        )  # fmt: skip
+    builder.body("tip", 0.5, (0, 0.3, 0), (0.1, 0.1, 0.1)).joint("tip", "revolute", "link 2", "tip", axis=(1, 0, 0))
+    builder.frame("end", "link 4", position=corners[5] - corners[4])
+    return builder.constraint("ball", "point", "base", "end").build()
+
+
+@pytest.mark.parametrize("moving", [False, True])
+def test_two_motions_of_a_loop_answer_one_by_one(moving):
+    model = skew_ring(moving)
+    assert "motion" in cluster_routes(constraint_set(model)).values()
+    rng = np.random.default_rng(3)
+    block, embedded = wt.reference(model, route="block"), wt.reference(model, route="embedding")
+    q = wt.assemble(model, block.integrate(model.home.q, 0.2 * rng.normal(size=model.nv)))
+    v, tau = block.project_velocity(q, rng.normal(size=model.nv)), rng.normal(size=model.nv)
+    expected, forces = block.forward_dynamics(q, v, tau), block.constraint_forces(q, v, tau)
+    assert far_apart(embedded.forward_dynamics(q, v, tau), expected) < 1e-12
+    assert far_apart(embedded.constraint_forces(q, v, tau), forces) < 1e-12
+    dyn = wt.compile(model, route="embedding")
+    assert far_apart(dyn.forward_dynamics(q, v, tau), expected) < 1e-12
+    assert far_apart(dyn.constraint_forces(q, v, tau), forces) < 1e-12
 
 
 @pytest.mark.slow

@@ -178,3 +178,35 @@ def test_rows_that_yield_need_not_be_independent_in_the_block_matrix():
     margins = kkt.block(np.eye(2), A, np.array([0.0, 0.1])).margins(2.0**-33)
     assert [(kind, float(margin)) for kind, margin in margins] == [(kkt.ROWS, pytest.approx(5.0))]
     assert min(float(margin) for _, margin in kkt.block(np.eye(2), A).margins(2.0**-33)) < 0
+
+
+def rod_on_a_universal_joint(kind: str) -> wt.Model:
+    """A thin rod hangs on a universal joint and holds a free body by its end. Along the joint's first axis its turn
+    about itself has no inertia."""
+    builder = wt.Builder("rod", (0, 0, 0))
+    builder.body("rod", 1.0, (0, 0, -0.5), (1 / 12, 1 / 12, 0))
+    builder.joint("joint", "universal", "world", "rod", axis=(1, 0, 0), second_axis=(0, 1, 0), start=(0.3, 0.4))
+    builder.body("block", 1.0, (0, 0, 0), (0.1, 0.2, 0.3)).joint("free", "free", "world", "block")
+    builder.frame("end", "rod", position=(0, 0, -1))
+    return builder.constraint("hold", kind, "end", "block").build()
+
+
+@pytest.mark.parametrize(("kind", "route"), [("point", "schur"), ("weld", "augmented")])
+def test_rows_that_feel_no_weightless_motion_need_no_weights(kind, route):
+    """A ball at the rod's end does not feel that turn, so that nothing but M can give it inertia; a weld does."""
+    model = rod_on_a_universal_joint(kind)
+    assert constraint_set(model).feels_weightless == (kind == "weld")
+    assert wt.diagnose(model).route == route
+    q = wt.assemble(model, hold={"joint": (0.0, np.pi / 2)})  # the rod lies along the joint's first axis
+    dynamics = wt.compile(model).forward_dynamics
+    if kind == "point":
+        with pytest.raises(wt.SingularSystemError):
+            dynamics(q, np.zeros(model.nv), np.ones(model.nv))
+    else:
+        expected = block_solution(model, q, np.zeros(model.nv), np.ones(model.nv))
+        np.testing.assert_allclose(dynamics(q, np.zeros(model.nv), np.ones(model.nv)), expected, atol=1e-13)
+
+
+def test_bodies_without_mass_have_weightless_motions_in_every_direction():
+    for leg_mass, felt in ((0.5, False), (0.0, True)):
+        assert constraint_set(wt.mechanisms.stewart_platform(leg_mass=leg_mass)).feels_weightless == felt

@@ -367,6 +367,92 @@ def orthonormal_complement(A: Array) -> Complement:
     return Complement(Q2.T, remainders)
 
 
+class RowElimination(NamedTuple):
+    """Independent rows A (k, n) taken away one after the other, each with one entry of the vectors that they act on.
+
+    A row a allows x = y − (a·y) w for all y that are 0 at one entry i, where a·w = 1. With w ∝ a + σ eᵢ, σ of the sign
+    of aᵢ, wᵢ is never 0, and every x that the row allows is of this form: the entry is chosen once, for all values.
+    Where |σ| = |a| this is Householder's reflection; any size near it serves as well, without a square root.
+    """
+
+    rows: tuple[Array, ...]
+    """Each row (n,) as the rows before it leave it, zero at their entries."""
+    ways: tuple[Array, ...]
+    """w of each, (n,)."""
+    places: tuple[int, ...]
+    """The entry of each."""
+    L: Array
+    """The share of each row in the ones after it, (k, k): unit lower triangular."""
+    squares: Array
+    """a·a of each (k,): 0 where it depends on the rows before it."""
+
+    def motions(self) -> Array:
+        """X (n, n − k) with A X = 0."""
+        n = len(self.rows[0])
+        units = np.eye(n, dtype=int).astype(object)[[j for j in range(n) if j not in self.places]]
+        nothing = np.zeros(len(self.rows), dtype=object)
+        return np.array([self._carry_back(unit, nothing) for unit in units], dtype=object).reshape(-1, n).T
+
+    def solve(self, b: Array) -> Array:
+        """p (n,) with A p = b."""
+        shares = np.array(b, dtype=object)
+        for i in range(len(shares)):
+            for j in range(i):
+                shares[i] = shares[i] - self.L[i, j] * shares[j]
+        return self._carry_back(np.zeros(len(self.rows[0]), dtype=object), shares)
+
+    def _carry_back(self, x: Array, shares: Array) -> Array:
+        """The vector that the rows take to L · shares, and whose other entries are those of x."""
+        for a, w, share in reversed(list(zip(self.rows, self.ways, shares, strict=True))):
+            x = x + (share - a @ x) * w
+        return np.asarray(x)
+
+    def multipliers(self, b: Array) -> Array:
+        """f (k,) with Aᵀ f = b, of a b (n,) that no motion of :meth:`motions` feels."""
+        f = np.zeros(len(self.rows), dtype=object)
+        for i, (a, w) in enumerate(zip(self.rows, self.ways, strict=True)):
+            f[i] = b @ w
+            b = b - f[i] * a
+        for i in reversed(range(len(f))):
+            for j in range(i + 1, len(f)):
+                f[i] = f[i] - self.L[j, i] * f[j]
+        return f
+
+
+def eliminate_rows(A: Array, sizes: Sequence[float]) -> RowElimination:
+    """Take the rows of A (k, n) away, first ones first; ``sizes`` (k,): roughly how long they are.
+
+    Nothing branches on a value. A row's entry is the one that fewest of the rows after it have, so that zeros stay.
+    """
+    left = [np.array(row, dtype=object) for row in A]
+    L = np.eye(len(A), dtype=int).astype(object)
+    places: list[int] = []
+    ways: list[Array] = []
+    squares = np.zeros(len(A), dtype=object)
+    for k, (a, size) in enumerate(zip(left, sizes, strict=True)):
+        there = [j for j, x in enumerate(a) if j not in places and not scalars.is_zero(x)]
+        i = min(there, key=lambda j: (sum(not scalars.is_zero(b[j]) for b in left[k + 1 :]), -j), default=-1)
+        squares[k] = a @ a
+        sigma = _near_root(squares[k], size)
+        sigma = scalars.select(scalars.less(a[i], 0), -sigma, sigma)
+        w = a.copy()
+        w[i] = w[i] + sigma
+        ways.append(w * reciprocal(squares[k] + sigma * a[i], lenient=True))
+        places.append(i)
+        for r in range(k + 1, len(left)):
+            L[r, k] = left[r] @ ways[k]
+            left[r] = left[r] - L[r, k] * a
+            left[r][i] = 0
+    return RowElimination(tuple(left), tuple(ways), tuple(places), L, squares)
+
+
+def _near_root(square: Any, size: float) -> Any:
+    """A step of Newton towards √square from the power of two near ``size``; with whole numbers, for exact scalars."""
+    p = round(math.log2(size))
+    up, down = 2 ** max(p, 0), 2 ** max(-p, 0)
+    return (square * (down * down) + up * up) / (2 * up * down)
+
+
 def solve_upper(U: Array, b: Array) -> Array:
     """U⁻¹ b for an upper triangular matrix, for a vector or columns."""
     x = np.array(b, dtype=object)

@@ -23,7 +23,7 @@ From what a constraint demands to what it carries:
     cluster_members          recursions over the members of one cluster
     embedding                the articulated recursion over clusters, with dagger terms in place of D⁻¹
     singular_clusters        the rank-revealing route for single clusters, where their rows depend on each other
-    single_motions           clusters whose rows leave one motion, or none
+    few_motions              clusters whose rows leave few motions, or none
     cluster_operators        the spatial operators of a tree of clusters (``wt.spatial_operators``)
     body_system              accelerations of bodies, forces of joints and closures: a system as sparse as its graph
     front_elimination        that system factored front by front: ladders, trusses, grids

@@ -200,6 +200,8 @@ def _row_values(model: Model, q: Array, v: Array, t: float) -> LongValues:
 def _missing_velocity(model: Model, q: Array, v: Array) -> Array:
     """The least change of v (nv,) after which A v + gₜ = 0 at time 0: joints that no row asks to move keep theirs."""
     system, m = constraint_set(model), _mechanism(model)
+    if not (np.any(v) or system.timed or system.velocity_rows):
+        return np.zeros(model.nv)  # rows that ask for nothing at rest
     asked = [i for i, c in enumerate(system.compliance) if not c and i not in system.relaxed_rows]
     slips = _row_values(model, q.astype(float), v.astype(float), 0.0).velocity[asked]
     if not np.any(np.abs(slips) > VELOCITY_TOLERANCE):

@@ -66,7 +66,7 @@ def composite(
 ) -> tuple[tuple[Any, ...], Array, Array, Array]:
     """The inertia at each member, I_C (6, 6) and F (6, n) at the root body, and D (n, n), from composite inertias."""
     on_ports = dict(zip(kind.ports, ports, strict=False))
-    loads = tuple(dense(link.M) + on_ports[k] if k in on_ports else link.M for k, link in enumerate(links))
+    loads = loaded_members(links, on_ports)
     R: list[Any] = list(loads)
     I_C: Any = RigidInertia.nothing()
     F, D = zeros(6, kind.nv), zeros(kind.nv, kind.nv)
@@ -92,6 +92,11 @@ def composite(
         else:
             I_C = sum_of_inertias(I_C, message)
     return loads, dense(I_C), F, D
+
+
+def loaded_members(links: tuple[Link, ...], on_ports: dict[int, Any]) -> tuple[Any, ...]:
+    """The inertia of each member with what the clusters on it add."""
+    return tuple(sum_of_inertias(link.M, on_ports[k]) if k in on_ports else link.M for k, link in enumerate(links))
 
 
 def sum_of_inertias(a: Any, b: Any) -> Any:

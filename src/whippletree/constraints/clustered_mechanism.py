@@ -13,7 +13,8 @@ from whippletree.constraints.constraint_set import ConstraintSet
 from whippletree.constraints.loop_clusters import ClusterKind, ClusterPiece, ClusterTree
 from whippletree.constraints.massless_rows import HeldRows
 from whippletree.constraints.rows import TreeFrameRows, TreeJointRows, tree_frame_rows
-from whippletree.tree.links import Link, moving_link, still_link
+from whippletree.spatial import RigidInertia
+from whippletree.tree.links import Link, dense, moving_link, still_link
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import Place, Skeleton
 from whippletree.tree.sweeps import Field, Sweeper, Unrolled
@@ -29,6 +30,8 @@ class Clustered(Protocol):
     """Kind of cluster -> route through its block matrix."""
     reveals: bool
     """Whether a cluster whose pivots fail takes the rank-revealing route; numbers only."""
+    uniform: bool
+    """Whether what crosses an edge must have one shape for all clusters: in loops over them."""
 
     def coordinates(self, q: Any) -> Field:
         """q (nq,) as tuples of vectors, one for each member."""
@@ -60,6 +63,8 @@ class Clustered(Protocol):
 
 class UnrolledClusters:
     """The clusters of a mechanism one by one, on any scalar."""
+
+    uniform = False
 
     def __init__(self, m: Mechanism, system: ConstraintSet, clusters: ClusterTree, routes: dict[str, str]) -> None:
         self.m, self.system, self.clusters, self.routes = m, system, clusters, routes
@@ -143,8 +148,11 @@ def handed_down(at: Clustered, values: Sequence[Array]) -> tuple[Array, ...]:
     return (*values, *[zeros(6) for _ in range(at.clusters.most_ports - len(values))])
 
 
-def handed_up(at: Clustered, kind: ClusterKind, value: Array) -> tuple[Array, ...]:
+def handed_up(at: Clustered, kind: ClusterKind, value: Any) -> tuple[Any, ...]:
     """A value for the port that the cluster hangs on, and zeros for the others."""
+    if isinstance(value, RigidInertia) and not at.uniform:
+        return tuple(value if i == kind.port else 0 for i in range(at.clusters.most_ports))
+    value = dense(value)
     return tuple(value if i == kind.port else zeros(*value.shape) for i in range(at.clusters.most_ports))
 
 

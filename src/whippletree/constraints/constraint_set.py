@@ -18,7 +18,7 @@ from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.arithmetic.linalg import sparse_order
 from whippletree.constraints.cluster_structure import structure_by_clusters
 from whippletree.constraints.exploration import LONG_SYSTEM
-from whippletree.constraints.light_loops import is_light
+from whippletree.constraints.light_loops import WEIGHTLESS, is_light, weightless_motions
 from whippletree.constraints.redundancy import Structure, free_velocities, independent_rows
 from whippletree.constraints.rows import Prepared, Rows, prepare
 from whippletree.model import Constraint, Model
@@ -128,6 +128,26 @@ class ConstraintSet:
         links = m.still(state)
         M = inertia.mass_matrix(m.tree, m.sweep, links).astype(float)
         return is_light(M, self.matrix(m, links, state)[kept])
+
+    @cached_property
+    def feels_weightless(self) -> bool:
+        """Whether some row may feel a motion that costs no energy, along which no moving body has inertia.
+
+        Where none does, M v = 0 is A v = 0: M is singular only where the block matrix is, and M + Aᵀ R A is then too.
+        Rows on joint coordinates may feel any motion of these.
+        """
+        if self.model.is_flexible or any(c.demand.on != "frames" for c in self.demands):
+            return True
+        m = Mechanism(skeleton(self.model))
+        state = self.structure.configuration.astype(object)
+        for part in self.rows(m, m.still(state), state, None, 0).parts:
+            for i, (node, pose) in enumerate(part.places):
+                G = part.coefficients(i).astype(float)
+                for motion in weightless_motions(m.tree.nodes[node].inertia) if node >= 0 else ():
+                    V = pose.motion(motion).astype(float)
+                    if np.any(np.abs(G @ V) > WEIGHTLESS * np.linalg.norm(G, axis=1) * np.linalg.norm(V)):
+                        return True
+        return False
 
     @cached_property
     def free(self) -> tuple[int, ...]:

@@ -273,8 +273,11 @@ def whole_route(m: Mechanism, system: ConstraintSet) -> str:
     """The route that the block matrix of the whole calls for, where its inverse blocks are wanted."""
     if m.tree.model.nv > LONG_SYSTEM:
         return "recursion"
+    if system.light:
+        return "augmented"
     # a joint may lack inertia in some states (a gimbal without mass, where two axes meet) or calls (an open parameter)
-    return "augmented" if system.light or m.tree.doubtful else "schur"
+    carried = bool(m.tree.doubtful) and (m.tree.model.origin is not None or system.feels_weightless)
+    return "augmented" if carried else "schur"
 
 
 def _require_pivots(m: Mechanism, factor: kkt.Factored) -> None:

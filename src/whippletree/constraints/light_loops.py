@@ -5,6 +5,9 @@ work. Where a link of a loop weighs little, entries of M⁻¹ are large and canc
 1 kg costs ``schur`` five digits, a coupler of 1e-13 kg all but three. Factors of these matrices have roundings of the
 size ε |L||Lᵀ|, entry by entry, which reach the accelerations through the blocks of the inverse; so the errors of both
 routes can be compared before either is taken.
+
+A joint that lacks inertia in some states only (a thin rod on a universal joint, along its first axis) is a reason for
+``augmented`` if rows can carry what has none there: if some row feels a motion without energy.
 """
 
 from __future__ import annotations
@@ -13,10 +16,15 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array, spread_signs
 from whippletree.constraints import kkt
+from whippletree.spatial import RigidInertia
 
 LIGHT = 16.0
 """Ratio of the error foreseen for ``schur`` to that of ``augmented`` from which loops count as light: a digit more is
 lost, and that is worth the additional work."""
+
+WEIGHTLESS = 1e-9
+"""Share of its largest moment of inertia below which a body has none about an axis, and of its size below which a row
+does not feel a motion: rounding of the numbers of a file."""
 
 
 def is_light(M: Array, A: Array) -> bool:
@@ -49,6 +57,21 @@ def has_inertia(M: Array) -> bool:
     except np.linalg.LinAlgError:
         return False
     return bool(np.all(np.diag(L) ** 2 > 2 * len(M) * np.finfo(float).eps))
+
+
+def weightless_motions(inertia: RigidInertia) -> list[Array]:
+    """Twists (6,) that span those in which a body has no energy: turns of a rod about itself, everything without mass.
+
+    With mass, its centre stands still in them: v + ω × c = 0.
+    """
+    mass, moment, about_origin = float(inertia.mass), inertia.moment.astype(float), inertia.rotation.astype(float)
+    if not mass > 0:
+        return list(np.eye(6))
+    c = moment / mass
+    about_center = about_origin - mass * (c @ c * np.eye(3) - np.outer(c, c))
+    moments, axes = np.linalg.eigh(about_center)
+    idle = moments <= WEIGHTLESS * np.abs(about_origin).max(initial=0.0)
+    return [np.concatenate([axis, np.cross(c, axis)]) for axis in axes.T[idle]]
 
 
 def _signs(n: int) -> Array:

@@ -37,7 +37,7 @@ from whippletree.constraints.loop_closure import CLOSING_ITERATIONS, Closure
 from whippletree.constraints.rows import Prepared, lifted_pose
 from whippletree.constraints.ties import demand_content
 from whippletree.spatial import Pose, RigidInertia
-from whippletree.tree.links import Link
+from whippletree.tree.links import Link, still_link
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import Skeleton
 
@@ -248,13 +248,25 @@ def long_values(tree: Skeleton, demands: Sequence[Prepared], q: Array, v: Array,
     return LongValues(residual, bodies.rates(list(bodies.closures()), v) + np.concatenate(bodies.drifts()))
 
 
+def _links_at(tree: Skeleton, q: Array) -> list[Any]:
+    """The links of all bodies at rest, made once for equal bodies at equal coordinates: cells of a chain."""
+    known: dict[tuple[int, bytes], Link] = {}
+    links: list[Any] = []
+    for node, part in zip(tree.nodes, tree.inputs, strict=True):
+        own = q[part]
+        key = id(node), own.astype(float).tobytes()
+        if key not in known:
+            known[key] = still_link(node, own)
+        links.append(known[key])
+    return links
+
+
 class _Bodies:
     """All bodies at a configuration, in floats."""
 
     def __init__(self, unknowns: Unknowns, q: Array, t: float) -> None:
         self.un, self.t, self.q = unknowns, t, q
-        mechanism = Mechanism(unknowns.tree)
-        self.links = mechanism.still(q.astype(object))
+        self.links = _links_at(unknowns.tree, q.astype(object))
         self.R = np.array([link.X.R for link in self.links], dtype=float).reshape(-1, 3, 3)
         self.p = np.array([link.X.p for link in self.links], dtype=float).reshape(-1, 3)
         self.world = np.zeros((len(self.links) + 1, 4, 4))

@@ -29,7 +29,7 @@ from whippletree.constraints.massless_rows import HeldRows, RelaxedRows
 from whippletree.errors import ModelError, NameLookupError
 from whippletree.model import Constraint, Model
 from whippletree.model.constraint_syntax import MANY_FRAMES
-from whippletree.spatial import Hinge, Pose, cross, skew
+from whippletree.spatial import Hinge, Pose, cross, cross_motion, skew
 from whippletree.tree import kinematics
 from whippletree.tree.kinematics import Branching
 from whippletree.tree.links import Link
@@ -165,6 +165,10 @@ class FrameRows:
         if self.demand.of_point:
             r, v, _ = _point_motion(relative(self.poses), self.twists(), [zeros(6)] * 2)
             return slopes(_of_point(self.demand, duals(r, v), Dual(self.t, 1)))
+        if self.demand.of_pose:
+            X = relative(self.poses)
+            V, _ = _pose_motion(X, self.twists(), [zeros(6)] * 2)
+            return slopes(_of_pose(self.demand, moved_pose(X, V), Dual(self.t, 1)))
         moved = [moved_pose(X, V) for X, V in zip(self.poses, self.twists(), strict=True)]
         return slopes(self.demand.residual(moved, Dual(self.t, 1)))
 
@@ -327,13 +331,7 @@ def frame_places(tree: Skeleton, c: Prepared) -> list[Place]:
     if c.demand.on != "frames":
         return []
     places = [tree.place(name) for name in c.constraint.on]
-    return [_carrier(tree, places), *places] if c.demand.carried else places
-
-
-def _carrier(tree: Skeleton, places: Sequence[Place]) -> Place:
-    """The lowest node that carries all these places, turned to world axes at zero coordinates."""
-    node = tree.meeting([place.node for place in places])
-    return Place(node, Pose(tree.neutral_rotations[node].T, zeros(3)) if node >= 0 else Pose.identity())
+    return [tree.carrier([place.node for place in places]), *places] if c.demand.carried else places
 
 
 def frame_coefficients(demand: Demand, poses: Sequence[Pose], i: int, t: Any) -> Array:
@@ -345,6 +343,9 @@ def frame_coefficients(demand: Demand, poses: Sequence[Pose], i: int, t: Any) ->
         return np.stack([demand.residual(poses, twists, t) - drift for twists in units], axis=1)
     if demand.of_point:
         return _point_coefficients(demand, relative(poses), i, t)
+    if demand.of_pose:
+        move, X = (_moved_away, moved_pose)[i], relative(poses)
+        return np.stack([slopes(_of_pose(demand, move(X, e), Dual(t, 0))) for e in identity(6)], axis=1)
     columns = []
     for e in identity(6):
         moved = [moved_pose(X, e) if k == i else lifted_pose(X) for k, X in enumerate(poses)]
@@ -363,6 +364,9 @@ def frame_acceleration(
     if demand.of_point:
         r, v, a = _point_motion(relative(poses), twists, rates)
         return slopes(slopes(_of_point(demand, duals(duals(r, v), duals(v, a)), _time_jet(t))))
+    if demand.of_pose:
+        X = relative(poses)
+        return slopes(slopes(_of_pose(demand, _jet(X, *_pose_motion(X, twists, rates)), _time_jet(t))))
     jets = [_jet(X, V, rate) for X, V, rate in zip(poses, twists, rates, strict=True)]
     return slopes(slopes(demand.residual(jets, _time_jet(t))))
 
@@ -400,6 +404,27 @@ def _point_slopes(demand: Demand, r: Array, t: Any) -> Array:
 def _of_point(demand: Demand, r: Array, t: Any) -> Array:
     """The residual of a second origin at r."""
     return demand.residual((Pose.identity(), Pose(identity(3), r)), t)
+
+
+# Nor does a residual of one pose ask for those of two: with X as before, the second frame has against the first, in its
+# own axes, the twist V2 - X* V1, which changes by V2' - X* V1' + V2 x X* V1
+
+
+def _pose_motion(X: Pose, twists: Sequence[Array], rates: Sequence[Array]) -> tuple[Array, Array]:
+    """The twist (6,) of the second frame against the first, in its axes, and its rate."""
+    carried = X.motion(twists[0])
+    return twists[1] - carried, rates[1] - X.motion(rates[0]) + cross_motion(twists[1], carried)
+
+
+def _moved_away(X: Pose, V: Array) -> Pose:
+    """The pose of a frame as dual numbers, seen from a frame that moves with the twist V (in its own axes)."""
+    w, u = V[:3], V[3:]
+    return Pose(duals(X.R, -(skew(w) @ X.R)), duals(X.p, -u - cross(w, X.p)))
+
+
+def _of_pose(demand: Demand, X: Pose, t: Any) -> Array:
+    """The residual of a second frame at X in the first."""
+    return demand.residual((Pose.identity(), X), t)
 
 
 class JointRows:

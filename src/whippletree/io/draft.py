@@ -20,6 +20,7 @@ from whippletree.model import EARTH_GRAVITY, Body, Model, Vector
 from whippletree.model.builder import Builder
 from whippletree.model.faults import inertia_faults
 from whippletree.model.frozen import frozen_array, inertia_matrix
+from whippletree.spatial.vectors import ROTATION_NOISE
 
 # how the builder's messages begin: kind and name of the part that is wrong
 _SUBJECT = re.compile(
@@ -206,7 +207,7 @@ class Draft:
         if self._cleaned:
             notes.append(
                 f"freed {self._cleaned} rotation{'s' * (self._cleaned > 1)} of rounding noise: "
-                f"entries within {rotations.ROTATION_NOISE:g} of 0 or ±1 are exactly that"
+                f"entries within {ROTATION_NOISE:g} of 0 or ±1 are exactly that"
             )
         notes += [f"doubtful: {text}" for text in self.doubts]
         if self.missing:

@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-
-ROTATION_NOISE = 4e-16
-"""A rotation's entry this close to 0 or ±1 is that number: cos(π/2) is 6e-17 in floats. 1.5708 is data, not π/2."""
+from whippletree.spatial.vectors import ROTATION_NOISE
 
 
 def from_rpy(roll: float, pitch: float, yaw: float) -> Array:

@@ -18,6 +18,10 @@ from whippletree.arithmetic import scalars
 from whippletree.arithmetic.arrays import Array, identity, vector, zeros
 from whippletree.arithmetic.linalg import symmetric_product
 
+ROTATION_NOISE = 4e-16
+"""A rotation's entry this close to 0 or ±1 is that number: cos(π/2) is 6e-17 in floats. 1.5708 is data, not π/2. So is
+0 an entry of a position that is this small beside the largest."""
+
 
 def cross(a: Array, b: Array) -> Array:
     """a × b."""
@@ -79,6 +83,15 @@ def congruence(R: Array, A: Array) -> Array:
     return symmetric_product(R @ A, R)
 
 
+def _without_noise(R: Array) -> Array:
+    """A rotation whose floats within ROTATION_NOISE of 0 or ±1 are exactly that; other scalars are left alone."""
+
+    def snap(x: Any) -> Any:
+        return round(x) + 0.0 if isinstance(x, float) and abs(x - round(x)) <= ROTATION_NOISE else x
+
+    return np.array([[snap(x) for x in row] for row in R], dtype=object)
+
+
 class Pose(NamedTuple):
     """X_AB: rotation R (3, 3) and position p (3,) of frame B in frame A."""
 
@@ -109,6 +122,15 @@ class Pose(NamedTuple):
     def inverse(self) -> Pose:
         """X_BA."""
         return Pose(self.R.T, -(self.R.T @ self.p))
+
+    def without_noise(self) -> Pose:
+        """The pose with floats that rounding left beside 0 or ±1 (in p beside 0) set to exactly that.
+
+        A product of poses leaves 0.9999999999999999 and 1e-19 where algebra has 1 and 0, and only those fold away.
+        """
+        size = max((abs(x) for x in self.p if isinstance(x, float)), default=0.0)
+        p = [0.0 if isinstance(x, float) and abs(x) <= ROTATION_NOISE * size else x for x in self.p]
+        return Pose(_without_noise(self.R), vector(*p))
 
     def point(self, position: Array) -> Array:
         """A point given in B, in A."""
@@ -240,9 +262,19 @@ class RigidInertia(NamedTuple):
         """The inertia of a massless body, exactly zero."""
         return RigidInertia(0, zeros(3), zeros(3, 3))
 
-    def __add__(self, other: RigidInertia) -> RigidInertia:  # type: ignore[override]
-        """The inertia of two bodies welded together."""
-        return RigidInertia(self.mass + other.mass, self.moment + other.moment, self.rotation + other.rotation)
+    @property
+    def __array_priority__(self) -> int:
+        """Above that of arrays, which then leave it to this class what a sum with it is."""
+        return 1
+
+    def __add__(self, other: Any) -> Any:
+        """The inertia of two bodies welded together: a matrix where one of them is; 0 adds nothing."""
+        if isinstance(other, RigidInertia):
+            return RigidInertia(self.mass + other.mass, self.moment + other.moment, self.rotation + other.rotation)
+        return self.dense() + other if isinstance(other, np.ndarray) else self
+
+    def __radd__(self, other: Any) -> Any:
+        return self + other
 
     def __matmul__(self, V: Array) -> Array:
         """The momentum (or wrench) of a twist (or acceleration)."""

@@ -4,7 +4,8 @@ The algorithms see *nodes*, one per joint that moves. Two things happen on the w
 
 * bodies that are welded together become one node, with the sum of their inertias;
 * a node's frame is the body's frame turned so that a joint's axis is its z axis. Then the motion subspaces are unit
-  vectors, zeros fold away, and all revolute joints share one piece of code.
+  vectors, zeros fold away, and all revolute joints share one piece of code. Zeros and ones that rounding blurred on
+  the way are made exact again.
 
 ``Skeleton.place`` finds any frame of the model again: on which node it is, and where.
 """
@@ -79,6 +80,22 @@ class Skeleton:
 
     def place(self, frame: str) -> Place:
         """Where a frame or body of the model is."""
+        known = self._places
+        if frame not in known:
+            known[frame] = self._find_place(frame)
+        return known[frame]
+
+    @cached_property
+    def _places(self) -> dict[str, Place]:
+        """Places that were asked for: analyses of constraints ask for each frame a dozen times."""
+        return {}
+
+    @cached_property
+    def _poses(self) -> dict[tuple[int, bytes], Pose]:
+        """Their poses, by the pose of the body and the numbers of the frame: cells of a chain share them."""
+        return {}
+
+    def _find_place(self, frame: str) -> Place:
         found = self.model.frame(frame)
         node, pose = self.bodies[found.body]
         if node >= 0 and isinstance(self.nodes[node].joint, Modal):
@@ -86,7 +103,13 @@ class Skeleton:
                 f"model {self.model.name!r}: {frame!r} is a flexible body as a whole, which bends and has no pose: "
                 f"name one of its frames, or its reference frame {found.body.rpartition('/')[0]!r}"
             )
-        return Place(node, pose @ Pose.from_matrix(found.pose))
+        own = found.pose
+        if own.dtype == object:  # an open parameter
+            return Place(node, pose @ Pose.from_matrix(own))
+        key = id(pose), own.tobytes()
+        if key not in self._poses:
+            self._poses[key] = (pose @ Pose.from_matrix(own)).without_noise()
+        return Place(node, self._poses[key])
 
     def path(self, node: int, base: int = -1) -> list[int]:
         """The node and its ancestors, tip first, as far as they are below ``base``."""
@@ -104,12 +127,28 @@ class Skeleton:
     def neutral_rotations(self) -> tuple[Array, ...]:
         """Rotation (3, 3) of every node in the world at neutral coordinates."""
         rotations: list[Array] = []
+        turns: dict[int, Array] = {}  # equal bodies on equal joints are one node
         for parent, node in zip(self.parents, self.nodes, strict=True):
-            joint = node.joint
-            turned = joint.place if isinstance(joint, Port) else joint.pose(vector(*joint.neutral))
-            own = (node.placement @ turned).R
+            if id(node) not in turns:
+                joint = node.joint
+                turned = joint.place if isinstance(joint, Port) else joint.pose(vector(*joint.neutral))
+                turns[id(node)] = (node.placement @ turned).R
+            own = turns[id(node)]
             rotations.append(rotations[parent] @ own if parent >= 0 else own)
         return tuple(rotations)
+
+    def carrier(self, nodes: Sequence[int]) -> Place:
+        """The lowest node that carries all of these, turned to world axes at zero coordinates."""
+        node = self.meeting(nodes)
+        if node not in self._carriers:
+            pose = Pose(self.neutral_rotations[node].T, zeros(3)) if node >= 0 else Pose.identity()
+            self._carriers[node] = Place(node, pose)
+        return self._carriers[node]
+
+    @cached_property
+    def _carriers(self) -> dict[int, Place]:
+        """Those that were asked for, by node."""
+        return {}
 
     @cached_property
     def doubtful(self) -> tuple[int, ...]:
@@ -225,7 +264,7 @@ def _moving_part(at: Pose, body: Body, joint: Joint) -> tuple[Node, Pose]:
     own = RigidInertia.about_center(body.mass, body.center, body.inertia)
     kind, align = _align_axis(joint)
     back = align.inverse()
-    placement = at @ Pose.from_matrix(joint.pose) @ align
+    placement = (at @ Pose.from_matrix(joint.pose) @ align).without_noise()
     return Node(kind, placement, own.transform(back), joint.armature, rotor_turns(joint)), back
 
 

@@ -212,7 +212,7 @@ def weld(c: Constraint) -> Demands:
         rel = relative(poses)
         return np.concatenate([turn(rel.R), rel.p])
 
-    return _frames(("rx", "ry", "rz", "x", "y", "z"), _RAD * 3 + _METRE * 3, residual)
+    return _frames(("rx", "ry", "rz", "x", "y", "z"), _RAD * 3 + _METRE * 3, residual, of_pose=True)
 
 
 def hinge(c: Constraint) -> Demands:
@@ -223,7 +223,7 @@ def hinge(c: Constraint) -> Demands:
         rel = relative(poses)
         return vector(*tilt(rel.R @ axis, axis, (u, w)), *rel.p)
 
-    return _frames(("tilt_u", "tilt_v", "x", "y", "z"), _RAD * 2 + _METRE * 3, residual)
+    return _frames(("tilt_u", "tilt_v", "x", "y", "z"), _RAD * 2 + _METRE * 3, residual, of_pose=True)
 
 
 def universal(c: Constraint) -> Demands:
@@ -235,7 +235,7 @@ def universal(c: Constraint) -> Demands:
         rel = relative(poses)
         return vector(axis @ (rel.R @ second), *rel.p)
 
-    return _frames(("square", "x", "y", "z"), _RAD + _METRE * 3, residual)
+    return _frames(("square", "x", "y", "z"), _RAD + _METRE * 3, residual, of_pose=True)
 
 
 def slider(c: Constraint) -> Demands:
@@ -246,7 +246,7 @@ def slider(c: Constraint) -> Demands:
         rel = relative(poses)
         return vector(*turn(rel.R), u @ rel.p, w @ rel.p)
 
-    return _frames(("rx", "ry", "rz", "off_u", "off_v"), _RAD * 3 + _METRE * 2, residual)
+    return _frames(("rx", "ry", "rz", "off_u", "off_v"), _RAD * 3 + _METRE * 2, residual, of_pose=True)
 
 
 def cylindrical(c: Constraint) -> Demands:
@@ -257,7 +257,7 @@ def cylindrical(c: Constraint) -> Demands:
         rel = relative(poses)
         return vector(*tilt(rel.R @ axis, axis, (u, w)), u @ rel.p, w @ rel.p)
 
-    return _frames(("tilt_u", "tilt_v", "off_u", "off_v"), _RAD * 2 + _METRE * 2, residual)
+    return _frames(("tilt_u", "tilt_v", "off_u", "off_v"), _RAD * 2 + _METRE * 2, residual, of_pose=True)
 
 
 def plane(c: Constraint) -> Demands:
@@ -268,7 +268,7 @@ def plane(c: Constraint) -> Demands:
         rel = relative(poses)
         return vector(*tilt(rel.R @ normal, normal, (u, w)), normal @ rel.p)
 
-    return _frames(("tilt_u", "tilt_v", "height"), _RAD * 2 + _METRE, residual)
+    return _frames(("tilt_u", "tilt_v", "height"), _RAD * 2 + _METRE, residual, of_pose=True)
 
 
 def point_on_line(c: Constraint) -> Demands:
@@ -366,7 +366,7 @@ def prescribed_frame(c: Constraint) -> Demands:
 
     turns = ("rx", "ry", "rz") if whole else ()
     units = _RAD * len(turns) + _METRE * 3
-    return _frames((*turns, "x", "y", "z"), units, residual, timed=True, of_point=not whole)
+    return _frames((*turns, "x", "y", "z"), units, residual, timed=True, of_point=not whole, of_pose=whole)
 
 
 def custom(c: Constraint) -> Demands:
@@ -461,8 +461,9 @@ def _frames(
     *,
     timed: bool = False,
     of_point: bool = False,
+    of_pose: bool = False,
 ) -> Demands:
-    return (Demand("position", "frames", rows, units, residual, timed, of_point=of_point),)
+    return (Demand("position", "frames", rows, units, residual, timed, of_point=of_point, of_pose=of_pose),)
 
 
 def _row_names(c: Constraint, word: str, trial: Callable[[], Array]) -> tuple[str, ...]:

@@ -36,6 +36,8 @@ class Demand:
     """Whether a residual of frames sees where they are in the world, and not only where they are to each other."""
     of_point: bool = False
     """Whether a residual of two frames depends on one point only: the second origin, in the axes of the first frame."""
+    of_pose: bool = False
+    """Whether a residual of two frames depends on one pose only: that of the second frame in the first."""
 
 
 Demands: TypeAlias = tuple[Demand, ...]

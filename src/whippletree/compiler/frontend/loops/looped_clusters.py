@@ -47,6 +47,7 @@ class LoopedClusters:
     """The clusters of a mechanism, one value per type."""
 
     reveals = False
+    uniform = True
 
     def __init__(self, m: ClusterMechanism) -> None:
         self.m, self.sweep, self.system = m, m.sweep, constraint_set(m.tree.model)
