@@ -279,6 +279,11 @@ class Sides(NamedTuple):
         """Whether one of them has a rounding that is no ball."""
         return less(0, sum(solid.radii @ solid.radii for solid in self.solids))
 
+    def is_capped(self) -> Any:
+        """Whether one of them is a cylinder: its rounding is a disc."""
+        flat = [select(less(0, solid.radii[2]), 0, solid.radii[0]) for solid in self.solids]
+        return less(0, flat[0] + flat[1])
+
     def separation(self, n: Array) -> Any:
         """How far apart they are along a unit vector n (3,), without their margins, m."""
         (a, b), (p, q) = self.corners(n), self.roundings(n)

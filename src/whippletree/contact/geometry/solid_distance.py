@@ -34,7 +34,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array, vector
 from whippletree.arithmetic.iteration import iterate
-from whippletree.arithmetic.scalars import less, negated, select, sqrt
+from whippletree.arithmetic.scalars import is_zero, less, negated, select, sqrt
 from whippletree.contact.geometry.box_pairs import NOWHERE
 from whippletree.contact.geometry.closed_forms import axes_of, unit_or
 from whippletree.contact.geometry.rounded_polytopes import Sides, Solid
@@ -55,9 +55,9 @@ to rounding, also where an edge is nearest, across which it must be; and for it 
 MOVED_AWAY = 0.05
 """Share of their size by which they are moved apart where they are not."""
 
-SAME_DISTANCE, ROUND_DISTANCE = 1e-15, 1e-10
-"""Share of the distance by which a round must come nearer to go on; and where one of the solids is round, since
-Newton's method does the rest."""
+SAME_DISTANCE, ROUND_DISTANCE, CENTRE_DISTANCE = 1e-15, 1e-10, 1e-4
+"""Share of the distance by which a round must come nearer to go on; where one of the solids is round, since Newton's
+method does the rest; and where both have no corner but their centre, since it then does so from afar."""
 
 CLOSE_BY, TOO_DEEP = 1e-3, 0.1
 """Shares of their size: solids that are less far apart along a normal that is hinted are moved apart at once, which
@@ -135,7 +135,7 @@ def reach_of_solid(solid: Solid) -> Any:
 
 def _best_normal(sides: Sides, corners: Corners, n: Array, size: Any) -> tuple[Array, Any]:
     """Of some directions the one that separates most, and by how much: n, the opposite (inside of A − B its boundary is
-    on the other side), what Newton's method makes of the better one, and the z axes of both solids.
+    on the other side), what Newton's method makes of the better one, and where one is a cylinder the z axes of both.
 
     Where n is clear, as for polytopes that are apart, the others are not looked at.
     """
@@ -154,7 +154,8 @@ def _best_normal(sides: Sides, corners: Corners, n: Array, size: Any) -> tuple[A
         better = negated(less(along, reached - tie))
         best, reached = choose_vector(better, tried, best), select(better, along, reached)
         clear = both(negated(own.is_round()), less(CLEARLY_APART * size, reached))
-        return [select(clear, 1, select(less(at, 4), -1, 1)), at + 1, best, reached]
+        last = select(own.is_capped(), 4, 2)
+        return [select(clear, 1, select(less(at, last), -1, 1)), at + 1, best, reached]
 
     def polish(state: list[Any], given: list[Any]) -> list[Any]:
         *parts, share, one, two = given
@@ -200,6 +201,8 @@ def _start(sides: Sides, hint: Hint, size: Any) -> _Start:
     def anew(state: list[Any], given: list[Any]) -> list[Any]:
         return [1, *_guess(sides.of(given))]
 
+    if all(map(is_zero, hint.normal)):
+        return _Start(-1, *_guess(sides), vector(0, 0, 0), 1)
     known = select(less(0, hint.normal @ hint.normal), -1, 1)
     _, gap, point = iterate(along, [known, -NOWHERE, vector(0, 0, 0)], [*sides.parts(), hint.normal], 1)
     margins = sum(solid.margin for solid in sides.solids)
@@ -245,7 +248,8 @@ def _nearest_corners(sides: Sides, n: Array, away: Any) -> tuple[Array, Corners]
     """The shortest vector (3,) from the second solid to the first one, moved by ``away`` along n; and the corners of
     both between which it is."""
     shift = away * n
-    near = select(sides.is_round(), ROUND_DISTANCE, SAME_DISTANCE)
+    single = less(sum(solid.count for solid in sides.solids), 3)
+    near = select(sides.is_round(), select(single, CENTRE_DISTANCE, ROUND_DISTANCE), SAME_DISTANCE)
     w, a, b = _support(sides, n, shift)
 
     def come_nearer(state: list[Any], given: list[Any]) -> list[Any]:
