@@ -3,17 +3,16 @@
     boxes       as many as ``--count`` says that fall into a bin: of 3 to 20 cm, and of one size
     capsules    that fall into a bin
     mixture     balls, boxes and capsules of 3 to 20 cm
-    hulls       12 convex meshes of eight to twelve corners that fall into a bin
+    hulls       convex meshes of eight to twelve corners that fall into a bin, all different
     dominoes    200 in a row, the first of which falls
     cards       a house of cards, three storeys high: boxes of 2 mm that lean on each other by friction alone
 
 ``python -m benchmarks.bins --long 1000000`` prints the memory of a run of so many steps instead.
 
-Each runs by ``wt.simulate(method="time_stepping")``, as a scene of many free bodies or, where a pair has no form for
-that (hulls on each other), in Python, which is told. One row for each: processor time of a step (ms), contacts, sweeps,
-the residual (median and worst, m/s) and the steps beyond the tolerance, the overlap (m) at the end and at its worst,
-the most that contacts have *added* to the energy within a row of output, and all that they have taken, J, and the
-fastest body at the end, m/s.
+Each runs by ``wt.simulate(method="time_stepping")``, as a scene of many free bodies. One row for each: processor time
+of a step (ms), contacts, sweeps, the residual (median and worst, m/s) and the steps beyond the tolerance, the overlap
+(m) at the end and at its worst, the most that contacts have *added* to the energy within a row of output, and all that
+they have taken, J, and the fastest body at the end, m/s.
 """
 
 from __future__ import annotations
@@ -140,7 +139,7 @@ SCENES: dict[str, tuple[Callable[[int], wt.Model], float, float]] = {
     "boxes": (lambda n: _bin("boxes", n, "b"), 2e-3, 0.8),
     "capsules": (lambda n: _bin("capsules", n, "c"), 2e-3, 0.8),
     "mixture": (lambda n: _bin("mixture", n, "bcs", 0.2, 0.03), 2e-3, 0.8),
-    "hulls": (lambda n: _bin("hulls", 12, "h"), 2e-3, 0.2),
+    "hulls": (lambda n: _bin("hulls", n, "h"), 2e-3, 0.8),
     "dominoes": (lambda n: dominoes(200), 1e-3, 1.5),
     "cards": (lambda n: cards(3), 1e-3, 0.5),
 }

@@ -7,6 +7,7 @@ import pytest
 from benchmarks.narrow_phase import compare_with_reference, form_of, random_poses, shapes, touches_program
 
 import whippletree as wt
+from whippletree.arithmetic.arrays import vector
 from whippletree.arithmetic.iteration import iterate
 from whippletree.arithmetic.lanes import Lanes
 from whippletree.arithmetic.scalars import less, select
@@ -14,6 +15,7 @@ from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.contact.geometry.closed_forms import corners_on_plane
 from whippletree.contact.geometry.rounded_polytopes import solids_of
 from whippletree.contact.geometry.shapes import Cylinder, Ellipsoid, HalfSpace
+from whippletree.contact.geometry.solid_distance import Hint, nearest_of_solids
 from whippletree.contact.geometry.solid_pairs import HullOnPlane, SolidForm
 from whippletree.contact.kinematics.contact_set import contact_set_of_steps
 from whippletree.spatial import Pose
@@ -114,6 +116,55 @@ def test_large_hulls_on_a_plane_are_those_of_the_closed_form():
         found, right = HullOnPlane()(solid, HalfSpace(), X, P), corners_on_plane(hull, HalfSpace(), X, P)
         assert [float(t.gap) for t in found] == [float(t.gap) for t in right]
         np.testing.assert_array_equal([t.point for t in found], [t.point for t in right])
+
+
+def test_the_point_on_a_cap_is_where_the_other_shape_is():
+    cylinder, disc = SOLIDS["cylinder"], SOLIDS["disc"]
+    tilt = np.array([[np.cos(0.4), 0, np.sin(0.4)], [0, 1, 0], [-np.sin(0.4), 0, np.cos(0.4)]])
+    lowest = tilt @ [0.2, 0, -0.02]
+    X, Y = placed(np.eye(3), [0, 0, 0]), placed(tilt, np.array([0.03, 0.02, 0.151]) - lowest)
+    form = SolidForm(cylinder, disc)
+    touch, reverse = form(cylinder, disc, X, Y)[-1], form(disc, cylinder, Y, X)[-1]
+    assert [float(touch.gap), float(reverse.gap)] == pytest.approx([1e-3, 1e-3], abs=1e-15)
+    np.testing.assert_allclose(touch.point.astype(float), [0.03, 0.02, 0.15], atol=1e-12)
+    np.testing.assert_allclose(reverse.point.astype(float), [0.03, 0.02, 0.151], atol=1e-12)
+
+
+# --- what is known from a moment ago ----------------------------------------------------------------------------------
+
+
+def turned_slightly(n, rng):
+    n = n + 0.02 * rng.normal(size=3)
+    return n / np.linalg.norm(n)
+
+
+def test_a_hint_changes_no_answer(kernel):
+    rng = np.random.default_rng(9)
+    for a, b in combinations_with_replacement(SHAPES, 2):
+        pair = (SOLIDS[a], SOLIDS[b])
+        for X, Y in random_poses(*pair, 2, rng, kernel):
+            plain = nearest_of_solids(*pair, X, Y)
+            hint = Hint(vector(*turned_slightly(plain.normal.astype(float), rng)), 1e9)
+            hinted = nearest_of_solids(*pair, X, Y, hint)
+            if plain.gap - pair[0].margin - pair[1].margin > 1e-7:  # an overlap has several ways out
+                assert abs(hinted.gap - plain.gap) < 1e-13, (a, b)
+            else:
+                # a disc's rim on a mesh is not quite there after the last round, from a hint that is off by 2°
+                assert hinted.gap > plain.gap - 3e-9, (a, b)
+
+
+def test_a_hint_is_enough_for_solids_that_are_out_of_reach():
+    cylinder, box = SOLIDS["cylinder"], SOLIDS["box"]
+    X, Y = placed(np.eye(3), [0.5, 0.1, 0]), placed(np.eye(3), [0, 0, 0])
+    right = nearest_of_solids(cylinder, box, X, Y)
+    askew = np.array([0.8, 0.6, 0])
+    bound = nearest_of_solids(cylinder, box, X, Y, Hint(vector(*askew), 0.1))
+    assert 0.1 < bound.gap < right.gap
+    np.testing.assert_array_equal(bound.normal, askew)
+    # the planes across the normal touch both solids: 0.5 * 0.8 + 0.1 * 0.6 - 0.1, and 0.05 * 0.8 + 0.075 * 0.6
+    assert bound.gap == pytest.approx(0.36 - 0.1 * 0.8 - 0.15 * 0.6)
+    closer = nearest_of_solids(cylinder, box, X, Y, Hint(vector(*askew), 0.3))
+    assert closer.gap == pytest.approx(right.gap, abs=1e-15)
 
 
 # --- flats that meet --------------------------------------------------------------------------------------------------

@@ -3,7 +3,8 @@
 Geometries are of one *class* where they have the same type, and where the numbers that tell them apart (where they are
 on their bodies, how large they are) are exactly 0, 1 or −1 in the same places: those stay in the code and fold away,
 the others come with the call. A kind of pairs is two classes. So the code depends on the classes that a scene has and
-not on how many of each there are: a thousand balls run the code of ten.
+not on how many of each there are: a thousand balls run the code of ten. Geometries that are compared as solids
+(:mod:`whippletree.contact.geometry.solid_pairs`) are of one class all together: only their tables are part of the code.
 """
 
 from __future__ import annotations
@@ -13,17 +14,26 @@ from typing import Any
 
 import numpy as np
 
-from whippletree.arithmetic.arrays import Array
-from whippletree.compiler.program import Address, Buffer, Index, Lookup, Loop, Statement, Switch
-from whippletree.compiler.program.traced_blocks import Piece, piece, traced_block
+from whippletree.arithmetic.arrays import Array, vector
+from whippletree.arithmetic.scalars import less, select, sqrt
+from whippletree.compiler.program import Address, Buffer, Index, Lookup, Loop, Register, Statement, Switch
+from whippletree.compiler.program.traced_blocks import Piece, looped_block, piece
 from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.compiler.rollout.contact_kinds import PAIR, TOUCH
 from whippletree.compiler.rollout.scene_slots import SlotImpulses
 from whippletree.contact.geometry.rounded_polytopes import Solid
 from whippletree.contact.geometry.shape_numbers import POSE, pose_of, with_numbers
 from whippletree.contact.geometry.shapes import Shape
-from whippletree.contact.kinematics.scene_layout import GeometryClass, PairKind
+from whippletree.contact.geometry.solid_distance import Hint, reach_of_solid
+from whippletree.contact.geometry.solid_pairs import SolidForm
+from whippletree.contact.kinematics.scene_layout import GeometryClass, PairKind, row_length
+from whippletree.contact.problem.cones import largest
 from whippletree.spatial import Pose
+
+TIMES_FASTER, SOLID_LEEWAY = 2, 0.05
+"""Solids that are farther apart than they get in a step at so many times their speed, and by this share of the smaller
+one, are not compared: the planes between which they were nearest in the step before hold them apart, which is what any
+candidate does in a step."""
 
 PAIR_HEAD = 3
 """Numbers of a pair before the places of its candidates: its kind and its two geometries."""
@@ -43,19 +53,18 @@ def scene_narrow_phase(
         work: with the poses of the bodies in the world, ``pose`` (N, 12), the place for the candidates, ``touch``
             (C, 13): gap, point and axes; and their impulses, ``impulse`` (C, 3), which follow their points.
     """
-    most = max(len(c.open) for c in classes)
     slots = max(kind.slots for kind in kinds)
     space = _PairLists(
-        Buffer("geometries", "input", ("G", max(most, 1))),
+        Buffer("geometries", "input", ("G", row_length(classes, kinds))),
         Buffer("carriers", "input", ("G",), integer=True),
         Buffer("pairs", "input", ("P", PAIR_HEAD + slots), integer=True),
         Buffer("margins", "input", ("P",)),
         work=work,
         impulses=SlotImpulses(work, slots),
     )
-    cases = tuple(space.case(kind, [classes[kind.first], classes[kind.second]]) for kind in kinds)
+    cases = tuple(space.case(f"kind {number}", kind) for number, kind in enumerate(kinds))
     lookup = Lookup("kind", Address("pairs", (Index(PAIR), Index(None, 0))), len(kinds))
-    lists = [space.geometries, space.carriers, space.pairs, space.margins]
+    lists = [space.geometries, space.carriers, space.pairs, space.margins, *space.rounds]
     return [Loop(PAIR, "P", (lookup, Switch("kind", cases)))], lists
 
 
@@ -66,9 +75,12 @@ class _PairLists:
         self.geometries, self.carriers, self.pairs, self.margins = lists
         self.work, self.impulses = work, impulses
         self.poses, self.touches = work.buffers["pose"], work.buffers["touch"]
+        self.rounds: list[Buffer] = []
+        """Work space of forms that iterate."""
 
-    def case(self, kind: PairKind, pair: Sequence[GeometryClass]) -> tuple[Statement, ...]:
+    def case(self, name: str, kind: PairKind) -> tuple[Statement, ...]:
         """Work on a pair of one kind."""
+        pair = (kind.first, kind.second)
         body: list[Statement] = []
         reads: list[Piece] = []
         for side, own in enumerate(pair):
@@ -81,9 +93,11 @@ class _PairLists:
         def find(*given: Any) -> list[Any]:
             left = list(given)
             before = [left.pop() for _ in kept]
+            hint = [left.pop() for _ in hints]
             margin = left.pop()
             (first, X), (second, Y) = (_placed(own, left) for own in pair)
-            touches = kind.touching(first, second, X, Y)
+            known = [_hint(hint[::-1], (first, second), (X.p, Y.p), margin)] if hint else []
+            touches = kind.touching(first, second, X, Y, *known)
             found = [np.concatenate([[touch.gap - margin], touch.point, touch.axes.ravel()]) for touch in touches]
             if not kept:
                 return found
@@ -97,10 +111,19 @@ class _PairLists:
         kept = [*touches, *(self.work.at("impulse", place) for place in places), self.work.at("known")]
         if kind.slots == 1:
             kept = []
-        reads += [piece(self.margins, PAIR), *kept]
+        hints = self._hints(places[-1]) if isinstance(kind.touching, SolidForm) else []
+        reads += [piece(self.margins, PAIR), *hints, *kept]
         writes = [*touches, *(self.impulses.left_by_narrow_phase(kind.slots) if kept else ())]
         after = (self.impulses.hand_on(PAIR, PAIR_HEAD, kind.slots),) if kept else ()
-        return (*body, traced_block(find, reads, writes), *after)
+        compare, rounds = looped_block(find, reads, writes, name)
+        self.rounds += rounds
+        return (*body, *compare, *after)
+
+    def _hints(self, place: Register) -> list[Piece]:
+        """What tells of the nearest points of two solids in the step before, and of how fast their bodies are."""
+        at = self.work.at
+        bodies = [at(name, f"body {side}") for side in (0, 1) for name in ("start", "free", "centre")]
+        return [at("touch", place), at("known"), at("now dt"), *bodies]
 
     def _look_up(self, side: int, own: GeometryClass) -> list[Statement]:
         """Registers of the geometry on one side of a pair, and of its body, as far as they are needed."""
@@ -116,9 +139,32 @@ class _PairLists:
         """The pose of the body and the numbers of the geometry on one side, as far as there are any."""
         found = [piece(self.poses, f"body {side}", None)] if own.moving else []
         if own.open:
-            row = [Address("geometries", (Index(f"geometry {side}"), Index(None, i))) for i in range(len(own.open))]
+            row = [
+                Address("geometries", (Index(f"geometry {side}"), Index(None, i)))
+                for i in range(own.column, own.column + len(own.open))
+            ]
             found.append(Piece((len(row),), tuple(row)))
         return found
+
+
+def _hint(given: Sequence[Any], solids: Sequence[Any], origins: Sequence[Array], margin: Any) -> Hint:
+    """A hint for two solids: their normal of the step before, and how far apart they cannot meet within this one.
+
+    Args:
+        given: numbers of the nearest points of the step before, whether they are known, the step's length and, of each
+            body, its velocities as the step begins and without impulses, and its centre of mass.
+        origins: of the solids.
+    """
+    touch, known, h, *bodies = given
+    sizes = [reach_of_solid(solid) for solid in solids]
+    speeds: Any = 0
+    for size, origin, start, free, centre in zip(sizes, origins, bodies[::3], bodies[1::3], bodies[2::3], strict=True):
+        arm = origin - centre
+        lever = sqrt(arm @ arm) + size
+        speeds = speeds + largest([sqrt(V[3:] @ V[3:]) + lever * sqrt(V[:3] @ V[:3]) for V in (start, free)])
+    smaller = -largest([-size for size in sizes])
+    reach = TIMES_FASTER * h * speeds + SOLID_LEEWAY * smaller + margin
+    return Hint(vector(*[select(less(0, known[0]), x, 0) for x in touch[4:7]]), reach)
 
 
 def _placed(own: GeometryClass, given: list[Array]) -> tuple[Shape | Solid, Pose]:

@@ -101,6 +101,8 @@ _THIRDS = ((1, 0), (-0.5, 0.75**0.5), (-0.5, -(0.75**0.5)))
 
 def _lowest(points: Array, down: Array) -> Array:
     """The point that is farthest in a direction; of several, the first."""
+    if len(points) == 1:
+        return vector(*points[0].tolist())
     if isinstance(down[0], Lanes):
         return _lowest_on_lanes(points, down)
     found = vector(*map(float, points[0]))

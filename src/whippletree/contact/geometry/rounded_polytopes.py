@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -128,11 +128,20 @@ class Solid:
 
 
 def solids_of(shapes: Sequence[Shape]) -> list[Solid]:
-    """The solids of some shapes, with common tables."""
+    """The solids of some shapes, with common tables; equal shapes have the same rows of them."""
     lists = _SolidLists()
-    rows = [lists.add(number, shape) for number, shape in enumerate(shapes)]
+    rows: dict[Any, list[Any]] = {}
+    keys = [_key(shape) for shape in shapes]
+    for key, shape in zip(keys, shapes, strict=True):
+        if key not in rows:
+            rows[key] = lists.add(len(rows), shape)
     tables = lists.tables()
-    return [Solid(tuple(map(float, row)), tables, shape) for row, shape in zip(rows, shapes, strict=True)]
+    return [Solid(tuple(map(float, rows[key])), tables, shape) for key, shape in zip(keys, shapes, strict=True)]
+
+
+def _key(shape: Shape) -> tuple[Any, ...]:
+    """The same for shapes of the same type and size."""
+    return type(shape), *[np.asarray(getattr(shape, part.name), dtype=float).tobytes() for part in fields(shape)]
 
 
 class _SolidLists:
@@ -269,6 +278,11 @@ class Sides(NamedTuple):
     def is_round(self) -> Any:
         """Whether one of them has a rounding that is no ball."""
         return less(0, sum(solid.radii @ solid.radii for solid in self.solids))
+
+    def is_capped(self) -> Any:
+        """Whether one of them is a cylinder: its rounding is a disc."""
+        flat = [select(less(0, solid.radii[2]), 0, solid.radii[0]) for solid in self.solids]
+        return less(0, flat[0] + flat[1])
 
     def separation(self, n: Array) -> Any:
         """How far apart they are along a unit vector n (3,), without their margins, m."""

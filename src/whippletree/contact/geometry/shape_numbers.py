@@ -10,7 +10,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.contact.geometry.rounded_polytopes import Solid
-from whippletree.contact.geometry.shapes import HeightField, Hull, Shape, Terrain
+from whippletree.contact.geometry.shapes import SEPARATE_CORNERS, HeightField, Hull, Shape, Terrain
 from whippletree.spatial import Pose
 
 POSE = 12
@@ -28,11 +28,13 @@ def numbers_of_pose(X: Pose) -> list[float]:
 
 
 def kind_of(shape: Shape | Solid) -> Any:
-    """Key of shapes of one kind: their type, or themselves where they are more than a few numbers; of solids, their
-    tables, and whether they have flats."""
+    """Key of shapes of one kind: their type, or themselves where they are more than a few numbers; of hulls, how many
+    corners they have; of solids, their tables, and whether they have flats."""
     if isinstance(shape, Solid):
         return Solid, id(shape.tables), bool(shape.flat)
-    return type(shape) if _is_numbers(shape) else id(shape)
+    if not _is_numbers(shape):
+        return id(shape)
+    return (Hull, len(shape.vertices)) if isinstance(shape, Hull) else type(shape)
 
 
 def numbers_of_shape(shape: Shape | Solid) -> list[float]:
@@ -50,6 +52,8 @@ def with_numbers(shape: Shape | Solid, numbers: Sequence[Any]) -> Shape | Solid:
         return shape.with_numbers(numbers)
     if not _is_numbers(shape):
         return shape
+    if isinstance(shape, Hull):
+        return Hull(np.array([*numbers], dtype=object).reshape(-1, 3))
     given, parts, kind = iter(numbers), [], cast(Any, type(shape))
     for part in fields(shape):
         size = np.size(getattr(shape, part.name))
@@ -60,4 +64,6 @@ def with_numbers(shape: Shape | Solid, numbers: Sequence[Any]) -> Shape | Solid:
 
 
 def _is_numbers(shape: Shape) -> bool:
-    return not isinstance(shape, Terrain | HeightField | Hull)
+    if isinstance(shape, Hull):
+        return len(shape.vertices) <= SEPARATE_CORNERS
+    return not isinstance(shape, Terrain | HeightField)

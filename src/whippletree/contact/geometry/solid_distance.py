@@ -34,10 +34,11 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array, vector
 from whippletree.arithmetic.iteration import iterate
-from whippletree.arithmetic.scalars import less, negated, select, sqrt
+from whippletree.arithmetic.scalars import is_zero, less, negated, select, sqrt
 from whippletree.contact.geometry.box_pairs import NOWHERE
 from whippletree.contact.geometry.closed_forms import axes_of, unit_or
 from whippletree.contact.geometry.rounded_polytopes import Sides, Solid
+from whippletree.contact.geometry.terrain import EDGE_ON
 from whippletree.contact.problem.cones import both, largest
 from whippletree.spatial import Pose, cross
 
@@ -54,9 +55,13 @@ to rounding, also where an edge is nearest, across which it must be; and for it 
 MOVED_AWAY = 0.05
 """Share of their size by which they are moved apart where they are not."""
 
-SAME_DISTANCE, ROUND_DISTANCE = 1e-15, 1e-10
-"""Share of the distance by which a round must come nearer to go on; and where one of the solids is round, since
-Newton's method does the rest."""
+SAME_DISTANCE, ROUND_DISTANCE, CENTRE_DISTANCE = 1e-15, 1e-10, 1e-4
+"""Share of the distance by which a round must come nearer to go on; where one of the solids is round, since Newton's
+method does the rest; and where both have no corner but their centre, since it then does so from afar."""
+
+CLOSE_BY, TOO_DEEP = 1e-3, 0.1
+"""Shares of their size: solids that are less far apart along a normal that is hinted are moved apart at once, which
+saves the search where they are; and the hint of those that overlap more is of no use."""
 
 FLUSH_AXIS = 1e-12
 """Share of their size by which the axis of a solid may separate less than the best direction and still be the normal:
@@ -74,11 +79,26 @@ class Nearest(NamedTuple):
     """Of the first solid (3,), from the second one's origin."""
 
 
-def nearest_of_solids(first: Solid, second: Solid, X: Pose, Y: Pose) -> Nearest:
-    """The nearest points of two solids without their margins; of overlapping ones, along the shortest way out."""
+class Hint(NamedTuple):
+    """What is known of two solids from a moment ago, and when that is enough."""
+
+    normal: Array
+    """Of their nearest points then, (3,); 0 where it is not known."""
+    reach: Any
+    """m: solids that are farther apart along it are not looked at more closely."""
+
+
+NO_HINT = Hint(vector(0, 0, 0), NOWHERE)
+
+
+def nearest_of_solids(first: Solid, second: Solid, X: Pose, Y: Pose, hint: Hint = NO_HINT) -> Nearest:
+    """The nearest points of two solids without their margins; of overlapping ones, along the shortest way out.
+
+    Where a hint is enough these are points of two planes across its normal; their gap is a bound then.
+    """
     sides = Sides((first, second), (X.R, Y.R), X.p - Y.p)
     size = -largest([-_size(first), -_size(second)])
-    n, gap = _start(sides)
+    start = _start(sides, hint, size)
 
     def move_on(state: list[Any], given: list[Any]) -> list[Any]:
         _, n, gap, _, begins = state
@@ -88,14 +108,13 @@ def nearest_of_solids(first: Solid, second: Solid, X: Pose, Y: Pose) -> Nearest:
         v, corners = _nearest_corners(own, n, away)
         found, reached = _best_normal(own, corners, unit_or(v, n)[1], size)
         worse = less(reached, gap)
-        point = corners.first_point(own, found)
+        point = corners.first_point(own, found, reached)
         apart = less(BARELY_APART * size, reached)
         stays = both(less(begins, 0), negated(less(gap + SAME_DISTANCE * size, reached)))
         over = select(both(less(0, begins), apart), 1, select(stays, 1, -1))
         return [over, choose_vector(worse, n, found), select(worse, gap, reached), point, -1]
 
-    state = [-1, n, gap, vector(0, 0, 0), 1]
-    _, n, gap, point, _ = iterate(move_on, state, [*sides.parts(), size], WAY_OUT_ROUNDS)
+    _, n, gap, point, _ = iterate(move_on, start, [*sides.parts(), size], WAY_OUT_ROUNDS)
     return Nearest(gap, vector(*n), vector(*point))
 
 
@@ -109,9 +128,14 @@ def _size(solid: Solid) -> Any:
     return sqrt(solid.half @ solid.half) + solid.margin
 
 
+def reach_of_solid(solid: Solid) -> Any:
+    """Radius of a ball about its origin that holds it, m."""
+    return sqrt(solid.middle @ solid.middle) + _size(solid)
+
+
 def _best_normal(sides: Sides, corners: Corners, n: Array, size: Any) -> tuple[Array, Any]:
     """Of some directions the one that separates most, and by how much: n, the opposite (inside of A − B its boundary is
-    on the other side), what Newton's method makes of the better one, and the z axes of both solids.
+    on the other side), what Newton's method makes of the better one, and where one is a cylinder the z axes of both.
 
     Where n is clear, as for polytopes that are apart, the others are not looked at.
     """
@@ -130,7 +154,8 @@ def _best_normal(sides: Sides, corners: Corners, n: Array, size: Any) -> tuple[A
         better = negated(less(along, reached - tie))
         best, reached = choose_vector(better, tried, best), select(better, along, reached)
         clear = both(negated(own.is_round()), less(CLEARLY_APART * size, reached))
-        return [select(clear, 1, select(less(at, 4), -1, 1)), at + 1, best, reached]
+        last = select(own.is_capped(), 4, 2)
+        return [select(clear, 1, select(less(at, last), -1, 1)), at + 1, best, reached]
 
     def polish(state: list[Any], given: list[Any]) -> list[Any]:
         *parts, share, one, two = given
@@ -150,7 +175,45 @@ def _axes(sides: Sides, n: Array, tie: Any) -> list[tuple[Array, Any]]:
     return found
 
 
-def _start(sides: Sides) -> tuple[Array, Any]:
+class _Start(NamedTuple):
+    """The state from which rounds begin."""
+
+    enough: Any
+    """Whether no round is needed, 1 or −1."""
+    normal: Array
+    gap: Any
+    """Separation along it."""
+    point: Array
+    """Of the first solid, (3,), from the second one's origin."""
+    afresh: Any
+    """1 if the solids are looked at where they are; −1 if one is moved away at once, since they nearly touch."""
+
+
+def _start(sides: Sides, hint: Hint, size: Any) -> _Start:
+    """From the normal of the hint where there is one and the solids are not deep in each other; else from a guess."""
+
+    def along(state: list[Any], given: list[Any]) -> list[Any]:
+        *parts, n = given
+        own = sides.of(parts)
+        (a, b), (p, q) = own.corners(n), own.roundings(n)
+        return [1, n @ (a + p - b - q), a + p]
+
+    def anew(state: list[Any], given: list[Any]) -> list[Any]:
+        return [1, *_guess(sides.of(given))]
+
+    if all(map(is_zero, hint.normal)):
+        return _Start(-1, *_guess(sides), vector(0, 0, 0), 1)
+    known = select(less(0, hint.normal @ hint.normal), -1, 1)
+    _, gap, point = iterate(along, [known, -NOWHERE, vector(0, 0, 0)], [*sides.parts(), hint.normal], 1)
+    margins = sum(solid.margin for solid in sides.solids)
+    enough = select(less(hint.reach + margins, gap), 1, -1)
+    useful = select(less(-TOO_DEEP * size, gap), 1, -1)
+    _, n, gap = iterate(anew, [useful, hint.normal, gap], sides.parts(), 1)
+    touching = both(less(0, useful), less(gap, CLOSE_BY * size))
+    return _Start(enough, vector(*n), gap, vector(*point), select(touching, -1, 1))
+
+
+def _guess(sides: Sides) -> tuple[Array, Any]:
     """A direction to begin with, and the separation along it: that of the middles, or the axis along which the boxes
     around both solids are farthest apart."""
     (first, second), (R, S) = sides.solids, sides.turns
@@ -185,7 +248,8 @@ def _nearest_corners(sides: Sides, n: Array, away: Any) -> tuple[Array, Corners]
     """The shortest vector (3,) from the second solid to the first one, moved by ``away`` along n; and the corners of
     both between which it is."""
     shift = away * n
-    near = select(sides.is_round(), ROUND_DISTANCE, SAME_DISTANCE)
+    single = less(sum(solid.count for solid in sides.solids), 3)
+    near = select(sides.is_round(), select(single, CENTRE_DISTANCE, ROUND_DISTANCE), SAME_DISTANCE)
     w, a, b = _support(sides, n, shift)
 
     def come_nearer(state: list[Any], given: list[Any]) -> list[Any]:
@@ -289,9 +353,18 @@ class Corners(NamedTuple):
     second: Array
     """And of the second one."""
 
-    def first_point(self, sides: Sides, n: Array) -> Array:
-        """The point (3,) of the first solid that is nearest, along n."""
-        return vector(*(self.share @ self.first)) + sides.roundings(n)[0]
+    def first_point(self, sides: Sides, n: Array, gap: Any) -> Array:
+        """The point (3,) of the first solid that is nearest, along n.
+
+        A cylinder that looks at the other solid with its cap has no one point that is farthest along n: where the other
+        one's point meets the cap counts.
+        """
+        own, other = sides.roundings(n)
+        (first, _), (R, _) = sides.solids, sides.turns
+        stretched = [r * x for r, x in zip(first.radii, R.T @ n, strict=True)]
+        flush = less(sum(x * x for x in stretched), EDGE_ON * EDGE_ON * (first.radii @ first.radii))
+        theirs = vector(*(self.share @ self.second)) + other + gap * n
+        return choose_vector(flush, theirs, vector(*(self.share @ self.first)) + own)
 
 
 def polished_normal(sides: Sides, corners: Corners, n: Array) -> Array:

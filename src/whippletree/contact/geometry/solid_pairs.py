@@ -19,7 +19,7 @@ from whippletree.arithmetic.arrays import Array, vector
 from whippletree.arithmetic.iteration import iterate
 from whippletree.arithmetic.scalars import entry, less, negated, select, sqrt
 from whippletree.contact.geometry.box_pairs import BESIDE_BOX, NOWHERE
-from whippletree.contact.geometry.closed_forms import Touch, axes_of
+from whippletree.contact.geometry.closed_forms import Touch, Touching, axes_of, reversed_touch
 from whippletree.contact.geometry.rounded_polytopes import (
     AROUND,
     FLAT,
@@ -30,8 +30,8 @@ from whippletree.contact.geometry.rounded_polytopes import (
     farthest_corner,
     farthest_in_range,
 )
-from whippletree.contact.geometry.shapes import HalfSpace
-from whippletree.contact.geometry.solid_distance import choose_vector, nearest_of_solids
+from whippletree.contact.geometry.shapes import SEPARATE_CORNERS, HalfSpace, Hull, Shape
+from whippletree.contact.geometry.solid_distance import NO_HINT, Hint, choose_vector, nearest_of_solids
 from whippletree.contact.problem.cones import both, largest
 from whippletree.spatial import Pose
 
@@ -64,27 +64,32 @@ class SolidForm:
         """Whether both have flats."""
         self.slots = len(DIRECTIONS) + 1 if self.flat else 1
 
-    def __call__(self, first: Solid, second: Solid, X: Pose, Y: Pose) -> list[Touch]:
+    def __call__(self, first: Solid, second: Solid, X: Pose, Y: Pose, hint: Hint = NO_HINT) -> list[Touch]:
+        """``hint``: of the last of the candidates, the nearest points, a moment ago."""
+
         def find(_: list[Any], given: list[Any]) -> list[Any]:
-            a, R, p, b, S, q = given
-            touches = self._touches(first.with_numbers(a), second.with_numbers(b), Pose(R, p), Pose(S, q))
+            a, R, p, b, S, q, *known = given
+            solids = first.with_numbers(a), second.with_numbers(b)
+            touches = self._touches(*solids, Pose(R, p), Pose(S, q), Hint(*known))
             return [1, *[part for touch in touches for part in touch]]
 
         # one round, so that the loops in it share what they are given and do not find it again and again
         nothing = [-1, *[0, vector(0, 0, 0), np.zeros((3, 3), dtype=object)] * self.slots]
-        given = [vector(*first.numbers), X.R, X.p, vector(*second.numbers), Y.R, Y.p]
+        given = [vector(*first.numbers), X.R, X.p, vector(*second.numbers), Y.R, Y.p, *hint]
         _, *parts = iterate(find, nothing, given, 1)
         return [Touch(*parts[k : k + 3]) for k in range(0, len(parts), 3)]
 
-    def _touches(self, first: Solid, second: Solid, X: Pose, Y: Pose) -> list[Touch]:
-        near = nearest_of_solids(first, second, X, Y)
+    def _touches(self, first: Solid, second: Solid, X: Pose, Y: Pose, hint: Hint) -> list[Touch]:
+        near = nearest_of_solids(first, second, X, Y, hint)
         axes = axes_of(near.normal)
         gap = near.gap - first.margin - second.margin
         nearest = Touch(gap, Y.p + near.point - first.margin * near.normal, axes)
         if not self.flat:
             return [nearest]
         # no two points of convex solids are nearer along the normal: corners are cut by BESIDE_BOX beside an edge
-        corners = [touch._replace(gap=largest([touch.gap, gap])) for touch in _overlap(first, second, X, Y, axes)]
+        apart = select(less(hint.reach, gap), 1, -1)
+        found = _overlap(first, second, X, Y, axes, apart)
+        corners = [touch._replace(gap=largest([touch.gap, gap])) for touch in found]
         least = -largest([-touch.gap for touch in corners])
         alone = less(gap, least - NEARER_POINT)
         return [*corners, nearest._replace(gap=select(alone, gap, NOWHERE))]
@@ -109,6 +114,31 @@ class HullOnPlane:
             gap = select(less(start, end), normal @ (point - P.p), NOWHERE)
             touches.append(Touch(gap, point, axes))
         return touches
+
+
+class _Turned:
+    """A form seen from the other side: that of a plane on a hull."""
+
+    def __init__(self, form: HullOnPlane) -> None:
+        self.form, self.slots = form, form.slots
+
+    def __call__(self, first: Any, second: Any, X: Pose, Y: Pose) -> list[Touch]:
+        return [reversed_touch(touch) for touch in self.form(second, first, Y, X)]
+
+
+def form_of_solids(first: Shape | Solid, second: Shape | Solid) -> SolidForm | HullOnPlane | _Turned:
+    """Finds the candidates of two solids, or of one and a half-space."""
+    if isinstance(first, Solid) and isinstance(second, Solid):
+        return SolidForm(first, second)
+    return HullOnPlane() if isinstance(first, Solid) else _Turned(HullOnPlane())
+
+
+def compares_solids(form: Touching | None, first: Shape, second: Shape) -> bool:
+    """Whether two shapes are compared as solids: where they have no other form, and hulls of many corners on planes,
+    whose closed form is written out for every corner."""
+    hull, plane = (first, second) if isinstance(second, HalfSpace) else (second, first)
+    large = isinstance(hull, Hull) and len(hull.vertices) > SEPARATE_CORNERS
+    return form is None or (large and isinstance(plane, HalfSpace))
 
 
 class _SeenFlat(NamedTuple):
@@ -139,27 +169,38 @@ class _SeenFlat(NamedTuple):
         return c[0] - (m[1] * (y - c[1]) + m[2] * (z - c[2])) / m[0]
 
 
-def _overlap(first: Solid, second: Solid, X: Pose, Y: Pose, axes: Array) -> list[Touch]:
-    """The corners of the overlap of the flats that meet, in their slots."""
-    one = _met_flat(first, axes @ X.R, axes @ (X.p - Y.p), -1)
-    two = _met_flat(second, axes @ Y.R, vector(0, 0, 0), 1)
-    tables = first.tables
+def _overlap(first: Solid, second: Solid, X: Pose, Y: Pose, axes: Array, apart: Any) -> list[Touch]:
+    """The corners of the overlap of the flats that meet, in their slots; ``apart``: 1 where none are looked for."""
+
+    def find(_: list[Any], given: list[Any]) -> list[Any]:
+        a, R, b, S, offset, axes = given
+        one = _met_flat(first.with_numbers(a), axes @ R, axes @ offset, -1)
+        two = _met_flat(second.with_numbers(b), axes @ S, vector(0, 0, 0), 1)
+        return [1, _farthest_corners(one, two, first.tables)]
+
     # of the corner that is farthest in each direction: how far, where, and the height of the first flat
-    farthest = np.stack([vector(-NOWHERE, 0, 0, 0, NOWHERE)] * len(DIRECTIONS))
-    for edges, area, inward in ((one, two, 1), (two, one, -1)):
-        farthest = _clip(edges, area, inward, edges is one, tables, farthest)
-    used = both(less(0, one.used), less(0, two.used))
+    nothing = np.stack([vector(-NOWHERE, 0, 0, 0, NOWHERE)] * len(DIRECTIONS))
+    given = [vector(*first.numbers), X.R, vector(*second.numbers), Y.R, X.p - Y.p, axes]
+    _, farthest = iterate(find, [apart, nothing], given, 1)
     touches: list[Touch] = []
     places: list[Array] = []
     for row in farthest:
         _, y, z, height, gap = row
-        here = both(used, less(gap, NOWHERE))
+        here = less(gap, NOWHERE)
         for other in places:
             here = both(here, less(SAME_CORNER, abs(y - other[0]) + abs(z - other[1])))
         places.append(vector(y, z))
         point = Y.p + axes.T @ vector(height, y, z)
         touches.append(Touch(select(here, gap, NOWHERE), point, axes))
     return touches
+
+
+def _farthest_corners(one: _SeenFlat, two: _SeenFlat, tables: SolidTables) -> Array:
+    """Corners of the overlap of two flats, (8, 5); their gap is ``NOWHERE`` where there are none."""
+    farthest = np.stack([vector(-NOWHERE, 0, 0, 0, NOWHERE)] * len(DIRECTIONS))
+    for edges, area, inward in ((one, two, 1), (two, one, -1)):
+        farthest = _clip(edges, area, inward, edges is one, tables, farthest)
+    return farthest
 
 
 def _met_flat(solid: Solid, turn: Array, offset: Array, side: int) -> _SeenFlat:

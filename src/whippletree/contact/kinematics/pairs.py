@@ -9,11 +9,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from whippletree.contact.geometry import coal_pairs
-from whippletree.contact.geometry.closed_forms import Touch, Touching, closed_form, reversed_touch
+from whippletree.contact.geometry.closed_forms import Touch, Touching, closed_form
 from whippletree.contact.geometry.rounded_polytopes import Solid, solids_of
 from whippletree.contact.geometry.shape_numbers import kind_of
-from whippletree.contact.geometry.shapes import SEPARATE_CORNERS, HalfSpace, Hull, Shape, shape_of
-from whippletree.contact.geometry.solid_pairs import HullOnPlane, SolidForm
+from whippletree.contact.geometry.shapes import HalfSpace, Shape, shape_of
+from whippletree.contact.geometry.solid_pairs import compares_solids, form_of_solids
 from whippletree.errors import ModelError, NameLookupError
 from whippletree.model import Contact, Model
 from whippletree.spatial import Pose
@@ -93,9 +93,8 @@ def find_pairs(model: Model, form: Form = closed_form) -> tuple[Pair, ...]:
 
 
 def pairs_with_solids(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
-    """The pairs, with the forms of solids for those that have no other, and for hulls of many corners on planes: there
-    the closed form is written out for every corner."""
-    taken = [pair for pair in pairs if pair.touching is None or _is_large_on_plane(*pair.shapes)]
+    """The pairs, with the forms of solids for those that are compared as such."""
+    taken = [pair for pair in pairs if compares_solids(pair.touching, *pair.shapes)]
     shapes = {id(shape): shape for pair in taken for shape in pair.shapes if not isinstance(shape, HalfSpace)}
     solids = dict(zip(shapes, solids_of(list(shapes.values())), strict=True))
     numbers = {id(pair) for pair in taken}
@@ -104,26 +103,8 @@ def pairs_with_solids(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
 
 def _with_solids(pair: Pair, solids: Mapping[int, Solid]) -> Pair:
     first, second = (solids.get(id(shape), shape) for shape in pair.shapes)
-    form: SolidForm | HullOnPlane = HullOnPlane()
-    if isinstance(first, Solid) and isinstance(second, Solid):
-        form = SolidForm(first, second)
-    touching: Touching = form if isinstance(first, Solid) else _Turned(form)
-    return replace(pair, touching=touching, slots=form.slots, solids=(first, second))
-
-
-class _Turned:
-    """A form seen from the other side: that of a plane on a hull."""
-
-    def __init__(self, form: Touching) -> None:
-        self.form = form
-
-    def __call__(self, first: Any, second: Any, X: Pose, Y: Pose) -> list[Touch]:
-        return [reversed_touch(touch) for touch in self.form(second, first, Y, X)]
-
-
-def _is_large_on_plane(first: Shape, second: Shape) -> bool:
-    hull, plane = (first, second) if isinstance(second, HalfSpace) else (second, first)
-    return isinstance(plane, HalfSpace) and isinstance(hull, Hull) and len(hull.vertices) > SEPARATE_CORNERS
+    form = form_of_solids(first, second)
+    return replace(pair, touching=form, slots=form.slots, solids=(first, second))
 
 
 def _pair(model: Model, contact: Contact, shapes: dict[str, Shape], known: dict[Any, int], form: Form) -> Pair:

@@ -7,6 +7,7 @@ pairs alone, not on how many there are.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -15,9 +16,12 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.contact.geometry.bounds import bounding_radius
-from whippletree.contact.geometry.closed_forms import Touching
-from whippletree.contact.geometry.shape_numbers import kind_of, numbers_of_pose, numbers_of_shape
-from whippletree.contact.geometry.shapes import Cavity, HalfSpace, HeightField, Shape, Terrain, shape_of
+from whippletree.contact.geometry.closed_forms import Touching, closed_form
+from whippletree.contact.geometry.coal_pairs import can_collide
+from whippletree.contact.geometry.rounded_polytopes import Solid, solids_of
+from whippletree.contact.geometry.shape_numbers import POSE, kind_of, numbers_of_pose, numbers_of_shape
+from whippletree.contact.geometry.shapes import Cavity, HalfSpace, HeightField, Hull, Shape, Terrain, shape_of
+from whippletree.contact.geometry.solid_pairs import compares_solids, form_of_solids
 from whippletree.contact.geometry.step_forms import step_form
 from whippletree.model import Model
 from whippletree.spatial import Pose
@@ -36,9 +40,10 @@ UNBOUNDED = (HalfSpace, Terrain, HeightField, Cavity)
 
 @dataclass(frozen=True, eq=False)
 class GeometryClass:
-    """Geometries of one type whose numbers are exactly 0, 1 or −1 in the same places."""
+    """Geometries of one type whose numbers are exactly 0, 1 or −1 in the same places; or all that are compared as
+    solids, whatever their shapes, with the world as one more body."""
 
-    shape: Shape
+    shape: Shape | Solid
     """One of them."""
     moving: bool
     """Whether bodies carry them; if not, the world does."""
@@ -46,6 +51,8 @@ class GeometryClass:
     """Pose on the body and shape, of one of them."""
     open: tuple[int, ...]
     """Which of the numbers differ, or might."""
+    column: int = 0
+    """Where these begin in a row of :attr:`SceneLayout.open`."""
 
     @property
     def unbounded(self) -> bool:
@@ -55,14 +62,23 @@ class GeometryClass:
 
 @dataclass(frozen=True, eq=False)
 class PairKind:
-    """Pairs of geometries of two classes."""
+    """Pairs of geometries that one code compares."""
 
-    first: int
-    """Number of a class."""
-    second: int
+    first: GeometryClass
+    second: GeometryClass
     slots: int
     """Candidates of each pair."""
     touching: Touching
+
+    @property
+    def of_solids(self) -> bool:
+        """Whether one of them is compared as a solid."""
+        return isinstance(self.first.shape, Solid) or isinstance(self.second.shape, Solid)
+
+    @property
+    def written(self) -> bool:
+        """Whether they have a closed form that serves functions and events, too."""
+        return not self.of_solids and closed_form(self.first.shape, self.second.shape) is not None  # type: ignore[arg-type]
 
 
 class Declared(NamedTuple):
@@ -109,16 +125,12 @@ class SceneLayout:
     class_of: Array
     """Number of each geometry's class."""
     kinds: tuple[PairKind, ...]
+    kind_numbers: Array
+    """Number of the kind of pairs of two classes, (classes, classes); −1 where there are none."""
+    solids: tuple[Solid | None, ...]
+    """The geometries as solids, as far as they are compared as such."""
     declared: Declared
     groups: tuple[Grouped, ...]
-
-    @cached_property
-    def kind_numbers(self) -> Array:
-        """Number of the kind of pairs of two classes, (classes, classes); −1 where there are none."""
-        found = np.full((len(self.classes),) * 2, -1)
-        for number, kind in enumerate(self.kinds):
-            found[kind.first, kind.second] = number
-        return found
 
     @cached_property
     def ranks(self) -> Array:
@@ -167,13 +179,24 @@ class SceneLayout:
 
     @cached_property
     def open(self) -> Array:
-        """The numbers of each geometry that differ within its class, (geometries, n), 0 where there are fewer."""
-        rows = np.zeros((len(self.names), max([1, *[len(c.open) for c in self.classes]])))
-        for row, shape, X, number in zip(rows, self.shapes, self.local, self.class_of, strict=True):
-            own = np.array([*X[:, :3].ravel(), *X[:, 3], *numbers_of_shape(shape)])
+        """The numbers of each geometry that differ within its class, and those of its solid, (geometries, n), 0 where
+        there are fewer."""
+        rows = np.zeros((len(self.names), row_length(self.classes, self.kinds)))
+        start = row_length(self.classes)
+        geometries = zip(rows, self.shapes, self.local, self.class_of, self.solids, strict=True)
+        for row, shape, X, number, solid in geometries:
+            pose = [*X[:, :3].ravel(), *X[:, 3]]
             places = list(self.classes[number].open)
-            row[: len(places)] = own[places]
+            row[: len(places)] = np.array([*pose, *numbers_of_shape(shape)])[places]
+            if solid is not None:
+                row[start:] = [*pose, *solid.numbers]
         return rows
+
+
+def row_length(classes: Iterable[GeometryClass], kinds: Iterable[PairKind] = ()) -> int:
+    """How many numbers a row of :attr:`SceneLayout.open` has."""
+    sides = [*classes, *[side for kind in kinds for side in (kind.first, kind.second)]]
+    return max([1, *[side.column + len(side.open) for side in sides]])
 
 
 def scene_layout(model: Model) -> SceneLayout | Unsuited:
@@ -225,17 +248,19 @@ def _laid_out(model: Model) -> SceneLayout | Unsuited:
         shapes.append(shape)
         nodes.append(node if node >= 0 else len(tree.nodes))
         local.append(np.column_stack([np.array(pose.R, dtype=float), np.array(pose.p, dtype=float)]))
-        pattern = tuple(x if x in (0, 1, -1) else None for x in own)
+        # the corners of a hull are as they are: not one code for each pattern of zeros among them
+        plain = POSE if isinstance(shape, Hull) else len(own)
+        pattern = tuple(x if x in (0, 1, -1) and i < plain else None for i, x in enumerate(own))
         keys.append((kind_of(shape), node >= 0, pattern, own))
     classes, class_of = _classes(shapes, keys)
     radii = np.array([bounding_radius(shape) for shape in shapes])
     declared, groups = _declared_contacts(model, numbers), _contact_groups(model, numbers, radii)
-    kinds = _kinds(classes, class_of, declared, groups)
-    if isinstance(kinds, Unsuited):
-        return kinds
+    found = _SceneKinds(classes, class_of, shapes).find(_wanted(classes, class_of, declared, groups))
+    if isinstance(found, Unsuited):
+        return found
     return SceneLayout(
         model, tuple(names), tuple(shapes), np.array(nodes), np.array(local).reshape(-1, 3, 4), radii, classes,
-        class_of, kinds, declared, tuple(groups),
+        class_of, *found, declared, tuple(groups),
     )  # fmt: skip
 
 
@@ -273,28 +298,87 @@ def _classes(shapes: list[Shape], keys: list[Any]) -> tuple[tuple[GeometryClass,
     return tuple(classes), np.array(class_of, dtype=np.int64)
 
 
-def _kinds(
+def _wanted(
     classes: tuple[GeometryClass, ...], class_of: Array, declared: Declared, groups: list[Grouped]
-) -> tuple[PairKind, ...] | Unsuited:
-    """The kinds of pairs that can occur; all must have a closed form."""
+) -> list[tuple[int, int]]:
+    """Which classes can meet, by their numbers."""
     wanted = dict.fromkeys(zip(class_of[declared.first].tolist(), class_of[declared.second].tolist(), strict=True))
     for group in groups:
         own = sorted({*class_of[group.bounded].tolist(), *class_of[group.unbounded].tolist()})
         own.sort(key=lambda c: (classes[c].unbounded, not classes[c].moving, c))
         for i, a in enumerate(own):
             wanted |= {(a, b): None for b in own[i:] if not classes[a].unbounded and _move(classes[a], classes[b])}
-    kinds = []
-    for a, b in wanted:
-        first, second = classes[a], classes[b]
-        touching = step_form(first.shape, second.shape)
-        if touching is None:
-            words = " against ".join(type(c.shape).__name__.lower() for c in (first, second))
-            return Unsuited(f"{words} has no closed form")
-        poses = [Pose(np.eye(3, dtype=object), np.zeros(3, dtype=object))] * 2
-        with np.errstate(all="ignore"):
-            slots = len(touching(first.shape, second.shape, *poses))
-        kinds.append(PairKind(a, b, slots, touching))
-    return tuple(kinds)
+    return list(wanted)
+
+
+class _KindsFound(NamedTuple):
+    kinds: tuple[PairKind, ...]
+    numbers: Array
+    solids: tuple[Solid | None, ...]
+
+
+class _SceneKinds:
+    """The kinds of pairs that can occur: one for each two classes that have a form of their own, and one or two for
+    all that are compared as solids."""
+
+    def __init__(self, classes: tuple[GeometryClass, ...], class_of: Array, shapes: list[Shape]) -> None:
+        self.classes, self.class_of, self.shapes = classes, class_of, shapes
+
+    def find(self, wanted: list[tuple[int, int]]) -> _KindsFound | Unsuited:
+        """``wanted``: pairs of numbers of classes."""
+        forms: dict[tuple[int, int], Touching | None] = {}
+        solid_ones: set[int] = set()
+        for a, b in wanted:
+            first, second = self._shape(a), self._shape(b)
+            form = step_form(first, second)
+            if form is None and not can_collide(first, second):
+                words = " against ".join(type(shape).__name__.lower() for shape in (first, second))
+                return Unsuited(f"{words} has no closed form")
+            forms[a, b] = None if compares_solids(form, first, second) else form
+            if forms[a, b] is None:
+                solid_ones |= {c for c in (a, b) if not self.classes[c].unbounded}
+        solids = self._solids(solid_ones)
+        members = {c: self._class_of_solids(solids, c) for c in solid_ones}
+        kinds: dict[Any, PairKind] = {}
+        numbers = np.full((len(self.classes),) * 2, -1)
+        for (a, b), form in forms.items():
+            sides = [self.classes[c] if form else members.get(c, self.classes[c]) for c in (a, b)]
+            kind = _kind(form, *sides)
+            # the numbers of solids are all read: one code for those whose candidates are as many
+            key = (a, b) if form else (kind.slots, *[c for c in (a, b) if c not in members])
+            kinds.setdefault(key, kind)
+            numbers[a, b] = list(kinds).index(key)
+        return _KindsFound(tuple(kinds.values()), numbers, tuple(solids))
+
+    def _shape(self, number: int) -> Shape:
+        shape = self.classes[number].shape
+        assert not isinstance(shape, Solid)
+        return shape
+
+    def _solids(self, members: set[int]) -> list[Solid | None]:
+        """The geometries of these classes as solids."""
+        taken = np.flatnonzero(np.isin(self.class_of, list(members)))
+        found: list[Solid | None] = [None] * len(self.shapes)
+        for number, solid in zip(taken, solids_of([self.shapes[k] for k in taken]), strict=True):
+            found[number] = solid
+        return found
+
+    def _class_of_solids(self, solids: list[Solid | None], number: int) -> GeometryClass:
+        """All solids, with one of a class in their stead."""
+        solid = next(s for s, c in zip(solids, self.class_of.tolist(), strict=True) if c == number)
+        assert solid is not None
+        count = POSE + len(solid.numbers)
+        return GeometryClass(solid, True, (0.0,) * count, tuple(range(count)), row_length(self.classes))
+
+
+def _kind(form: Touching | None, first: GeometryClass, second: GeometryClass) -> PairKind:
+    """``form``: None of solids."""
+    if form is None:
+        of_solids = form_of_solids(first.shape, second.shape)
+        return PairKind(first, second, of_solids.slots, of_solids)
+    poses = [Pose(np.eye(3, dtype=object), np.zeros(3, dtype=object))] * 2
+    with np.errstate(all="ignore"):
+        return PairKind(first, second, len(form(first.shape, second.shape, *poses)), form)
 
 
 def _move(first: GeometryClass, second: GeometryClass) -> bool:

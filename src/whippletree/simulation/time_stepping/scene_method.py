@@ -16,8 +16,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.contact.geometry.box_pairs import NOWHERE
-from whippletree.contact.geometry.closed_forms import closed_form
-from whippletree.contact.kinematics.contact_set import ContactSet, contact_set
+from whippletree.contact.kinematics.contact_set import ContactSet, contact_set_of_steps
 from whippletree.contact.kinematics.scene_layout import SceneLayout, Unsuited, scene_layout
 from whippletree.errors import warn_caller
 from whippletree.model import Model
@@ -56,15 +55,16 @@ def is_scene(model: Model) -> bool:
     """Whether a model is stepped as a scene of many free bodies.
 
     It is where it has groups, pairs that have a form for lists only, or many bodies. A list of contacts in closed forms
-    of a few bodies is left to the other ways, whose solvers end at the tolerance, whatever that costs.
+    or of solids of a few bodies is left to the other ways, whose solvers end at the tolerance, whatever that costs.
     """
     if not model.touches:
         return False
     layout = scene_layout(model)
     if isinstance(layout, Unsuited):
         return False
-    written = all(closed_form(layout.classes[k.first].shape, layout.classes[k.second].shape) for k in layout.kinds)
-    return bool(model.contact_groups) or not written or len(layout.bodies) - 1 > FEW_BODIES
+    if model.contact_groups or len(layout.bodies) - 1 > FEW_BODIES:
+        return True
+    return not any(kind.of_solids for kind in layout.kinds) and not all(kind.written for kind in layout.kinds)
 
 
 class SceneStepping(TimeStepping):
@@ -145,7 +145,7 @@ class SceneStepping(TimeStepping):
             "energy_balance": Variable((), "energy less work and start energy: the error of the steps", "J"),
         }
         if self._named:
-            names = tuple(contact_set(self.layout.model).names)
+            names = tuple(contact_set_of_steps(self.layout.model).names)
             force = "contact forces: normal, tangents 1 and 2"
             found["contact_gap"] = Variable(("contact",), "gaps; infinite where they are large", "m", names)
             found["contact_force"] = Variable(("contact", "direction"), force, "N", names)
@@ -246,7 +246,7 @@ class SceneStepping(TimeStepping):
 
     @cached_property
     def _names(self) -> _Names:
-        return _Names(self.layout, contact_set(self.layout.model))
+        return _Names(self.layout, contact_set_of_steps(self.layout.model))
 
     def _wrenches(self, q: Array, kick: Array, h: float) -> Array:
         """M Δv / h of each body: what contacts did to it in the last step, (bodies, 6)."""
