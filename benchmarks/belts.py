@@ -2,7 +2,7 @@
 
     python -m benchmarks.belts [25 50 100 200 …] [--steps 8] [--landing 30] [--settled 300]
 
-The belt is that of :mod:`benchmarks.mixed_scenes`, built in Python: files of more than 250 bodies in each other are not
+The belt is that of :mod:`benchmarks.mixed_scenes`, built in Python: files of more than 490 bodies in each other are not
 read. Three phases, at 1e-7 m/s: *falling*, the first steps of the kernel, before the belt meets the pulleys; *landing*,
 steps of ``wt.simulate`` from there on, with those that are taken in parts or in Python; and, with ``--settled``, steps
 of the kernel after so many of ``wt.simulate``. *left* counts landing steps beyond the tolerance, *residual* is their
