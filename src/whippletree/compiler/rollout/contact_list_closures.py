@@ -65,6 +65,8 @@ class Closures:
 
     def __init__(self, space: StepSpace, tree: TreeInStep) -> None:
         self.space, self.tree = space, tree
+        self.suffix = ""
+        """Of the name of the buffer that Q is in."""
         self.count = 0
         if not space.model.constraints:
             return
@@ -111,6 +113,12 @@ class Closures:
         return [self.space.put(0, at("gone")), Loop(TIE, self.count, (block,))]
 
     # ---- solutions -----------------------------------------------------------------------------------------------
+
+    def factor(self) -> list[Statement]:
+        """Q of the present coordinates."""
+        if not self.count:
+            return []
+        return self._orthonormal([self.space.put(0, self.space.at("wanted", TIE))])
 
     def release(self) -> list[Statement]:
         """The free velocity with A v = −h γ, and Q of the present coordinates."""
@@ -168,7 +176,7 @@ class Closures:
         before = self.space.some("squares", range(rows.rows or 1))
         return [
             traced_block(lambda B: [squares(B)], [place], [before]),
-            Loop(TIE, self.count, (traced_block(less_part, [place, at("Q", TIE)], [place]),)),
+            Loop(TIE, self.count, (traced_block(less_part, [place, at("Q" + self.suffix, TIE)], [place]),)),
             traced_block(what_moves, [place, before], [place]),
         ]
 
