@@ -55,7 +55,7 @@ from whippletree.compiler.program import (
 )
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.contact_kinds import TOUCH
-from whippletree.compiler.rollout.contact_list_closures import Closures
+from whippletree.compiler.rollout.contact_list_closures import Closures, LongClosures
 from whippletree.compiler.rollout.contact_list_moments import MomentRows
 from whippletree.compiler.rollout.contact_list_momentum import CarriedMomentum
 from whippletree.compiler.rollout.contact_list_normals import DenseNormals, Displacement, RecursiveNormals
@@ -128,8 +128,8 @@ class _ListBuilder(StepSpace):
         self._memory()
         self._tables()
         self.in_tree = tree_in_step(self)
-        self.closures = Closures(self, self.in_tree)
         looped = self.in_tree if isinstance(self.in_tree, LoopedTree) else None
+        self.closures = Closures(self, self.in_tree) if looped is None else LongClosures(self, looped)
         self.momentum = CarriedMomentum(self, looped, self.closures) if looped and looped.carries else None
         self.long_rows = self._long_rows()
         self.work(B=(self.blocks.count, 3, self.long_rows.width if self.long_rows else model.nv))
