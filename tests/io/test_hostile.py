@@ -40,8 +40,12 @@ def fault_of(path: Path) -> str:
             "declares XML entities",
         ),
         ("<!DOCTYPE robot [<!ENTITY e 'arm'>]><robot name='&e;'><link name='a'/></robot>", "declares XML entities"),
-        ("<robot>" + "<link>" * 100_000, "line 1: not well-formed XML: Excessive depth in document: 256"),
-        ("<mujoco><worldbody>" + "<body>" * 100_000, "line 1: not well-formed XML: Excessive depth in document: 256"),
+        ("<robot>" + "<link>" * 100_000, "line 1: 100,001 XML elements inside each other, the most"),
+        ("<mujoco>\n" + "<body>" * 100_000, "line 2: 100,001 XML elements inside each other, the most"),
+        (
+            "<!DOCTYPE robot><robot>" + "<link>" * 300 + "</link>" * 300 + "</robot>",
+            "line 1: not well-formed XML: Excessive depth in document: 256",
+        ),
         ("<robot name='r'>\n<link>", "line 2: not well-formed XML: Premature end of data in tag link line 2"),
         ("<html/>", "line 1: the root element is <html>, expected <robot>, <sdf> or <mujoco>"),
         ("  \n ", "the file is empty"),
@@ -54,6 +58,15 @@ def test_hostile_xml(tmp_path: Path, suffix: str, text: str, found: str) -> None
     path = tmp_path / f"robot{suffix}"
     path.write_text(text)
     assert found in fault_of(path)
+
+
+def test_a_chain_of_many_bodies_is_read(tmp_path: Path) -> None:
+    """Deeper than libxml2 reads by itself, with tags in places where they are none."""
+    count = 400
+    body = "<body pos='0 0 1'><joint axis='0 1 0'/><geom size='0.1'/><!-- <body> -->\n"
+    path = tmp_path / "chain.xml"
+    path.write_text(f"<mujoco><worldbody>{body * count}{'</body>' * count}</worldbody></mujoco>")
+    assert wt.load(path, contacts=False).nv == count
 
 
 def test_a_plain_document_type_does_no_harm(tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ from pathlib import Path
 from whippletree.errors import FileError
 
 _VALUE = re.compile(rb"""=\s*["']""")
+_ASIDES = {b"!--": b"-->", b"![CDATA[": b"]]>", b"?": b"?>"}
+"""How parts of an XML file begin and end in which tags are none."""
 _ENCODING = re.compile(rb"""<\?xml[^>]*?encoding\s*=\s*["']([^"']*)""")
 _PLAIN_ENCODINGS = re.compile(
     r"utf-?8|utf-?16([lb]e)?|us-ascii|ascii|iso-8859-\d+|latin-?1|windows-125\d", re.IGNORECASE
@@ -35,7 +37,10 @@ class Limits:
     attributes: int = 1000
     """Of one XML element: lxml and MuJoCo look each of them up among all, in time that grows with the square."""
     depth: int = 256
-    """Of elements or tables inside each other; libxml2 has the same limit. Recursive functions follow them."""
+    """Of tables or lists inside each other. Recursive functions follow them."""
+    xml_depth: int = 500
+    """Of XML elements inside each other, as those of an MJCF chain of 490 bodies; MuJoCo's parser has the same limit. A
+    file with a document type is read to a depth of 250, with all limits of libxml2."""
     mjcf_elements: int = 50_000
     """Of an MJCF model after all its copies are made (``replicate``, ``attach``, ``composite``, ``include``): MuJoCo's
     parser takes time with the square of the number of bodies, 10 s for 20 000 with a geom each."""
@@ -109,13 +114,16 @@ def read_bounded(path: Path, what: str = "model file") -> bytes:
     return data
 
 
-def check_xml(path: Path, data: bytes) -> None:
-    """Refuse a file with too many elements, or too many attributes on one, before a parser sees it.
+def check_xml(path: Path, data: bytes) -> int:
+    """How deep elements lie inside each other; a file is refused before a parser sees it where that, their number, or
+    that of attributes on one of them is too much.
 
-    A ``<`` cannot stand inside an attribute, so between two of them are the attributes of one element at most.
+    A ``<`` cannot stand inside an attribute, so between two of them are the attributes of one element at most. Of a
+    file with a document type the depth is not told (0): libxml2 keeps its own limit on it, and on what it expands.
 
     Raises:
-        FileError: beyond ``limits.elements`` or ``limits.attributes``, or in an encoding whose signs cannot be counted.
+        FileError: beyond ``limits.elements``, ``limits.attributes`` or ``limits.xml_depth``, or in an encoding whose
+            signs cannot be counted.
     """
     signs = data.replace(b"\0", b"")  # of UTF-16, the bytes that say nothing
     declared = _ENCODING.match(signs[:1000].lstrip(b"\xef\xbb\xbf\xff\xfe \t\r\n"))
@@ -124,6 +132,35 @@ def check_xml(path: Path, data: bytes) -> None:
     elements = signs.count(b"<")
     if elements > limits.elements:
         raise FileError(str(path), [limit_text("elements", f"the file has up to {elements:,} XML elements")])
+    _check_attributes(path, signs)
+    if b"<!DOCTYPE" in signs or b"<!ENTITY" in signs:
+        return 0
+    depth, line = _deepest(signs)
+    if depth > limits.xml_depth:
+        found = f"line {line}: {depth:,} XML elements inside each other"
+        raise FileError(str(path), [limit_text("xml_depth", found)])
+    return depth
+
+
+def _deepest(signs: bytes) -> tuple[int, int]:
+    """The number of elements inside each other where it is largest, and the line of that place."""
+    depth, deepest, at, place, end = 0, 0, 0, 0, b""
+    for part in signs.split(b"<")[1:]:
+        at += 1 + len(part)
+        end = end or next((close for open_, close in _ASIDES.items() if part.startswith(open_)), b"")
+        if end:
+            end = b"" if end in part else end
+        elif part.startswith(b"/"):
+            depth -= 1
+        else:
+            depth += 1
+            deepest, place = (depth, at) if depth > deepest else (deepest, place)
+            depth -= b"/>" in part
+    return deepest, 1 + signs.count(b"\n", 0, place)
+
+
+def _check_attributes(path: Path, signs: bytes) -> None:
+    """Refuse an element of too many attributes, by its line."""
     if len(_VALUE.findall(signs)) <= limits.attributes:
         return
     line = 1

@@ -33,26 +33,30 @@ some published files have it so."""
 
 _XACRO = re.compile(r"\$[({]")
 
+PLAIN_DEPTH = 250
+"""Elements inside each other up to which libxml2 reads with all of its limits, of which 256 is one."""
+
 
 def parse(path: Path, data: bytes) -> Element:
     """The root element of an XML file; comments are gone and a default namespace is ignored.
 
     Nothing outside the file is touched: entities, external document types and network access are off, and libxml2's
-    limits on depth (256) and on expansion hold.
+    limits hold. Its limit on depth, 256 elements inside each other, is raised for chains of bodies up to
+    ``limits.xml_depth``, in files that declare nothing which could be expanded.
 
     Raises:
         FileError: not well-formed, hostile, too large, or a xacro file that was not expanded.
     """
     from lxml import etree
 
-    check_xml(path, data)
+    depth = check_xml(path, data)
     data = _VERSION.sub(rb"\g<1>1.0", _LEADING_SPACE.sub(rb"\2\1", data), count=1)
     parser = etree.XMLParser(
         resolve_entities=False,
         no_network=True,
         load_dtd=False,
         dtd_validation=False,
-        huge_tree=False,
+        huge_tree=depth > PLAIN_DEPTH,
         remove_comments=True,
         remove_pis=True,
     )

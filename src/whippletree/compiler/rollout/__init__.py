@@ -18,6 +18,7 @@ contact_list_suitability   models that can have such steps, and those for which 
 contact_list_trees   its tree: poses, free motion, the factor of M; written out, or as loops over nodes
 contact_list_motors   its motors and servos: forces, damping, rows
 motion_space      motions that a tree can have: six numbers, or three in a plane
+contact_list_momentum   momenta of its bodies, carried from pose to pose: long trees in a plane
 contact_list_closures   its constraints: rows that are met exactly
 contact_list_ranges   its servos with a force range: rows only while they saturate
 contact_list_moments   its torsional and rolling friction: rows that follow a contact

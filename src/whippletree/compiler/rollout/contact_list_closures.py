@@ -24,8 +24,9 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.arithmetic.scalars import less, select, sqrt
 from whippletree.compiler.program import Index, Loop, Statement
-from whippletree.compiler.program.traced_blocks import traced_block
+from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.contact_list_trees import TreeInStep
+from whippletree.compiler.rollout.dense_solve import COLUMN
 from whippletree.compiler.rollout.step_space import STEP, RowPlace, StepSpace
 from whippletree.constraints.constraint_set import RELAXING, constraint_set
 from whippletree.constraints.routes import PIVOT_TOLERANCE
@@ -65,6 +66,8 @@ class Closures:
 
     def __init__(self, space: StepSpace, tree: TreeInStep) -> None:
         self.space, self.tree = space, tree
+        self.suffix = ""
+        """Of the name of the buffer that Q is in."""
         self.count = 0
         if not space.model.constraints:
             return
@@ -111,6 +114,12 @@ class Closures:
         return [self.space.put(0, at("gone")), Loop(TIE, self.count, (block,))]
 
     # ---- solutions -----------------------------------------------------------------------------------------------
+
+    def factor(self) -> list[Statement]:
+        """Q of the present coordinates."""
+        if not self.count:
+            return []
+        return self._orthonormal([self.space.put(0, self.space.at("wanted", TIE))])
 
     def release(self) -> list[Statement]:
         """The free velocity with A v = −h γ, and Q of the present coordinates."""
@@ -168,7 +177,7 @@ class Closures:
         before = self.space.some("squares", range(rows.rows or 1))
         return [
             traced_block(lambda B: [squares(B)], [place], [before]),
-            Loop(TIE, self.count, (traced_block(less_part, [place, at("Q", TIE)], [place]),)),
+            Loop(TIE, self.count, (traced_block(less_part, [place, at("Q" + self.suffix, TIE)], [place]),)),
             traced_block(what_moves, [place, before], [place]),
         ]
 
@@ -201,3 +210,63 @@ class Closures:
             lambda y, Q, wanted: [y + wanted * Q], [at("along"), *self.space.each(("Q", "wanted"), TIE)], [at("along")]
         )
         return [self.space.put(0, at("along")), Loop(TIE, self.count, (block,))]
+
+
+class LongClosures(Closures):
+    """Those of a long tree: sums over all velocities are loops, so that code does not grow with them."""
+
+    def project(self, rows: RowPlace) -> list[Statement]:
+        """See :meth:`Closures.project`; several rows at once, which long trees seldom have, are written out there."""
+        if not self.count or rows.rows is not None:
+            return super().project(rows)
+        own, tie = self._entry(rows.name, *rows.registers), self._entry("Q" + self.suffix, TIE)
+        before = self.space.some("squares", range(1))
+        share, after = self.space.some("squares", range(1, 2)), self.space.some("squares", range(2, 3))
+        less_part = traced_block(lambda b, q, share: [[b - share[0] * q]], [own, tie, share], [own])
+        moves = traced_block(
+            lambda b, x, y: [[select(less(TAKEN_BY_LOOPS * x[0], y[0]), b, 0)]], [own, before, after], [own]
+        )
+        return [
+            *self._sum(own, own, before),
+            Loop(TIE, self.count, (*self._sum(own, tie, share), self._each(less_part))),
+            *self._sum(own, own, after),
+            self._each(moves),
+        ]
+
+    def _orthonormal(self, want: Sequence[Statement]) -> list[Statement]:
+        at = self.space.at
+
+        def finish(wanted: Any, square: Array, size: Array) -> list[Any]:
+            scale = select(less(PIVOT_TOLERANCE * size[0], square[0]), 1 / sqrt(square[0]), math.nan)
+            return [[scale * wanted], [scale]]
+
+        own, other = self._entry("Q", TIE), self._entry("Q", BEFORE)
+        share = self.space.some("squares", range(1))
+        reduce = traced_block(lambda q, other, share: [[q - share[0] * other]], [own, other, share], [own])
+        known = [at("wanted", TIE), at("wanted", BEFORE), share]
+        less_known = traced_block(lambda x, y, share: [[x - share[0] * y]], known, known[:1])
+        scaled = traced_block(lambda q, scale: [[q * scale[0]]], [own, share], [own])
+        row: list[Statement] = [*want, *self.tree.backward(RowPlace("A", (TIE,)), RowPlace("Q", (TIE,)))]
+        row += self._sum(own, own, at("size"))
+        row.append(Loop(BEFORE, Index(TIE), (*self._sum(own, other, share), self._each(reduce), less_known)))
+        row += self._sum(own, own, share)
+        row.append(traced_block(finish, [at("wanted", TIE), share, at("size")], [at("wanted", TIE), share]))
+        return [Loop(TIE, self.count, (*row, self._each(scaled)))]
+
+    def _combine(self) -> list[Statement]:
+        along = self._entry("along")
+        reads = [along, self.space.at("wanted", TIE), self._entry("Q", TIE)]
+        add = traced_block(lambda y, wanted, q: [[y + wanted * q]], reads, [along])
+        return [self._each(self.space.put(0, along)), Loop(TIE, self.count, (self._each(add),))]
+
+    def _entry(self, name: str, *registers: str) -> Piece:
+        """The number of a row at the velocity in hand."""
+        return Piece((), (self.space.address(name, *registers, COLUMN),))
+
+    def _each(self, statement: Statement) -> Statement:
+        return Loop(COLUMN, self.space.model.nv, (statement,))
+
+    def _sum(self, first: Piece, second: Piece, into: Piece) -> list[Statement]:
+        """``into`` (1,): the product of two rows."""
+        add = traced_block(lambda total, a, b: [total + a * b], [into, first, second], [into])
+        return [self.space.put(0, into), self._each(add)]

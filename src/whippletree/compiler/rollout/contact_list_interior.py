@@ -66,6 +66,11 @@ HELD_SLIPS = 0.1
 turn has the derivative of the wrong side. Of 99 steps of a belt on its pulleys, begun at the impulses of the step
 before, 88 were solved with steps without second-order terms, and 94 with slips held, too."""
 
+IDLE_STEPS = 10
+"""Steps in a row along a chain that may fail to halve the residual: there the central path turns back, and the step in
+time is better taken in halves. Of 19 hard landing steps of belts of 200 and 400 links, the method solved 11 within 60
+steps, eight of them with no more idle steps than this; of the others it took 28 of 60 steps to give up."""
+
 LEAST_GAP = 1e-20
 """Smallest ν of a beginning, in variables in which the largest g is 1: its root is the share of g below which impulses
 cannot be told from a solution."""
@@ -130,6 +135,7 @@ class InteriorPoint:
             astray_most=(1,),  # the largest residual of these, scaled
             bent=(2,),  # factor of the second-order term, and the least share of centring
             straight=(1,),  # whether the corrector will do
+            halved=(2,),  # the smallest residual, and steps since it was halved
         )
         if self.chain is None:
             self.rows.reserve("answer")  # Σ B̃ᵀ dλ
@@ -194,6 +200,7 @@ class InteriorPoint:
             If(self.space.address("near starts"), tuple(self._begin_near())),
             put(-1, at("stalled")),
             put(1, at("share")),
+            traced_block(lambda residual: [[residual[1], 0]], [at("residual")], [at("halved")]),
             put(NEAR_STEPS if self.chain is None else INTERIOR_STEPS, at("near steps")),
         ]
 
@@ -452,14 +459,21 @@ class InteriorPoint:
             x, w = x + share[0] * dx, w + share[0] * dw
             return [x, w, brought_inside(rest[0][0] * scale * x, mu, radius)]
 
-        def judge(done: Array, share: Array, near: Array, left: Array) -> list[Any]:
+        def judge(done: Array, share: Array, near: Array, left: Array, residual: Array, halved: Array) -> list[Any]:
             over = both(less(0, near[0]), less(left[0], 2))
-            return [[select(over, 1, select(less(STALLED_STEP, share[0]), done[0], 1))], left - 1]
+            smallest, idle = halved
+            again = less(2 * residual[1], smallest)
+            idle = select(again, 0, idle + 1)
+            stalled = select(over, 1, select(less(STALLED_STEP, share[0]), done[0], 1))
+            if self.chain is not None:
+                stalled = select(less(IDLE_STEPS, idle), 1, stalled)
+            return [[stalled], left - 1, [select(again, residual[1], smallest), idle]]
 
         share = traced_block(
             lambda fastest: [[INWARDS / largest([fastest[0], INWARDS])]], [at("fastest")], [at("share")]
         )
-        end = traced_block(judge, each(("done", "share", "near starts", "near steps")), each(("stalled", "near steps")))
+        counts = each(("done", "share", "near starts", "near steps", "residual", "halved"))
+        end = traced_block(judge, counts, each(("stalled", "near steps", "halved")))
         reads = [
             *each(("inside x", "inside w", "step x", "step w"), BLOCK),
             at("share"),

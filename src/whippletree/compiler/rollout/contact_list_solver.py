@@ -41,8 +41,9 @@ from whippletree.contact.problem.contact_problem import Local, block_mass, block
 TURNS = 5
 """Times that sweeps and Newton's method take turns."""
 
-TURNS_OF_LONG_TREES = 8
-"""Those of long trees, whose steps in Python take a thousand times as long as a turn."""
+TURNS_OF_LONG_TREES, TURNS_OF_CHAINS = 8, 2
+"""Those of long trees, whose steps in Python take a thousand times as long as a turn; and of chains, whose steps are as
+soon taken in halves (:mod:`whippletree.simulation.time_stepping.inertial_gain`)."""
 
 SWEEPS_OF_TURN = 14
 """Sweeps of a turn."""
@@ -107,7 +108,8 @@ class ListSolver:
         self.space, self.blocks, self.rows = space, blocks, rows
         self.patience = NEWTON_PATIENCE if hyperstatic else NEWTON_TURN
         self.first_sweeps = SWEEPS_OF_TURN if hyperstatic else SWEEPS_OF_FIRST_TURN
-        self.turns = TURNS_OF_LONG_TREES if rows.eager else TURNS
+        long = TURNS_OF_LONG_TREES if rows.chain is None else TURNS_OF_CHAINS
+        self.turns = long if rows.eager else TURNS
         self.servos = ["soft"] if "soft" in space.buffers else []
         self.pressed = "host" in space.buffers
         rows.reserve("y", "raw y")

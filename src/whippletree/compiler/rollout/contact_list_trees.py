@@ -276,8 +276,13 @@ class LoopedTree:
 
     def __init__(self, space: StepSpace) -> None:
         self.space, self.tree = space, space.tree
+        self.suffix = ""
+        """Of the names of the buffers that a pose and its factor of M are in."""
         self.motors = MotorNumbers(space)
         self.motions = motion_space(space.model, self.tree)
+        self.carries = self.motions.width < 6
+        """Whether momenta are carried from step to step (:mod:`~whippletree.compiler.rollout.contact_list_momentum`),
+        so that no step knows inertial forces."""
         nodes, nv, width = len(self.tree.nodes), space.model.nv, self.motions.width
         self.sizes = sorted({node.joint.nv for node in self.tree.nodes})
         """Freedoms that joints of this tree have."""
@@ -308,6 +313,10 @@ class LoopedTree:
 
     def dynamics(self) -> list[Statement]:
         """See :class:`TreeInStep`."""
+        return [*self.push(self.factor()), *self.forward("half", "free", "now v")]
+
+    def push(self, factor: Sequence[Statement]) -> list[Statement]:
+        """``half``: F h (τ − c), of all but impulses; ``factor``: what has to be found of M for that."""
         at, each = self.space.at, self.space.each
 
         def drive(q: Array, v: Array, tau: Array, h: Any, *rest: Any) -> list[Any]:
@@ -325,17 +334,23 @@ class LoopedTree:
         return [
             *self.motors.pull_tendons(),
             traced_block(drive, reads, [*each(("stiff", "thrust")), *self.motors.writes()]),
-            *self._recursion(),
+            *factor,
             less_bias,
             *self.backward(RowPlace("thrust"), RowPlace("half")),
-            *self.forward("half", "free", "now v"),
         ]
 
-    def _recursion(self) -> list[Statement]:
-        """W, H* C⁻ᵀ and C⁻¹ of every joint, and the bias of the motion that keeps its velocities in space."""
+    @property
+    def damped(self) -> bool:
+        """Whether something acts at the velocity of the end of a step, as an inertia that depends on its length."""
+        space = self.space
+        return space.actuators.acting or space.driven.held or any(joint.has_springs for joint in space.model.joints)
+
+    def factor(self) -> list[Statement]:
+        """W, H* C⁻ᵀ and C⁻¹ of every joint, and the bias of the motion that keeps its velocities in space; of rest,
+        where momenta are carried."""
         m = self._mechanism()
         q, v, stiff = (Argument(name) for name in ("now q", "now v", "stiff"))
-        links = m.moving(q, v)  # type: ignore[arg-type]
+        links = m.still(q) if self.carries else m.moving(q, v)  # type: ignore[arg-type]
         links = m.sweep.map(_stiffer, links, m.velocities(stiff))
         still = m.sweep.map(_kept_in_space, m.nodes, m.velocities(v))
         m.sweep.result("bias", "v", inverse.inverse_dynamics(m.sweep, links, still, m.base))
@@ -384,17 +399,22 @@ class LoopedTree:
 
     def backward(self, rows: RowPlace, into: RowPlace) -> list[Statement]:
         """See :class:`TreeInStep`."""
-        count = rows.rows or 1
+        clear = Loop(NODE, len(self.tree.nodes) + 1, (self.space.put(0, self.reaction(NODE, rows.rows or 1)),))
+        return [clear, *self.gather_wrenches(rows, into)]
 
-        def reaction(register: str) -> Piece:
-            return Piece(
-                (count, self.motions.width),
-                tuple(
-                    Address("reaction", (Index(register), Index(None, row), Index(None, i)))
-                    for row in range(count)
-                    for i in range(self.motions.width)
-                ),
-            )
+    def reaction(self, node: str | Index, count: int = 1) -> Piece:
+        """z of so many rows at a node, (count, width)."""
+        place = Index(node) if isinstance(node, str) else node
+        places = [
+            Address("reaction", (place, Index(None, row), Index(None, i)))
+            for row in range(count)
+            for i in range(self.motions.width)
+        ]
+        return Piece((count, self.motions.width), tuple(places))
+
+    def gather_wrenches(self, rows: RowPlace, into: RowPlace) -> list[Statement]:
+        """:meth:`backward` of rows J and of wrenches −z, which are in ``reaction`` and are used up."""
+        count = rows.rows or 1
 
         def gather(own: int, z: Array, above: Array, X: Array, Y: Array, J: Array, *rest: Array) -> list[Any]:
             W, turned, inner = rest
@@ -403,14 +423,14 @@ class LoopedTree:
             return [b, [a + self.motions.moved_wrench(f, X - Y) for a, f in zip(above, on, strict=True)]]
 
         def reads(own: int) -> list[Piece]:
-            places = [reaction(NODE), reaction("parent"), self.origin(NODE), self.origin("parent")]
+            ends = [self.reaction(NODE, count), self.reaction("parent", count)]
+            places = [*ends, self.origin(NODE), self.origin("parent")]
             return [*places, rows.columns("first", own), *[self.own(n, own) for n in ("W", "turned", "inner")]]
 
         def writes(own: int) -> list[Piece]:
-            return [into.columns("first", own), reaction("parent")]
+            return [into.columns("first", own), self.reaction("parent", count)]
 
-        clear = Loop(NODE, len(self.tree.nodes) + 1, (self.space.put(0, reaction(NODE)),))
-        return [clear, *self.over_nodes(gather, reads, writes, backwards=True)]
+        return self.over_nodes(gather, reads, writes, backwards=True)
 
     def forward(self, y: str, into: str, plus: str | None = None) -> list[Statement]:
         """See :class:`TreeInStep`."""
@@ -505,11 +525,13 @@ class LoopedTree:
 
     def origin(self, register: str) -> Piece:
         """Where the node of a register has its origin, (3,)."""
-        return Piece((3,), tuple(Address("pose", (Index(register), Index(None, 9 + i))) for i in range(3)))
+        name = "pose" + self.suffix
+        return Piece((3,), tuple(Address(name, (Index(register), Index(None, 9 + i))) for i in range(3)))
 
     def own(self, name: str, own: int) -> Piece:
         """The rows of a node's own velocities in W, H* C⁻ᵀ, C⁻¹ (own, own) or the motion of its screws."""
         width = {"inner": own, "screw": TWIST}.get(name, self.motions.width)
+        name += self.suffix
         places = [Address(name, (Index("first", i), Index(None, j))) for i in range(own) for j in range(width)]
         return Piece((own, width), tuple(places))
 

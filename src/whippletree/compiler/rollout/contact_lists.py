@@ -55,8 +55,9 @@ from whippletree.compiler.program import (
 )
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.contact_kinds import TOUCH
-from whippletree.compiler.rollout.contact_list_closures import Closures
+from whippletree.compiler.rollout.contact_list_closures import Closures, LongClosures
 from whippletree.compiler.rollout.contact_list_moments import MomentRows
+from whippletree.compiler.rollout.contact_list_momentum import CarriedMomentum
 from whippletree.compiler.rollout.contact_list_normals import DenseNormals, Displacement, RecursiveNormals
 from whippletree.compiler.rollout.contact_list_positions import Positions, target_of
 from whippletree.compiler.rollout.contact_list_ranges import ServoRanges
@@ -127,7 +128,9 @@ class _ListBuilder(StepSpace):
         self._memory()
         self._tables()
         self.in_tree = tree_in_step(self)
-        self.closures = Closures(self, self.in_tree)
+        looped = self.in_tree if isinstance(self.in_tree, LoopedTree) else None
+        self.closures = Closures(self, self.in_tree) if looped is None else LongClosures(self, looped)
+        self.momentum = CarriedMomentum(self, looped, self.closures) if looped and looped.carries else None
         self.long_rows = self._long_rows()
         self.work(B=(self.blocks.count, 3, self.long_rows.width if self.long_rows else model.nv))
         if self.long_rows is None:
@@ -273,8 +276,7 @@ class _ListBuilder(StepSpace):
         """
         solve: tuple[Statement, ...] = (
             *([] if self._keeps_twists else self.in_tree.twists("now v")),
-            *self.in_tree.dynamics(),
-            *self.closures.release(),
+            *(self.momentum.dynamics() if self.momentum else [*self.in_tree.dynamics(), *self.closures.release()]),
             *(self.long_rows.prepare() if self.long_rows else []),
             *self._flags(),
             self.put(-1, self.at("complete")),
@@ -282,13 +284,14 @@ class _ListBuilder(StepSpace):
             Until(ROUND, JOINING_ROUNDS, self.address("complete"), tuple(self._round()), "run along"),
         )
         solve = self.ranges.around(solve)
-        step = (self.put(0, self.at("made"), self.at("newtons")), *solve, self._advance(), *self.positions.aim())
+        move = [*self.momentum.remember(), *self.momentum.advance()] if self.momentum else [self._advance()]
+        step = (self.put(0, self.at("made"), self.at("newtons")), *solve, *move, *self.positions.aim())
         note = traced_block(lambda flag: [flag, [1]], [self.at("stepping")], self.each(("through", "stepping")))
-        passed = (If(self.address("stepping"), step, "are none"), *self.positions.settle(), note)
+        passed = (If(self.address("stepping"), step, "are none"), *self.positions.settle(), *self._arrive(), note)
         one = (
             self.put(-1, self.at("through")),
             Until(PASS, 2, self.address("through"), passed, "are none"),
-            *self.closures.close_velocity(),
+            *([] if self.momentum else self.closures.close_velocity()),
             *self.results.statements(),
         )
         if self.single:
@@ -299,10 +302,17 @@ class _ListBuilder(StepSpace):
         )
         return self.program("contact_lists", (*self._begin(), Loop(STEP, "T", rows)))
 
+    def _arrive(self) -> list[Statement]:
+        """Where momenta are carried: the factor of M at the new pose, and the velocity there."""
+        if self.momentum is None:
+            return []
+        return [*self.momentum.factor(), If(self.address("stepping"), tuple(self.momentum.arrive()), "are none")]
+
     @property
     def _keeps_twists(self) -> bool:
         """Whether twists of the last look are those of the velocity with which a step begins."""
-        return self.positions.reach.used and not self.closures.count and not self.ranges.count
+        changed = self.closures.count or self.ranges.count or self.momentum is not None
+        return self.positions.reach.used and not changed
 
     def _begin(self) -> list[Statement]:
         nodes = len(self.tree.nodes)
@@ -321,6 +331,7 @@ class _ListBuilder(StepSpace):
         rigid: list[Statement] = []
         if self.blocks.servos:
             rigid = [Loop(BLOCK, self.blocks.count, (self.put(0, *self.each(("soft", "offset"), BLOCK)),))]
+        rigid += self.momentum.begin() if self.momentum else []
         return [PerLane((start, impulses)), *rigid, self.put(-1, self.at("stepping")), *self.positions.begin()]
 
     def _flags(self) -> list[Statement]:

@@ -204,7 +204,7 @@ class _Expansion:
         return "" if path == self._main else f" in {path.name!r}"
 
     def _size(self, element: Element, document: Path, path: Path) -> int:
-        """Elements that an element stands for; the parser's depth of 256 bounds the recursion."""
+        """Elements that an element stands for; ``limits.xml_depth`` bounds the recursion."""
         own = 1 + sum(self._size(child, document, path) for child in element)
         opened = self._sources[path].leads_to.get(element)
         if opened is not None and element.tag == "include":
