@@ -363,6 +363,23 @@ class Motion:
         rows = self.evaluate("constraint_residual", q=q, t=t)[..., self._rigid_positions]
         return np.asarray(np.abs(rows).max(axis=-1, initial=0.0))
 
+    @property
+    def rigid_rows(self) -> Array:
+        """1 for each row of the residual that is a position and closed, else 0, (rows,)."""
+        rows = np.zeros(len(constraint_set(self.model).position_rows))
+        rows[self._rigid_positions] = 1.0
+        return rows
+
+    @property
+    def quaternions(self) -> list[slice]:
+        """Their places among the coordinates."""
+        return self._quaternions
+
+    @property
+    def has_passive_forces(self) -> bool:
+        """Whether springs, dampers or other elements act."""
+        return self._passive
+
     @cached_property
     def _rigid_positions(self) -> list[int]:
         """Position rows that are closed; compliant ones move as their forces tell."""

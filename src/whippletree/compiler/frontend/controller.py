@@ -60,11 +60,11 @@ class FunctionOfState:
 
     def __init__(self, function: NamedFunction, constants: Sequence[float]) -> None:
         """``constants``: the last argument of the function, where there are any."""
-        self._function, self._constants = function, [np.array(constants)] if constants else []
+        self.function, self.constants = function, [np.array(constants)] if constants else []
 
     def __call__(self, t: Any, q: Array, v: Array) -> Array:
         """Its numbers (..., size)."""
-        return np.asarray(self._function(t, q, v, *self._constants))
+        return np.asarray(self.function(t, q, v, *self.constants))
 
 
 class AffineForces:
