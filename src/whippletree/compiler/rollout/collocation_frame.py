@@ -90,6 +90,8 @@ class Notes(NamedTuple):
     """The furthest way back to the constraints."""
     rejections: Any
     """Longer steps that were tried before."""
+    gap: Any
+    """The largest residual of a rigid position row at its end, m or rad, where the kernel closes them; else 0."""
 
 
 class Verdict(NamedTuple):
@@ -266,14 +268,16 @@ class CollocationFrame:
         """Tell of the step."""
 
         def note(now: Array, bounds: Array, tally: Array, error: Array, *rest: Array) -> list[Any]:
-            control, correction, rejections = rest
+            control, correction, rejections, *gap = rest
             t, h, *_ = now
             longer, contraction, _ = control
             end = select(less(h, bounds[0] - t), t + h, bounds[0])
             rounds = tally[2] + rejections[1]
-            return [Notes(t, h, end, longer, error[0], rounds, contraction, correction[0], rejections[0])]
+            left = gap[0][0] if gap else 0
+            return [Notes(t, h, end, longer, error[0], rounds, contraction, correction[0], rejections[0], left)]
 
         names = ["now", "bounds", "tally", "error", "control", "correction", "rejections"]
+        names += ["gap"] if "gap" in self.space.buffers else []
         return traced_block(note, self.space.each(names), [self.space.at("notes", KEPT)])
 
     def go_on(self) -> Block:

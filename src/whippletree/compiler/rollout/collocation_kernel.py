@@ -191,6 +191,7 @@ class CollocationKernel(CollocationFrame):
             *self.take_over(),
             traced_block(lambda y, G: [y, G], each(["start", "guess"]), each(["y", "G"])),
             *([] if self.newton is None else [put(-1, at("looking"))]),
+            *([put(0, at("gap"))] if self.loops else []),
             Loop(POINT, self.s, (put(0, at("c", POINT)),)),
             *([] if self.watch is None else self.watch.opening()),
         ]

@@ -145,6 +145,9 @@ class CompiledSteps:
         verdict = Verdict(*told.tolist())
         for k in range(int(verdict.kept)):
             note = Notes(*notes[k].tolist())
+            if self.blocks is None and note.gap > OPEN_LOOP:
+                # left to Python, which shortens it, and names the rows that stay open where that does not help
+                return Stride(kept, failed=True, watched=self.guards is not None)
             step = TriedStep(
                 Polynomial(note.start, note.length, y, coefficients[k]),
                 note.error,
@@ -154,23 +157,11 @@ class CompiledSteps:
             )
             y = states[k]
             kept.append(AcceptedStep(step, note.end, y, note.next_length, note.correction, int(note.rejections)))
-        sound = self._count_closed(kept)
-        if sound < len(kept):
-            return Stride(kept[:sound], failed=True, watched=self.guards is not None)
         slow, eased = verdict.outcome == SLOW_ITERATION, verdict.outcome == EASED_ITERATION
         crossing = verdict.crossing > 0
         through = bool(kept) and (crossing or kept[-1].end >= call.end or len(kept) >= min(call.most, STEPS))
         watched = self.guards is not None
         return Stride(kept, slow, eased, not (slow or eased or through), watched, crossing)
-
-    def _count_closed(self, kept: list[AcceptedStep]) -> int:
-        """How many steps end with all constraints met: the one after them is left to Python, which shortens it, and
-        names the rows that stay open where that does not help."""
-        if not kept or not self.motion.model.constraints or self.blocks is not None:
-            return len(kept)
-        q, _ = self.motion.split(np.array([step.state for step in kept]))
-        is_open = self.motion.gaps(np.array([step.end for step in kept]), q) > OPEN_LOOP
-        return int(is_open.argmax()) if is_open.any() else len(kept)
 
     def _call(self, call: Departure) -> tuple[Array, ...]:
         guess = call.guess.with_points(POINTS) if call.stiff else call.guess
