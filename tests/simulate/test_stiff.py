@@ -362,6 +362,14 @@ def soft_four_bar():
     return replace(model, constraints=tuple(pins))
 
 
+def hung_stone():
+    """A free stone whose corner is pinned to the world, by a constraint that can be switched."""
+    builder = wt.Builder("hung stone", gravity=(0, 0, -9.81)).body("stone", 2.0, inertia=(0.3, 0.2, 0.1))
+    builder.frame("corner", "stone", position=(0.3, 0.2, 0.4)).frame("hook", "world", position=(0.3, 0.2, 0.4))
+    builder.joint("float", "free", "world", "stone")
+    return builder.constraint("ball", "point", "corner", "hook", switchable=True).build()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "controller"),
@@ -372,6 +380,7 @@ def soft_four_bar():
         (wt.mechanisms.four_bar(lengths=(1.0, 0.4, 1.2, 0.8)), None),
         (wt.mechanisms.four_bar(lengths=(1.0, 0.4, 1.2, 0.8)), lambda t, q, v: -5.0 * v),
         (stone(), None),
+        (hung_stone(), None),
         (stiff_chain(3, 1e5, 1e2), None),
         (driven_pendulum(), None),
         (soft_four_bar(), None),
@@ -383,6 +392,7 @@ def soft_four_bar():
         "loop",
         "controlled loop",
         "quaternion",
+        "pinned quaternion",
         "stiff",
         "in time",
         "compliant",

@@ -1,9 +1,10 @@
 """Steps of collocation by machine code: many of them, and all iterations of each, Picard's or Newton's, are one call.
 
 A call costs a few microseconds where the same iteration in Python takes hundreds, and its numbers are the same up to
-rounding. But code has to be compiled first (0.15 s for a double pendulum, 2 s for a humanoid, once on each machine),
-so a run of a large model begins in Python. When it changes over is counted in steps, not in seconds: a run has the same
-bits whatever the cache holds.
+rounding. Code that contains the equations of motion has to be compiled first (0.15 s for a double pendulum, 2 s for a
+humanoid, once on each machine). So Picard steps of larger models call the functions that are compiled anyway
+(:mod:`~whippletree.simulation.adaptive.called_steps`), and their stiff steps, and those that watch for events, begin in
+Python. When they change over is counted in steps, not in seconds: a run has the same bits whatever the cache holds.
 """
 
 from __future__ import annotations
@@ -57,8 +58,9 @@ from whippletree.simulation.motion import OPEN_LOOP, POSITION_CORRECTIONS
 COMPILED_AT_ONCE = 12
 """Moving bodies up to which the code is compiled before the first step."""
 
-PER_BODY = 4
-"""Steps that a run takes in Python before, for every further body."""
+PER_BODY, PER_STIFF_BODY = 4, 1
+"""Steps that a run takes before, for every further body; and where only stiff steps wait for the code, which take three
+to ten times as long in Python."""
 
 MOST_BODIES = 48
 """Moving bodies beyond which the code, which is unrolled, would be too long."""
@@ -95,7 +97,7 @@ class CompiledSteps:
         written = blocks is not None or guards is not None or bodies <= COMPILED_AT_ONCE
         self._calls = not written and can_be_called(self.motion)
         """Whether Picard steps call the functions of the model instead."""
-        self._wait = wait + PER_BODY * max(0, bodies - COMPILED_AT_ONCE)
+        self._wait = wait + (PER_STIFF_BODY if self._calls else PER_BODY) * max(0, bodies - COMPILED_AT_ONCE)
         self._functions: dict[tuple[bool, int], tuple[NamedFunction, tuple[Array, ...]]] = {}
         """By whether they are Newton's, and their number of points, with the constants that they read last; each is
         compiled where it is needed first."""
