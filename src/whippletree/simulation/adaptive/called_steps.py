@@ -37,7 +37,7 @@ FUNCTIONS = {
 }
 """What the program calls them, and what they are called."""
 
-LONG_CALL = 20_000
+LONG_STEPS = 20_000
 """Operations of the accelerations from which steps are taken on another thread, so that Ctrl-C is answered."""
 
 
@@ -69,7 +69,7 @@ class CalledSteps:
         self._function = CompiledFunction(_kernel(scheme, patience, form), 1, Wording())
         for name, function in functions.items():
             self._function.hand_over(name, function)
-        long = functions["acceleration"].interface.operations > LONG_CALL
+        long = functions["acceleration"].interface.operations > LONG_STEPS
         self._call = self._function.call_interruptibly if long else self._function.ufunc_of_one_state
 
     def __call__(self, clock: Array, bounds: Array, state: Array, guess: Array, control: Control) -> tuple[Array, ...]:
