@@ -154,7 +154,7 @@ class CollocationKernel(CollocationFrame):
             *looking,
         ]
         at = self.space.at
-        closing = [
+        closing: list[Statement] = [
             Loop(POINT, self.s, (traced_block(lambda c: [c], [at("c", POINT)], [at("trial", POINT)]),)),
             self.verdict(*([] if self.watch is None else ["crossing"])),
         ]

@@ -6,6 +6,7 @@ of any size takes its first step this way.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -70,7 +71,9 @@ class CalledSteps:
         for name, function in functions.items():
             self._function.hand_over(name, function)
         long = functions["acceleration"].interface.operations > LONG_STEPS
-        self._call = self._function.call_interruptibly if long else self._function.ufunc_of_one_state
+        plain = self._function.ufunc_of_one_state
+        assert plain is not None  # it has results
+        self._call: Callable[..., Any] = self._function.call_interruptibly if long else plain
 
     def __call__(self, clock: Array, bounds: Array, state: Array, guess: Array, control: Control) -> tuple[Array, ...]:
         n = self._nq

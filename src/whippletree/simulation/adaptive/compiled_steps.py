@@ -143,7 +143,8 @@ class CompiledSteps:
     def stride(self, call: Departure) -> Stride:
         """As many steps as can be taken from a state without asking anybody."""
         coefficients, states, _, notes, told = self._call(call)
-        kept, y = [], call.state
+        kept: list[AcceptedStep] = []
+        y = call.state
         verdict = Verdict(*told.tolist())
         for k in range(int(verdict.kept)):
             note = Notes(*notes[k].tolist())
