@@ -354,7 +354,7 @@ def rounds_of_fixed_steps():
     assert (Plan.iterations, MIDPOINT_ITERATIONS, STEP_CORRECTIONS, CONVERGED_STEP) == (12, 50, 3, 1e-12)
 
 
-@claim("docs/controllers.md", "of a model of up to twelve bodies; a")
+@claim("docs/controllers.md", "of a model of up to twelve bodies; of")
 def bodies_that_are_compiled_before_the_first_step():
     from whippletree.simulation.adaptive.compiled_steps import COMPILED_AT_ONCE
 

@@ -7,6 +7,7 @@ from studies.models import graded_chain
 import whippletree as wt
 from strategies import make_hostile_model
 from whippletree.errors import ConditioningWarning
+from whippletree.simulation import conditioning_watch
 from whippletree.simulation.checkpoint import part_files
 
 
@@ -127,6 +128,22 @@ def test_the_tolerance_follows_the_run():
     assert run.attrs["rtol"] == run.attrs["rtol_asked"] == 1e-13  # that of the start
     assert 2e-13 < run.attrs["largest_rtol"] < 1e-10
     assert run.attrs["energy_drift"] < 1e-13
+
+
+def test_the_error_of_the_start_is_predicted_once(monkeypatch):
+    """A prediction takes longer than many a run: on the way it is only scaled, and none is made where that tells."""
+    predictions = []
+    predict = conditioning_watch.predicted_errors
+
+    def count(*given, **named):
+        predictions.append(given)
+        return predict(*given, **named)
+
+    monkeypatch.setattr(conditioning_watch, "predicted_errors", count)
+    run = wt.simulate(wt.mechanisms.n_four_bar(2), duration=0.7)
+    assert run.attrs["steps"] > 1  # more than one of them in a call, which are looked at
+    assert len(predictions) <= 1
+    assert run.attrs["largest_rtol"] == run.attrs["rtol_asked"]
 
 
 def test_an_excursion_between_two_questions_is_told():

@@ -14,6 +14,7 @@ import whippletree as wt
 from whippletree.compiler.frontend.controller import affine_forces
 from whippletree.errors import SingularSystemError
 from whippletree.model import Constraint
+from whippletree.simulation.adaptive import compiled_steps
 from whippletree.simulation.adaptive.adaptive_method import Adaptive, memo_of, progress_of
 from whippletree.simulation.adaptive.collocation import Polynomial, radau_rule
 from whippletree.simulation.adaptive.integrator import Integrator, Progress
@@ -361,36 +362,59 @@ def soft_four_bar():
     return replace(model, constraints=tuple(pins))
 
 
+def hung_stone():
+    """A free stone whose corner is pinned to the world, by a constraint that can be switched."""
+    builder = wt.Builder("hung stone", gravity=(0, 0, -9.81)).body("stone", 2.0, inertia=(0.3, 0.2, 0.1))
+    builder.frame("corner", "stone", position=(0.3, 0.2, 0.4)).frame("hook", "world", position=(0.3, 0.2, 0.4))
+    builder.joint("float", "free", "world", "stone")
+    return builder.constraint("ball", "point", "corner", "hook", switchable=True).build()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "controller"),
     [
         (wt.mechanisms.double_pendulum(), None),
         (wt.mechanisms.double_pendulum(), lambda t, q, v: -2.0 * q - 0.1 * v + np.sin(t)),
+        (wt.mechanisms.double_pendulum(), lambda t, q, v: -2.0 * q - 0.1 * v + 0.3 * t),
         (wt.mechanisms.four_bar(lengths=(1.0, 0.4, 1.2, 0.8)), None),
         (wt.mechanisms.four_bar(lengths=(1.0, 0.4, 1.2, 0.8)), lambda t, q, v: -5.0 * v),
         (stone(), None),
+        (hung_stone(), None),
         (stiff_chain(3, 1e5, 1e2), None),
         (driven_pendulum(), None),
         (soft_four_bar(), None),
     ],
-    ids=["tree", "controlled tree", "loop", "controlled loop", "quaternion", "stiff", "in time", "compliant"],
+    ids=[
+        "tree",
+        "controlled tree",
+        "affine control",
+        "loop",
+        "controlled loop",
+        "quaternion",
+        "pinned quaternion",
+        "stiff",
+        "in time",
+        "compliant",
+    ],
 )
-def test_machine_code_takes_the_steps_of_python(model, controller):
+def test_machine_code_takes_the_steps_of_python(model, controller, monkeypatch):
     speed = Motion(wt.compile(model)).project(0.0, np.concatenate([model.home.q, np.linspace(0.5, 1.5, model.nv)]))
     ends, counts = [], []
-    for compiled in (True, False):
+    for way in ("own code", "calls", "python"):
+        monkeypatch.setattr(compiled_steps, "COMPILED_AT_ONCE", 0 if way == "calls" else 100)
         method, start = adaptive(model, speed, 1.0, controller)
-        if compiled:
-            method.integrator.compiled._wait = -1000  # at once, also under a controller that has to be traced
-        else:
+        method.integrator.compiled._wait = -1000  # at once, also under a controller that has to be traced
+        if way == "python":
             method.integrator.compiled = None
         *_, last = method.integrator.pieces(Progress(0.0, start), 1.0)
-        assert not compiled or method.integrator.compiled._functions  # none where steps were left to Python
+        if way != "python":  # none where steps were left to Python
+            assert method.integrator.compiled._called if way == "calls" else method.integrator.compiled._functions
         ends.append(last.state)
         counts.append((method.statistics.steps, method.statistics.iterations, method.statistics.newton_steps))
-    assert np.abs(ends[0] - ends[1]).max() < 1e-8
-    assert np.abs(np.subtract(*counts)).max() <= 0.1 * max(counts[0]) + 2
+    for end, count in zip(ends[:2], counts[:2], strict=True):
+        assert np.abs(end - ends[2]).max() < 1e-8
+        assert np.abs(np.subtract(count, counts[2])).max() <= 0.1 * max(count) + 2
 
 
 def test_a_trial_of_machine_code_has_the_length_that_was_asked_for():
@@ -398,7 +422,7 @@ def test_a_trial_of_machine_code_has_the_length_that_was_asked_for():
     method, start = adaptive(wt.mechanisms.double_pendulum(), [1.0, 0.5, 0.0, 0.0], 1.0, rtol=1e-13)
     integrator = method.integrator
     guess = Polynomial(0.0, 0.4, start, np.zeros((8, 4)))
-    assert integrator.compiled.prepare(0)
+    assert integrator.compiled.prepare(0, False)
     found = integrator.compiled.solve(0.0, start, 0.4, guess, 1e-13, 1e-15, False)
     integrator.compiled = None
     by_python = integrator._trial(0.0, start, 0.4, guess)

@@ -31,7 +31,8 @@ from whippletree.model.parameters import find_parameter
 from whippletree.tree.skeleton import Skeleton, skeleton
 
 if TYPE_CHECKING:
-    from whippletree.compiler.rollout.collocation_kernel import CollocationKernel, IterationLimits, Scheme
+    from whippletree.compiler.rollout.collocation_frame import IterationLimits, Scheme
+    from whippletree.compiler.rollout.collocation_kernel import CollocationKernel
     from whippletree.compiler.rollout.collocation_rates import RateBlocks
     from whippletree.compiler.rollout.contact_rollout import ContactRollout
     from whippletree.compiler.rollout.rollout import Plan, Rollout

@@ -171,6 +171,11 @@ class NamedFunction:
 
     # ---- status --------------------------------------------------------------------------------------------------
 
+    def answer_plainly(self, *inputs: Any) -> Any | None:
+        """The results, where that takes nothing but a call of machine code which succeeds for every state; else None,
+        without a warning. For callers that have a second way."""
+        return None
+
     def _act_on_status(self, results: Sequence[Any], inputs: Sequence[Any]) -> Any:
         """NumPy results without their status. States that machine code has no answer for are answered in Python where
         that can be done; else a single one raises, and those of a batch become NaN."""

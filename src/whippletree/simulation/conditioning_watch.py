@@ -101,7 +101,9 @@ class Watch:
         if not self._is_determined:
             return self.asked
         noise = self._noise(motion, *motion.split(y))
-        if noise < CLEAR * CLEAR * self.asked:
+        # what is known of the start, a prediction or what its error is surely below, grown as the noise has
+        grown = noise * max(1.0, self.predicted / self._noise_at_start)
+        if noise < CLEAR * CLEAR * self.asked or grown <= self.asked:
             return self.asked
         error = noise * self._beyond_noise
         return max(self.asked, error) if error < SINGULAR_START else self.asked
@@ -109,7 +111,7 @@ class Watch:
     @cached_property
     def _beyond_noise(self) -> float:
         """How many times larger the predicted error of the start is than its noise; 1 if it is not known."""
-        predicted = self._prediction(self._q, self._v)
+        predicted = self._of_start("prediction", lambda: self._prediction(self._q, self._v))
         return max(1.0, predicted / self._noise_at_start) if np.isfinite(predicted) else 1.0
 
     @cached_property

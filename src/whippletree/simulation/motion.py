@@ -296,9 +296,9 @@ class Motion:
         q, v = self.split(y)
         q = self.normalise(q)
         if self.model.constraints:
-            q = self._close_loops(t, q)
-            if y.ndim == 1:  # of many states, some are mere trials
-                self._require_closed(t, q)
+            q, residual = self._close_loops(t, q)
+            if y.ndim == 1 and not residual <= OPEN_LOOP:  # of many states, some are mere trials
+                self._refuse_open_loops(t, q)
             v = self.evaluate("project_velocity", q=q, v=v, t=t)
         if self._relaxed and self.controller is not None:
             states = [np.atleast_2d(x) for x in (q, v, self.act(y))]
@@ -330,9 +330,11 @@ class Motion:
         """The largest residuals of each of many configurations (..., nq)."""
         return self._residual(t, q) if self.model.constraints else np.zeros(q.shape[:-1])
 
-    def _close_loops(self, t: Any, q: Array) -> Array:
-        """Configurations with their loops closed by least-energy corrections; stops where they no longer help."""
+    def _close_loops(self, t: Any, q: Array) -> tuple[Array, Array]:
+        """Configurations with their loops closed by least-energy corrections, which stop where they no longer help; and
+        the largest residual of each."""
         residual = self._residual(t, q)
+        least = residual
         for _ in range(POSITION_CORRECTIONS):
             open_loops = residual > self.position_tolerance
             if not np.any(open_loops):
@@ -341,9 +343,10 @@ class Motion:
             left = self._residual(t, nearer)
             better = open_loops & (left < residual)  # where it is not, rounding has the last word
             q, residual = np.where(better[..., None], nearer, q), np.where(better, left, 0.0)
-        return q
+            least = np.where(better, left, least)
+        return q, least
 
-    def _require_closed(self, t: float, q: Array) -> None:
+    def _refuse_open_loops(self, t: float, q: Array) -> None:
         """Refuse a state that projection did not close, with the rows that stay open: nothing is ignored."""
         rows = np.atleast_1d(self.evaluate("constraint_residual", q=q, t=t))
         is_open = np.flatnonzero(np.abs(rows[self._rigid_positions]) > OPEN_LOOP)
@@ -360,8 +363,27 @@ class Motion:
             )
 
     def _residual(self, t: Any, q: Array) -> Array:
-        rows = self.evaluate("constraint_residual", q=q, t=t)[..., self._rigid_positions]
-        return np.asarray(np.abs(rows).max(axis=-1, initial=0.0))
+        rows = np.abs(self.evaluate("constraint_residual", q=q, t=t))
+        if len(self._rigid_positions) < rows.shape[-1]:
+            rows = rows[..., self._rigid_positions]
+        return np.asarray(rows.max(axis=-1, initial=0.0))
+
+    @property
+    def rigid_rows(self) -> Array:
+        """1 for each row of the residual that is a position and closed, else 0, (rows,)."""
+        rows = np.zeros(len(constraint_set(self.model).position_rows))
+        rows[self._rigid_positions] = 1.0
+        return rows
+
+    @property
+    def quaternions(self) -> list[slice]:
+        """Their places among the coordinates."""
+        return self._quaternions
+
+    @property
+    def has_passive_forces(self) -> bool:
+        """Whether springs, dampers or other elements act."""
+        return self._passive
 
     @cached_property
     def _rigid_positions(self) -> list[int]:
@@ -382,6 +404,9 @@ class Motion:
         if not function.fails:
             with np.errstate(all="ignore"):
                 return _stack_outputs(function(*inputs))
+        plain = function.answer_plainly(*inputs)
+        if plain is not None:
+            return _stack_outputs(plain)
         try:
             with warnings.catch_warnings(record=True) as told:
                 warnings.simplefilter("ignore", RuntimeWarning)  # failed states are answered below

@@ -32,6 +32,7 @@ class CallFrame:
     dimensions: dict[str, Operand]  # sizes of named dimensions
     plain: Operand  # i1: every array has the innermost stride of a plain array
     never: Operand  # i1 that is false, though LLVM does not know it
+    calls: dict[str, tuple[Operand, Operand]]  # functions that the program calls: a loop of NumPy's, and its data
     staged_inputs: Operand = ""  # room for the runs that a block reads, as lane vectors
     staged_outputs: Operand = ""  # and for those that a single state writes
 

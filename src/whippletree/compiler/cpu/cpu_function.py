@@ -25,7 +25,7 @@ from whippletree.compiler.cpu.fast_call import SingleCall, suits
 from whippletree.compiler.cpu.threads import LargeCalls, run_all, thread_count
 from whippletree.compiler.cpu.ufunc import Stoppable, UfuncEngine
 from whippletree.compiler.llvm.cache import CodeCache, default_cache
-from whippletree.compiler.llvm.kernel import Kernel, Options, Recipe
+from whippletree.compiler.llvm.kernel import Interface, Kernel, Options, Recipe
 from whippletree.compiler.named_function import NamedFunction, ToldSignature, Wording, as_tuple
 from whippletree.compiler.program import Buffer, Program
 from whippletree.errors import ScalarError, WhippletreeError
@@ -155,6 +155,16 @@ class CompiledFunction(NamedFunction):
             self._choose_ways()
         return self._ufunc
 
+    def hand_over(self, name: str, callee: CompiledFunction) -> None:
+        """Make a function the one that the program calls by a name; its code for many states is compiled if need be."""
+        sized = [b.name for b in callee.interface.buffers if any(isinstance(d, str) for d in b.shape)]
+        if callee.dtype != self.dtype or sized:
+            raise ValueError(f"{self.name}: {callee.name} has another dtype, or arrays of no fixed size: {sized}")
+        if not callee._engine.is_prepared(2):
+            callee._engine.prepare(2)
+            callee._choose_ways()
+        self._engine.hand_over(name, callee._engine)
+
     def call_interruptibly(self, *inputs: Any) -> Any:
         """The results for one state, from another thread: Ctrl-C ends a call at the next round of its loops."""
         self._engine.prepare(1)
@@ -166,6 +176,11 @@ class CompiledFunction(NamedFunction):
     def dtype(self) -> np.dtype[Any]:
         """float64 or float32."""
         return self._engine.kernel.options.dtype
+
+    @property
+    def interface(self) -> Interface:
+        """Facts of its program."""
+        return self._engine.kernel.interface
 
     @property
     def content(self) -> bytes:
@@ -196,6 +211,21 @@ class CompiledFunction(NamedFunction):
             return self._general(*inputs, out=out)
         except (TypeError, ValueError) as error:
             return self._recover(inputs, out, error)
+
+    def answer_plainly(self, *inputs: Any) -> Any | None:
+        if self._ufunc is None or self._has_empty or self._wording.watch_every:
+            return None
+        if not _are_few(inputs, self._ranks, self._few):
+            return None
+        if not self._engine.is_prepared(2 if _have_batch(inputs, self._inputs) else 1):
+            return None
+        results = self._ufunc(*inputs)
+        if not self._status:
+            return results
+        *found, status = results
+        if status.any():
+            return None
+        return found[0] if len(found) == 1 else tuple(found)
 
     # ---- the ways to run -----------------------------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ from whippletree.compiler.llvm.emit import Memory, Registers, Takers
 from whippletree.compiler.llvm.ir import MachineLanes, Operand, Writer
 from whippletree.compiler.llvm.kernel import STOP
 from whippletree.compiler.llvm.packs import WIDTH, Place
-from whippletree.compiler.program import Address, Index, Program, Register, buffers_of_single_lanes, every_block
+from whippletree.compiler.program import Address, Call, Index, Program, Register, buffers_of_single_lanes, every_block
 
 UNCUT = 12_000
 """Operations up to which a block of the program stays one basic block: cuts save a third of the time that LLVM takes,
@@ -343,6 +343,40 @@ class CpuMemory(Memory):
         w, going_on = self.writer, self.writer.label("going_on")
         w.emit(f"br i1 {condition}, label %finish, label %{going_on}, !prof !0")
         w.start(going_on)
+
+    def call(self, call: Call) -> None:
+        """As NumPy calls a loop: pointers to the arguments, the number of states, and strides in bytes."""
+        w, size = self.writer, self.lanes.bytes
+        pointers, steps, strides = [], [], []
+        for name in (*call.inputs, *call.outputs):
+            if name in self.frame.arrays:
+                pointers.append(self.frame.arrays[name].base)
+                steps.append("0")
+                strides += self.frame.arrays[name].strides
+            else:
+                pointers.append(self.frame.pointers[name])
+                steps.append(str(size))
+                inner = [int(d) for d in self.shape[name][1:]]
+                strides += [str(size * math.prod(inner[k:])) for k in range(len(inner))]
+        if call.status is not None:
+            status = w.stack(f"[{call.states} x i64]", 8)
+            pointers.append(status)
+            steps.append("8")
+        arguments = [self._on_stack("ptr", pointers), self._on_stack("i64", [str(call.states)])]
+        arguments.append(self._on_stack("i64", [*steps, *strides]))
+        loop, data = self.frame.calls[call.function]
+        w.emit(f"call void {loop}({', '.join(f'ptr {x}' for x in (*arguments, data))})")
+        for state in range(call.states if call.status is not None else 0):
+            found = w.value(f"load i64, ptr {self._element(status, 'i64', state)}")
+            place = self._element(self.frame.pointers[str(call.status)], self.lanes.real, state)
+            w.emit(f"store {self.lanes.real} {w.value(f'sitofp i64 {found} to {self.lanes.real}')}, ptr {place}")
+
+    def _on_stack(self, kind: str, values: Sequence[Operand]) -> Operand:
+        """A pointer to some values, one after the other."""
+        place = self.writer.stack(f"[{len(values)} x {kind}]", 8)
+        for number, value in enumerate(values):
+            self.writer.emit(f"store {kind} {value}, ptr {self._element(place, kind, number)}")
+        return place
 
     def holds_still(self, address: Address) -> bool:
         """See :class:`Memory`: work space and tables, unless some lanes keep what they had there."""

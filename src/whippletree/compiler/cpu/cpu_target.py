@@ -5,7 +5,8 @@ The function has the signature that NumPy calls, ``(char **args, intp *dimension
     args         one pointer for each input and output, in order
     dimensions   the number of states, then the size of each distinct core dimension
     steps        bytes from state to state for each array, then the strides of all core dimensions
-    data         the control block of :mod:`~whippletree.compiler.cpu.ufunc`; the tables begin at ``FIRST_TABLE``
+    data         the control block of :mod:`~whippletree.compiler.cpu.ufunc`; the tables begin at ``FIRST_TABLE``, and
+                 behind them there are two pointers for each function that the program calls
 
 Work space that is small lies on the stack, the rest comes from ``malloc`` for the time of the call: threads share
 nothing. Without memory every output becomes NaN (a status: −1), and the function returns.
@@ -24,7 +25,18 @@ from whippletree.compiler.llvm.emit import emit_body
 from whippletree.compiler.llvm.ir import INTRINSICS, MachineLanes, Operand, Writer, table_text
 from whippletree.compiler.llvm.kernel import FIRST_TABLE
 from whippletree.compiler.llvm.sine import FAR_ARGUMENTS, far_arguments_function
-from whippletree.compiler.program import Address, Block, Buffer, Index, Loop, Program, Statement, every_block, tables_of
+from whippletree.compiler.program import (
+    Address,
+    Block,
+    Buffer,
+    Index,
+    Loop,
+    Program,
+    Statement,
+    calls_of,
+    every_block,
+    tables_of,
+)
 
 STACK_LIMIT = 32 * 1024
 """Work space up to this many bytes lies on the stack."""
@@ -128,7 +140,7 @@ class _Loop:
         self.offsets = offsets
         self.states = w.value("load i64, ptr %dimensions")
         never = w.value(f"icmp slt i64 {self.states}, 0")
-        return CallFrame(arrays, self.tables(), dimensions, self.plain(arrays, dimensions), never)
+        return CallFrame(arrays, self.tables(), dimensions, self.plain(arrays, dimensions), never, self.calls())
 
     def load(self, kind: str, pointer: Operand, number: int) -> Operand:
         w = self.writer
@@ -138,6 +150,13 @@ class _Loop:
         return {
             b.name: self.load("ptr", "%data", FIRST_TABLE + number)
             for number, b in enumerate(self.program.of_role("table", "index"))
+        }
+
+    def calls(self) -> dict[str, tuple[Operand, Operand]]:
+        first = FIRST_TABLE + len(self.program.of_role("table", "index"))
+        return {
+            name: (self.load("ptr", "%data", first + 2 * number), self.load("ptr", "%data", first + 2 * number + 1))
+            for number, name in enumerate(calls_of(self.program))
         }
 
     def plain(self, arrays: dict[str, Array], dimensions: dict[str, Operand]) -> Operand:

@@ -7,6 +7,7 @@ to extension modules. It is given one small native function, the dispatcher, and
     slot 1   the loop for W states at a time
     slot 2   a flag that makes loops over time end
     slot 3…  pointers to the tables of the program
+    behind   the dispatcher and the control block of each function that the program calls
 
 Both loops take any number of states and give the same bits; they differ in speed. So each is compiled when a call asks
 for it, before the call enters machine code, and until then its slot holds the other one. Machine code never calls back
@@ -45,10 +46,24 @@ class UfuncEngine:
         buffers = [b for b in kernel.interface.buffers if b.role in ("input", "output") and not b.empty]
         self.inputs = [b for b in buffers if b.role == "input"]
         self.outputs = [b for b in buffers if b.role == "output"]
-        self.control: Control = (ctypes.c_uint64 * (FIRST_TABLE + len(kernel.tables)))()
+        self._first_call = FIRST_TABLE + len(kernel.tables)
+        self.control: Control = (ctypes.c_uint64 * (self._first_call + 2 * len(kernel.interface.calls)))()
         for number, table in enumerate(kernel.tables):
             self.control[FIRST_TABLE + number] = table.ctypes.data
         self._prepared: set[int] = set()
+        self._called: dict[str, Any] = {}
+        """What the functions that it calls need while they may run."""
+
+    def hand_over(self, name: str, callee: UfuncEngine) -> None:
+        """Make a function whose code exists the one that the program calls by a name."""
+        slot = self._first_call + 2 * self.kernel.interface.calls.index(name)
+        self.control[slot], self.control[slot + 1] = _dispatcher(callee.kernel.cache), ctypes.addressof(callee.control)
+        self._called[name] = callee.memory
+
+    @property
+    def memory(self) -> tuple[Any, ...]:
+        """Objects that its loops need while they may run."""
+        return self.kernel.memory, self.control, self._called
 
     def prepare(self, states: int) -> None:
         """Compile what a call with that many states needs, here and now, so that an error has a place to go."""
@@ -97,7 +112,7 @@ class UfuncEngine:
         ufunc: np.ufunc = _from_function_and_signature()(
             functions, data, types, 1, len(self.inputs), len(self.outputs), -1, name, document, 0, signature
         )
-        _keep_alive(ufunc, (self.kernel.memory, control, functions, data, types, name, document, signature))
+        _keep_alive(ufunc, (self.memory, control, functions, data, types, name, document, signature))
         return ufunc
 
 

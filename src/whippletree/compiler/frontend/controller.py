@@ -19,9 +19,8 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.arithmetic.numpy_protocol import scalar_array
 from whippletree.arithmetic.trace import LinearPart, Trace, finish, lift_constants, linear_parts
-from whippletree.compiler.cpu.cpu_function import compile_function
+from whippletree.compiler.cpu.cpu_function import CompiledFunction, compile_function
 from whippletree.compiler.llvm.kernel import digest
-from whippletree.compiler.named_function import NamedFunction
 from whippletree.compiler.program import Buffer, Program, straight_program
 from whippletree.errors import ScalarError
 from whippletree.model import Model
@@ -58,13 +57,13 @@ def traced_controller(
 class FunctionOfState:
     """A function of (t, q, v) as machine code, at one state or many."""
 
-    def __init__(self, function: NamedFunction, constants: Sequence[float]) -> None:
+    def __init__(self, function: CompiledFunction, constants: Sequence[float]) -> None:
         """``constants``: the last argument of the function, where there are any."""
-        self._function, self._constants = function, [np.array(constants)] if constants else []
+        self.function, self.constants = function, [np.array(constants)] if constants else []
 
     def __call__(self, t: Any, q: Array, v: Array) -> Array:
         """Its numbers (..., size)."""
-        return np.asarray(self._function(t, q, v, *self._constants))
+        return np.asarray(self.function(t, q, v, *self.constants))
 
 
 class AffineForces:
@@ -180,10 +179,10 @@ def _traced_function(
     return function
 
 
-_machine_codes: OrderedDict[bytes, NamedFunction] = OrderedDict()
+_machine_codes: OrderedDict[bytes, CompiledFunction] = OrderedDict()
 
 
-def _machine_code(program: Program) -> NamedFunction:
+def _machine_code(program: Program) -> CompiledFunction:
     """The function of a program; the last few are held, for most runs have the controller of the run before."""
     key = digest(program)
     if key not in _machine_codes:

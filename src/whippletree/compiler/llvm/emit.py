@@ -22,6 +22,7 @@ from whippletree.compiler.llvm.straight_line import PackedRows, Readers, SpillPl
 from whippletree.compiler.program import (
     Address,
     Block,
+    Call,
     Collect,
     Dimension,
     Each,
@@ -145,6 +146,10 @@ class Memory(ABC):
         """End the call if a condition (i1) holds. Only programs that work on one state at a time ask for it."""
         raise NotImplementedError
 
+    def call(self, call: Call) -> None:
+        """Run a compiled function on states of the work space. Only programs that work on one state ask for it."""
+        raise NotImplementedError
+
     @abstractmethod
     def lookup(self, address: Address, registers: Registers) -> Operand:
         """Read an integer of an index buffer or of an integer input, as i64."""
@@ -231,6 +236,8 @@ class _Body:
                     self.each(statement, known)
                 case PerLane():
                     self.per_lane(statement, known)
+                case Call():
+                    self.memory.call(statement)
 
     def block(self, block: Block, registers: Registers) -> None:
         used = sorted({node[1] for node in block.code.nodes if node[0] == "input"})

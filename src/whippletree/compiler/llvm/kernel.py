@@ -21,7 +21,7 @@ from whippletree.compiler.llvm import jit
 from whippletree.compiler.llvm.cache import CodeCache
 from whippletree.compiler.llvm.compile_progress import telling
 from whippletree.compiler.llvm.ir import MachineLanes, Real
-from whippletree.compiler.program import Block, Buffer, Each, Index, Loop, Program, Statement, bodies
+from whippletree.compiler.program import Block, Buffer, Each, Index, Loop, Program, Statement, bodies, calls_of
 
 WORK_LIMIT = 1 << 25
 """Bytes of work space that the vector variant may use; a larger system gets fewer lanes."""
@@ -90,11 +90,12 @@ class Interface:
     name: str
     buffers: tuple[Buffer, ...]
     operations: int  # per state, roughly: decides when threads pay
+    calls: tuple[str, ...] = ()  # functions that are handed over to it
 
     @staticmethod
     def of(program: Program) -> Interface:
         """The interface of a program."""
-        return Interface(program.name, program.buffers, _operations(program.body))
+        return Interface(program.name, program.buffers, _operations(program.body), tuple(calls_of(program)))
 
     @cached_property
     def shell(self) -> Program:
@@ -105,7 +106,8 @@ class Interface:
         """The recipe as bytes: a line of JSON, then the contents of the tables."""
         buffers = [[b.name, b.role, list(b.shape), b.integer, b.pitch] for b in self.buffers]
         tables = [_table(b, np.dtype(np.float64)) for b in self.buffers if b.role in ("table", "index")]
-        head = json.dumps({"name": self.name, "operations": self.operations, "buffers": buffers}).encode()
+        facts = {"name": self.name, "operations": self.operations, "buffers": buffers, "calls": self.calls}
+        head = json.dumps(facts).encode()
         return head + b"\n" + b"".join(t.tobytes() for t in tables)
 
     @staticmethod
@@ -121,7 +123,7 @@ class Interface:
                 values = np.frombuffer(rest, np.int64 if role == "index" else np.float64, size, place).reshape(shape)
                 place += 8 * size
             buffers.append(Buffer(name, role, tuple(shape), values, integer, pitch))
-        return Interface(content["name"], tuple(buffers), content["operations"])
+        return Interface(content["name"], tuple(buffers), content["operations"], tuple(content["calls"]))
 
 
 class Kernel:

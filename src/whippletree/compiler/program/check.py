@@ -1,7 +1,8 @@
 """Is a program sound? Everything is checked before any code exists, so that machine code can do without checks.
 
 * every operation is known, has the right operands, and conditions are not mixed with numbers;
-* every address is inside its buffer, whatever the inputs are.
+* every address is inside its buffer, whatever the inputs are;
+* a function that is called gets whole buffers, with room for all of its states.
 
 The second is decided exactly where a register depends on one counter. An index is a register plus an offset, and a
 register is either the counter of a loop or was looked up in constant tables by way of one: so it is a *function of one
@@ -29,6 +30,7 @@ from whippletree.compiler.program.program import (
     Address,
     Block,
     Buffer,
+    Call,
     Collect,
     Each,
     If,
@@ -147,6 +149,7 @@ class _Checker:
         self.buffers = {b.name: b for b in program.buffers}
         self.dimensions = {d for b in program.of_role("input") for d in b.shape if isinstance(d, str)}
         self.counters = itertools.count()
+        self.is_scalar = program.is_scalar
 
     def statements(self, body: Sequence[Statement], known: _Known, masks: _Masks, positive: frozenset[str]) -> None:
         """``positive``: named dimensions that are at least 1 here, because a loop over them is running."""
@@ -185,6 +188,8 @@ class _Checker:
                         self.statements(statement.body, inside, within, positive)
                 case PerLane():
                     self.statements(statement.body, known, masks, positive)
+                case Call():
+                    self.call(statement)
                 case _:
                     raise ProgramError(f"{self.name}: {statement!r} is no statement")
 
@@ -356,6 +361,25 @@ class _Checker:
             self.address(address, known, masks, positive)
         if len(set(block.stores)) != len(block.stores):
             raise ProgramError(f"{self.name}: a block writes twice to the same place")
+
+    def call(self, call: Call) -> None:
+        """Refuse a call of several lanes, and arguments that are no buffers with room for its states."""
+        if not self.is_scalar:
+            raise ProgramError(f"{self.name}: {call.function!r} is called for several lanes at once")
+        status = () if call.status is None else (call.status,)
+        written = (*call.outputs, *status)
+        if len({*written}) < len(written) or {*written} & {*call.inputs}:
+            raise ProgramError(f"{self.name}: {call.function!r} writes what it reads, or twice to the same buffer")
+        for name in (*call.inputs, *written):
+            buffer = self.buffers.get(name)
+            shared = buffer is not None and buffer.role == "input" and name in call.inputs
+            if buffer is None or buffer.integer or buffer.pitch is not None or not (shared or buffer.role == "work"):
+                raise ProgramError(f"{self.name}: {name!r} cannot be an argument of {call.function!r}")
+            room = buffer.shape[-1] if buffer.shape else 0
+            if not shared and not (isinstance(room, int) and room >= call.states >= 1):
+                raise ProgramError(f"{self.name}: {name!r} has no room for {call.states} states of {call.function!r}")
+        if status and len(self.buffers[status[0]].shape) != 1:
+            raise ProgramError(f"{self.name}: the status of {call.function!r} is one number for each state")
 
     def readable(self, address: Address, known: _Known, masks: _Masks, positive: frozenset[str]) -> None:
         """Refuse an address at which there is no number, or none for certain."""

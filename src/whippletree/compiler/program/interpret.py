@@ -20,6 +20,7 @@ from whippletree.arithmetic.trace import Straight, Table
 from whippletree.compiler.program.program import (
     Address,
     Block,
+    Call,
     Collect,
     Dimension,
     Each,
@@ -37,13 +38,20 @@ from whippletree.compiler.program.program import (
 
 
 def interpret(
-    program: Program, inputs: Mapping[str, Any], dtype: Any = np.float64, along: bool = False
+    program: Program,
+    inputs: Mapping[str, Any],
+    dtype: Any = np.float64,
+    along: bool = False,
+    functions: Mapping[str, Callable[..., Sequence[Any]]] | None = None,
 ) -> dict[str, Array]:
     """The outputs of a program for one state.
 
     ``along``: the state also runs along with others wherever it may
     (:data:`~whippletree.compiler.program.program.Others`), as if it had neighbours that need another round, or the body
     of a condition. A program that keeps its promises has the same outputs then.
+
+    ``functions``: those that the program calls, of one state: from its inputs to its outputs, and its status where the
+    program asks for that.
     """
     sizes: dict[str, int] = {}
     memory: dict[str, Array] = {}
@@ -63,7 +71,9 @@ def interpret(
             memory[b.name] = np.lib.stride_tricks.as_strided(flat, shape, (b.pitch * flat.itemsize, *inner))
     with np.errstate(all="ignore"), suppress(_CallEnds):
         results = {b.name for b in program.of_role("output")}
-        _Run(memory, sizes, np.dtype(dtype).type, results if along else None).statements(program.body, {})
+        run = _Run(memory, sizes, np.dtype(dtype).type, results if along else None)
+        run.functions, run.shared = functions or {}, {b.name for b in program.of_role("input")}
+        run.statements(program.body, {})
     return {b.name: memory[b.name] for b in program.of_role("output")}
 
 
@@ -84,6 +94,10 @@ class _Run:
         self.real = real
         self.meaning = machine_arithmetic(real)
         self.lists: dict[str, list[int]] = {}
+        self.functions: Mapping[str, Callable[..., Sequence[Any]]] = {}
+        """Those that the program calls."""
+        self.shared: Collection[str] = ()
+        """Names of the inputs, which all states of a call share."""
 
     def statements(self, body: Sequence[Statement], registers: Mapping[Register, int]) -> None:
         known = dict(registers)
@@ -119,6 +133,8 @@ class _Run:
                 case PerLane():
                     if not self.accompanies:
                         self.statements(statement.body, known)
+                case Call():
+                    self.call(statement)
 
     def block(self, block: Block, registers: Mapping[Register, int]) -> None:
         """Loads, straight code, stores; results are not written where a state only accompanies others."""
@@ -128,6 +144,16 @@ class _Run:
             if self.accompanies and self.results is not None and address.buffer in self.results:
                 continue
             self.memory[address.buffer][self.place(address, registers)] = value
+
+    def call(self, call: Call) -> None:
+        """A function of one state, for one state of the work space after the other."""
+        written = [*call.outputs, *([] if call.status is None else [call.status])]
+        for state in range(call.states):
+            given = [
+                self.memory[name] if name in self.shared else self.memory[name][..., state] for name in call.inputs
+            ]
+            for name, value in zip(written, self.functions[call.function](*given), strict=True):
+                self.memory[name][..., state] = value
 
     def look_up(self, lookup: Lookup, registers: Mapping[Register, int]) -> int:
         """The integer at an address, kept within its bound; without any number below that, the call ends."""

@@ -24,7 +24,8 @@ away, but the processor's floating-point flags have seen it: who calls such a pr
 Where lanes would mostly wait for each other, they go one after the other (:class:`PerLane`).
 
 A program whose integers, or whose work space, come with the call (a scene of many bodies: who may touch whom, and how
-many) works on one state at a time, :attr:`Program.is_scalar`: its registers are those of that state.
+many) works on one state at a time, :attr:`Program.is_scalar`: its registers are those of that state. Such a program may
+run functions that are compiled already on many states of its own (:class:`Call`), and so be the same for all models.
 """
 
 from __future__ import annotations
@@ -223,7 +224,23 @@ class PerLane:
     body: tuple[Statement, ...]
 
 
-Statement: TypeAlias = Block | Lookup | Loop | Switch | If | Until | Collect | Each | PerLane
+@dataclass(frozen=True)
+class Call:
+    """Run a compiled function, which the program knows by a name alone, on several states at once.
+
+    Arguments are whole buffers: work space whose last dimension counts states, of which the first ``states`` are meant;
+    or inputs of the program, which all states share. ``status``: work space that gets the function's status of each
+    state, 0 where all is well. Only a program that works on one state at a time may call.
+    """
+
+    function: str
+    states: int
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    status: str | None = None
+
+
+Statement: TypeAlias = Block | Lookup | Loop | Switch | If | Until | Collect | Each | PerLane | Call
 
 
 @dataclass(frozen=True)
@@ -254,6 +271,12 @@ class Program:
             ",".join(f"({','.join(map(str, b.shape))})" for b in self.of_role(role)) for role in ("input", "output")
         )
         return f"{inputs}->{outputs}"
+
+
+def calls_of(program: Program) -> list[str]:
+    """Names of the functions that a program calls, in the order in which they are handed over."""
+    called = (statement.function for statement in every_statement(program.body) if isinstance(statement, Call))
+    return list(dict.fromkeys(called))
 
 
 def tables_of(program: Program) -> dict[str, Table]:
@@ -317,6 +340,8 @@ def _own_names(statement: Statement) -> set[str]:
             return {statement.flag.buffer, statement.list}
         case Each():
             return {statement.list} if statement.ahead is None else {statement.list, statement.ahead}
+        case Call():
+            return {*statement.inputs, *statement.outputs, *([statement.status] if statement.status else [])}
     return set()
 
 

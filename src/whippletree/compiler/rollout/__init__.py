@@ -4,7 +4,9 @@ rollout           ``dyn.rollout``: trees and constrained systems, with controlle
 rollout_steps     one step of each integrator
 rollout_blocks    the blocks that roll-outs share
 long_trees        roll-outs of long trees, as loops over bodies
+collocation_frame   when a step of collocation is kept, shortened or handed back, whatever the size of the state
 collocation_kernel   many steps of collocation with error control, each iterated until it has converged
+collocation_calls   steps of any model, which call its compiled functions at all points at once
 collocation_rates   its equations of motion at one point: the model's, or others
 collocation_newton   its stiff steps: Newton's method, with matrices built and inverted in loops
 step_watch        guards that end a call of it with the step in which one may vanish

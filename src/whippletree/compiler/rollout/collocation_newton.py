@@ -22,7 +22,7 @@ from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.model import Model
 
 if TYPE_CHECKING:
-    from whippletree.compiler.rollout.collocation_kernel import Scheme
+    from whippletree.compiler.rollout.collocation_frame import Scheme
 
 MODE, ROW, PIVOT, OTHER, COLUMN, POWER, AT = "mode", "row", "pivot", "other", "column", "power", "at point"
 """Counters of the loops over modes, rows and pivots of their matrices, rows beside the pivot's, columns of J, powers of

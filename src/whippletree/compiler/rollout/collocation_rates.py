@@ -164,7 +164,7 @@ class ModelRates(RateBlocks):
             # where a correction does not help, rounding has the last word
             kept = vector(*[select(better, a, b) for a, b in zip(q, earlier, strict=True)])
             shut = select(better & less(self.closed, left), -1, 1)
-            return [kept, kept, [left], [shut], [-shut]]
+            return [kept, kept, [select(better, left, gap[0])], [shut], [-shut]]
 
         def close(q: Array, t: Any, doubt: Array, *on: Array) -> list[Any]:
             m = self.mechanism()

@@ -1,9 +1,10 @@
 """Steps of collocation by machine code: many of them, and all iterations of each, Picard's or Newton's, are one call.
 
 A call costs a few microseconds where the same iteration in Python takes hundreds, and its numbers are the same up to
-rounding. But code has to be compiled first (0.15 s for a double pendulum, 2 s for a humanoid, once on each machine),
-so a run of a large model begins in Python. When it changes over is counted in steps, not in seconds: a run has the same
-bits whatever the cache holds.
+rounding. Code that contains the equations of motion has to be compiled first (0.15 s for a double pendulum, 2 s for a
+humanoid, once on each machine). So Picard steps of larger models call the functions that are compiled anyway
+(:mod:`~whippletree.simulation.adaptive.called_steps`), and their stiff steps, and those that watch for events, begin in
+Python. When they change over is counted in steps, not in seconds: a run has the same bits whatever the cache holds.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from whippletree.compiler.frontend.controller import (
     traced_controller,
 )
 from whippletree.compiler.named_function import NamedFunction
-from whippletree.compiler.rollout.collocation_kernel import (
+from whippletree.compiler.rollout.collocation_frame import (
     EASED_ITERATION,
     GIVEN_UP,
     IN_DOUBT,
@@ -37,6 +38,7 @@ from whippletree.compiler.rollout.step_control import COLLOCATION_ITERATIONS, me
 from whippletree.compiler.rollout.step_watch import GuardBlocks
 from whippletree.errors import UnsupportedError
 from whippletree.simulation.adaptive import integrator
+from whippletree.simulation.adaptive.called_steps import CalledSteps, called_steps, can_be_called
 from whippletree.simulation.adaptive.collocation import POINTS, Polynomial, gauss_rule, radau_rule
 from whippletree.simulation.adaptive.integrator import (
     EASED,
@@ -56,8 +58,9 @@ from whippletree.simulation.motion import OPEN_LOOP, POSITION_CORRECTIONS
 COMPILED_AT_ONCE = 12
 """Moving bodies up to which the code is compiled before the first step."""
 
-PER_BODY = 4
-"""Steps that a run takes in Python before, for every further body."""
+PER_BODY, PER_STIFF_BODY = 4, 1
+"""Steps that a run takes before, for every further body; and where only stiff steps wait for the code, which take three
+to ten times as long in Python."""
 
 MOST_BODIES = 48
 """Moving bodies beyond which the code, which is unrolled, would be too long."""
@@ -86,33 +89,42 @@ class CompiledSteps:
             self.motion.position_tolerance,
             np.inf if model.constraints else KINKED,
             SHORTEST_AT_KINKS,
-            worthwhile(model.nq + model.nv),
             DIFFERENCE,
         )
         bodies = self.motion.moving_bodies
         self._possible = self.motion.can_be_unrolled and bodies <= MOST_BODIES
-        self._wait = wait + PER_BODY * max(0, bodies - COMPILED_AT_ONCE)
+        """Whether code can be compiled that contains the equations of motion."""
+        written = blocks is not None or guards is not None or bodies <= COMPILED_AT_ONCE
+        self._calls = not written and can_be_called(self.motion)
+        """Whether Picard steps call the functions of the model instead."""
+        self._wait = wait + (PER_STIFF_BODY if self._calls else PER_BODY) * max(0, bodies - COMPILED_AT_ONCE)
         self._functions: dict[tuple[bool, int], tuple[NamedFunction, tuple[Array, ...]]] = {}
         """By whether they are Newton's, and their number of points, with the constants that they read last; each is
         compiled where it is needed first."""
+        self._called: dict[int, CalledSteps] = {}
+        """By their number of points."""
         self._controller: FunctionOfState | AffineForces | None = None
         self._looked_at = self.motion.controller is None
         """Whether it is known what kind of controller there is."""
 
-    def prepare(self, tried: int) -> bool:
-        """Whether steps can be taken after so many that the run has tried: from here on the same for all steps.
+    def prepare(self, tried: int, stiff: bool) -> bool:
+        """Whether steps can be taken, Newton's if ``stiff``, after so many that the run has tried: from here on the
+        same for all steps.
 
         A controller is traced then, and its forces are those of the traced one, Newton's method included; one that is
         affine in (t, q, v) needs no code of its own.
         """
-        if self._possible and not self._looked_at and tried >= self._wait:
+        by_calls = self._calls and not stiff
+        ready = by_calls or (self._possible and tried >= self._wait)
+        if ready and not self._looked_at:
             assert self.motion.controller is not None
             self._looked_at = True
             self._controller = affine_forces(self.motion.model, self.motion.controller, self.task.samples())
-        ready = self._possible and self._looked_at and tried >= self._wait
-        if ready and not self._functions:
-            ready = self._compile(stiff=False, points=POINTS)
-        self.motion.use_compiled(self._controller if ready else None, names_failures=True)
+        if ready and by_calls:
+            ready = POINTS in self._called or self._hand_over(POINTS)
+        elif ready and not self._functions:
+            ready = self._compile(stiff and self._calls, POINTS)
+        self.motion.use_compiled(self._controller, names_failures=True)
         return ready
 
     def solve(
@@ -120,7 +132,7 @@ class CompiledSteps:
     ) -> TriedStep | None:
         """One step from (t, y), iterated from a guess; None where numbers are not finite, or a pivot is in doubt."""
         call = Departure(t, y, length, guess, 0.0, t + length, 0, rtol, atol, stiff)
-        _, _, _, trial, (_, outcome, error, change, first, rounds, _) = self._call(call)
+        _, _, trial, _, (_, outcome, error, change, first, rounds, _) = self._call(call)
         if outcome == IN_DOUBT or not np.isfinite(change):
             return None
         polynomial = Polynomial(t, length, y, trial)
@@ -130,11 +142,15 @@ class CompiledSteps:
 
     def stride(self, call: Departure) -> Stride:
         """As many steps as can be taken from a state without asking anybody."""
-        coefficients, states, notes, _, told = self._call(call)
-        kept, y = [], call.state
+        coefficients, states, _, notes, told = self._call(call)
+        kept: list[AcceptedStep] = []
+        y = call.state
         verdict = Verdict(*told.tolist())
         for k in range(int(verdict.kept)):
             note = Notes(*notes[k].tolist())
+            if self.blocks is None and note.gap > OPEN_LOOP:
+                # left to Python, which shortens it, and names the rows that stay open where that does not help
+                return Stride(kept, failed=True, watched=self.guards is not None)
             step = TriedStep(
                 Polynomial(note.start, note.length, y, coefficients[k]),
                 note.error,
@@ -144,40 +160,53 @@ class CompiledSteps:
             )
             y = states[k]
             kept.append(AcceptedStep(step, note.end, y, note.next_length, note.correction, int(note.rejections)))
-        sound = self._count_closed(kept)
-        if sound < len(kept):
-            return Stride(kept[:sound], failed=True, watched=self.guards is not None)
         slow, eased = verdict.outcome == SLOW_ITERATION, verdict.outcome == EASED_ITERATION
         crossing = verdict.crossing > 0
         through = bool(kept) and (crossing or kept[-1].end >= call.end or len(kept) >= min(call.most, STEPS))
         watched = self.guards is not None
         return Stride(kept, slow, eased, not (slow or eased or through), watched, crossing)
 
-    def _count_closed(self, kept: list[AcceptedStep]) -> int:
-        """How many steps end with all constraints met: the one after them is left to Python, which shortens it, and
-        names the rows that stay open where that does not help."""
-        if not kept or not self.motion.model.constraints or self.blocks is not None:
-            return len(kept)
-        q, _ = self.motion.split(np.array([step.state for step in kept]))
-        is_open = self.motion.gaps(np.array([step.end for step in kept]), q) > OPEN_LOOP
-        return int(is_open.argmax()) if is_open.any() else len(kept)
-
     def _call(self, call: Departure) -> tuple[Array, ...]:
         guess = call.guess.with_points(POINTS) if call.stiff else call.guess
-        kind = call.stiff, len(guess.coefficients)
-        if kind not in self._functions:
-            self._compile(*kind)
         clock = np.array([call.time, call.length, guess.start, guess.length, call.error])
         slow = SLOW_CONTRACTION if call.solver == "auto" else np.inf
         eased = EASED / gauss_rule().contraction if call.solver == "auto" else 0.0
-        bounds = np.array([call.end, min(call.most, STEPS), call.rtol, call.atol, slow, eased])
+        size = len(call.state)
+        most = min(call.most, STEPS)
+        bounds = np.array([call.end, most, call.rtol, call.atol, slow, eased, size, worthwhile(size)])
+        points = len(guess.coefficients)
+        with np.errstate(all="ignore"):
+            if self._calls and not call.stiff:
+                if points not in self._called:
+                    self._hand_over(points)
+                return self._called[points](clock, bounds, call.state, guess.coefficients, self._controller)
+            return self._by_own_code(call.stiff, points, clock, bounds, call.state, guess.coefficients)
+
+    def _by_own_code(self, stiff: bool, points: int, *given: Array) -> tuple[Array, ...]:
+        """Steps by code that contains the equations of motion."""
+        if (stiff, points) not in self._functions:
+            self._compile(stiff, points)
         more = (self.motion.all_on,) if len(self.motion.all_on) else ()
         if isinstance(self._controller, AffineForces):
             more = (*more, self._controller.gains)
-        function, constants = self._functions[kind]
-        with np.errstate(all="ignore"):
-            found = function(clock, bounds, call.state, guess.coefficients, *more, *self.more, *constants)
-        return tuple(found)
+        function, constants = self._functions[stiff, points]
+        return tuple(function(*given, *more, *self.more, *constants))
+
+    def _hand_over(self, points: int) -> bool:
+        """Whether there are steps that call the functions of the model, and its controller."""
+        try:
+            self._trace_controller()
+        except NotTraceable:
+            self._calls = self._possible = False
+            return False
+        self._called[points] = called_steps(self.motion, plain_scheme(points), self.patience, self._controller)
+        return True
+
+    def _trace_controller(self) -> None:
+        """Compile a controller that is not affine."""
+        motion = self.motion
+        if motion.controller is not None and self._controller is None:
+            self._controller = traced_controller(motion.model, motion.controller, self.task.samples())
 
     def _compile(self, stiff: bool, points: int) -> bool:
         """Whether there is a function, of Picard's scheme or of Newton's, for this model and its controller."""
@@ -187,8 +216,7 @@ class CompiledSteps:
                 control: Any = "affine"
             else:
                 control = motion.controller
-                if motion.controller is not None and self._controller is None:
-                    self._controller = traced_controller(motion.model, motion.controller, self.task.samples())
+                self._trace_controller()
             found, constants = motion.dyn.collocation_steps(
                 scheme, self.patience, controller=control, blocks=self.blocks, guards=self.guards
             )
