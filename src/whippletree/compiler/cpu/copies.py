@@ -78,7 +78,7 @@ def _shuffle(w: Writer, a: Operand, b: Operand, order: Sequence[int], width: int
 MOST_TILES = 16
 """So many tiles that one block reads are written out."""
 
-SHORTEST_RUN = 4
+SHORTEST_VECTOR_RUN = 4
 """Numbers of a run of a single state from which NaNs are looked for in vectors of as many."""
 
 
@@ -138,7 +138,7 @@ def copy_functions(lanes: MachineLanes) -> dict[str, str]:
     found = {gather: _strided_code(gather, "%outside", "%inside", lanes)}
     if lanes.width == 1:
         found["scatter1"] = _strided_code("scatter1", "%inside", "%outside", lanes)
-        found["canonical"] = _canonical_code(MachineLanes(SHORTEST_RUN, lanes.real))
+        found["canonical"] = _canonical_code(MachineLanes(SHORTEST_VECTOR_RUN, lanes.real))
     columns = lanes.width
     while columns > 1:
         found[f"{gather}x{columns}"] = _gather_code(f"{gather}x{columns}", lanes, columns)

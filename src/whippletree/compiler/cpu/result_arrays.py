@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from whippletree.compiler.cpu.copies import SHORTEST_RUN, lane_pointers, tile_out, tiles
+from whippletree.compiler.cpu.copies import SHORTEST_VECTOR_RUN, lane_pointers, tile_out, tiles
 from whippletree.compiler.cpu.cpu_arrays import AddressRun, Array, CallFrame, starts_of
 from whippletree.compiler.llvm.ir import Operand, Writer
 from whippletree.compiler.program import Address
@@ -144,7 +144,7 @@ class Results:
 
     def _seen_later(self, run: AddressRun) -> bool:
         """Whether the NaNs of a run of a single state get their one bit pattern when all of it is written."""
-        return self.lanes.width == 1 and not self.few and len(run.members) >= SHORTEST_RUN
+        return self.lanes.width == 1 and not self.few and len(run.members) >= SHORTEST_VECTOR_RUN
 
     def _storer(self, start: Operand, number: int, seen_later: bool) -> Callable[[Operand], None]:
         w, real = self.writer, self.lanes.real
