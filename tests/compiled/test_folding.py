@@ -5,12 +5,13 @@ from typing import Literal
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import whippletree as wt
 from emulated_cuda import install
 from nvidia_assembler import assemble, needs_assembler
+from strategies import make_limbed_model, make_motion
 from whippletree import functions
 from whippletree.arithmetic.trace import Straight, Trace, evaluate, finish
 from whippletree.arithmetic.trace.signed import Emitter, Term, set_signs_apart
@@ -20,6 +21,7 @@ from whippletree.compiler.cuda.ptx_target import kernel_ir, ptx_text
 from whippletree.compiler.frontend.limbs import rotations
 from whippletree.compiler.frontend.unrolled import unrolled_program
 from whippletree.compiler.llvm.cache import CodeCache
+from whippletree.compiler.named_function import as_tuple
 from whippletree.compiler.program import Block, Loop, every_block, folding
 from whippletree.compiler.program.check import check
 from whippletree.compiler.program.folding_plan import MINUS, PLUS, Parities
@@ -179,6 +181,34 @@ def test_four_legs_are_one_leg_four_times() -> None:
     assert written[1] < 0.45 * written[0]
     results = [interpret(program, state(model))["a"] for program in (copies, loops)]
     assert results[0].tobytes() == results[1].tobytes()
+
+
+@pytest.mark.slow
+@settings(max_examples=10)
+@given(
+    seed=st.integers(0, 10**6),
+    limbs=st.integers(2, 4),
+    families=st.integers(1, 2),
+    name=st.sampled_from(["forward_dynamics", "inverse_dynamics", "mass_matrix", "inverse_dynamics_derivatives"]),
+)
+def test_random_limbs_have_the_bits_of_their_copies(seed: int, limbs: int, families: int, name: str) -> None:
+    """Reflected, turned, in any order, two-, three- and fourfold: whichever values are taken for images."""
+    model = make_limbed_model(seed, limbs, families=families)
+    with pytest.MonkeyPatch.context() as patch:
+        for limit, value in (("WORTH_FOLDING", 0), ("MOST_LEFT", 1), ("MOST_STAGES", 1000)):
+            patch.setattr(folding, limit, value)
+        _, copies, loops = programs(model, name)
+    check(loops)
+    assert any(isinstance(statement, Loop) for statement in loops.body)
+    motions = [make_motion(model, seed + k)._asdict() for k in range(3)]
+    inputs = [np.stack([motion[b.name] for motion in motions]) for b in loops.of_role("input")]
+    results = [
+        as_tuple(compile_function(p, cache=CodeCache(None), level=0, threads=1)(*inputs)) for p in (copies, loops)
+    ]
+    exact = as_tuple(getattr(wt.reference(model), name)(*inputs))
+    for one, other, reference in zip(*results, exact, strict=True):
+        assert one.tobytes() == other.tobytes()
+        np.testing.assert_allclose(other, reference, rtol=1e-9, atol=1e-9 * np.abs(reference).max())
 
 
 def test_limbs_of_other_joints_are_not_twins() -> None:
