@@ -4,6 +4,7 @@ python -m benchmarks.gpu smoke       correct to the bit? and first rates; a minu
 python -m benchmarks.gpu variants    block sizes, register limits and layouts of the heavy kernels
 python -m benchmarks.gpu contacts    constrained dynamics of a humanoid
 python -m benchmarks.gpu derivatives of forward dynamics of humanoids: kernels in parts; minutes, for their assembly
+python -m benchmarks.gpu folding     limbs that are alike as loops, beside unrolled code
 python -m benchmarks.gpu rollout     whole trajectories
 python -m benchmarks.gpu peers       frax and MuJoCo MJX, where they are installed
 python -m benchmarks.gpu             the whole table
@@ -27,6 +28,7 @@ import numpy as np
 
 import whippletree as wt
 from benchmarks.gpu_contacts import contacts
+from benchmarks.gpu_folding import folding
 from benchmarks.gpu_measure import (
     GIGA,
     arithmetic,
@@ -217,7 +219,7 @@ def main() -> int:
         "what",
         nargs="*",
         default=["table"],
-        help="smoke, variants [robot ...], contacts, derivatives, rollout, peers or table",
+        help="smoke, variants [robot ...], contacts, derivatives, folding [robot ...], rollout, peers or table",
     )
     what, *names = parser.parse_args().what
     try:
@@ -228,7 +230,7 @@ def main() -> int:
     print(f"{device.name}, compute capability {device.capability}, {device.multiprocessors} multiprocessors")
     parts: dict[str, Callable[[], Iterator[str]]] = {
         "smoke": smoke, "variants": lambda: variants(names), "rollout": rollout, "contacts": contacts,
-        "derivatives": derivatives, "peers": lambda: beside({}),
+        "derivatives": derivatives, "folding": lambda: folding(names), "peers": lambda: beside({}),
     }  # fmt: skip
     if what in parts:
         for line in parts[what]():

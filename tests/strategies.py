@@ -253,6 +253,51 @@ def make_model(
     return builder.build()
 
 
+def make_limbed_model(seed: int, limbs: int, *, families: int = 2) -> Model:
+    """A trunk with families of limbs that are alike: each a small random tree, as often as ``limbs`` says.
+
+    Limbs stand around the trunk; every second one may be a mirror image, and the numbers of some differ a little. Some
+    families are parallel to the axes, so that mirror images differ in the signs of ones, as those of most robots do.
+    Links of all limbs come in any order.
+    """
+    rng = Random(seed)
+    builder = Builder(f"limbed {seed}", gravity=(0.3, -0.2, -9.81))
+    mass, center, inertia = body_inertia(rng, Fraction(4))
+    builder.body("trunk", float(mass), convert(center, float), convert(inertia, float))
+    builder.joint("base", rng.choice(("free", "spherical", "revolute")), "world", "trunk", axis=(0, 0, 1))
+    links = []
+    for family in range(families):
+        parents = make_parents(rng.randint(1, 3), rng.randrange(1000), forest=False)
+        kinds = [rng.choice(("revolute", "revolute", "prismatic", "spherical")) for _ in parents]
+        numbers = [(body_inertia(rng), pose(rng), axis(rng)) for _ in parents]
+        parallel = rng.random() < 0.6
+        if parallel:
+            unit = np.eye(3, dtype=int)
+            numbers = [(inertia, Pose(unit, at.p), unit[rng.randrange(3)]) for inertia, at, _ in numbers]
+        for limb in range(limbs):
+            mirror = np.diag([1.0, -1.0 if limb % 2 and rng.random() < 0.7 else 1.0, 1.0])
+            other = 1.001 if rng.random() < 0.3 else 1.0
+            turn = 0.0 if parallel else 2 * np.pi * limb / limbs
+            around = np.array([[np.cos(turn), -np.sin(turn), 0], [np.sin(turn), np.cos(turn), 0], [0, 0, 1]])
+            for k, ((mass, center, inertia), at, along) in enumerate(numbers):
+                R, p, a = (mirror @ convert(x, float) for x in (at.R, at.p, along))
+                first = around if parents[k] < 0 else np.eye(3)
+                moments = mirror @ convert(inertia, float) @ mirror
+                body = (float(mass) * other, mirror @ convert(center, float), moments * other)
+                joint = {"position": first @ p, "rotation": first @ R @ mirror, "axis": a}
+                parent = f"{family}.{limb}.{parents[k]}" if parents[k] >= 0 else "trunk"
+                links.append((f"{family}.{limb}.{k}", parent, kinds[k], body, joint))
+    placed = {"trunk"}
+    while links:
+        ready = [link for link in links if link[1] in placed]
+        links.remove(chosen := rng.choice(ready))
+        name, parent, kind, body, joint = chosen
+        builder.body(name, *body)
+        builder.joint(name, kind, parent, name, **joint)
+        placed.add(name)
+    return builder.build()
+
+
 def may_be_massless(k: int, parents: Sequence[int], kinds: Sequence[str], massless: Sequence[bool]) -> bool:
     """Whether body k can lack mass without a motion that has no inertia, for generic numbers.
 

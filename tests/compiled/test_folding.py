@@ -1,19 +1,27 @@
 """Limbs that are alike are compiled once: the same bits, less code."""
 
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import whippletree as wt
 from emulated_cuda import install
+from nvidia_assembler import assemble, needs_assembler
+from strategies import make_limbed_model, make_motion
 from whippletree import functions
 from whippletree.arithmetic.trace import Straight, Trace, evaluate, finish
 from whippletree.arithmetic.trace.signed import Emitter, Term, set_signs_apart
+from whippletree.compiler.cpu.cpu_function import compile_function
+from whippletree.compiler.cuda.cuda_function import compile_for_cuda
+from whippletree.compiler.cuda.ptx_target import kernel_ir, ptx_text
 from whippletree.compiler.frontend.limbs import rotations
 from whippletree.compiler.frontend.unrolled import unrolled_program
+from whippletree.compiler.llvm.cache import CodeCache
+from whippletree.compiler.named_function import as_tuple
 from whippletree.compiler.program import Block, Loop, every_block, folding
 from whippletree.compiler.program.check import check
 from whippletree.compiler.program.folding_plan import MINUS, PLUS, Parities
@@ -105,6 +113,34 @@ def test_loops_of_a_cpu_and_copies_of_a_gpu_share_a_cache(
     np.testing.assert_allclose(results[0], wt.reference(model).forward_dynamics(*inputs), rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_loops_over_limbs_have_the_bits_of_copies_in_the_code_of_a_gpu(
+    dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With work space of a thread, and tables in the memory of the device."""
+    install(monkeypatch)
+    model = walker(pairs=1, links=5, odd=True)
+    _, copies, loops = programs(model, "forward_dynamics")
+    inputs = [np.stack(x).astype(dtype) for x in zip(*[state(model, seed).values() for seed in range(37)], strict=True)]
+    results = [compile_for_cuda(p, dtype=dtype, cache=CodeCache(None))(*inputs) for p in (copies, loops)]
+    on_cpu = compile_function(loops, dtype=dtype, cache=CodeCache(None), threads=1)(*inputs)
+    assert {np.asarray(result).tobytes() for result in results} == {on_cpu.tobytes()}
+
+
+@pytest.mark.parametrize("real", ["float", "double"])
+def test_ptx_of_four_legs_is_shorter_as_loops(real: Literal["float", "double"]) -> None:
+    _, copies, loops = programs(walker(pairs=2, links=3), "forward_dynamics")
+    lengths = [len(ptx_text(kernel_ir(program, real), "sm_90")) for program in (copies, loops)]
+    assert lengths[1] < 0.65 * lengths[0]
+
+
+@needs_assembler
+@pytest.mark.parametrize("real", ["float", "double"])
+def test_nvidias_assembler_accepts_loops_over_limbs(real: Literal["float", "double"], tmp_path: Path) -> None:
+    loops = programs(walker(pairs=1, links=5, odd=True), "forward_dynamics")[2]
+    assemble(ptx_text(kernel_ir(loops, real), "sm_90"), "sm_90", tmp_path)
+
+
 @pytest.mark.parametrize("name", ["inverse_dynamics", "mass_matrix", "forward_dynamics_derivatives"])
 def test_other_functions_fold_too(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folding, "MOST_LEFT", 1)
@@ -145,6 +181,34 @@ def test_four_legs_are_one_leg_four_times() -> None:
     assert written[1] < 0.45 * written[0]
     results = [interpret(program, state(model))["a"] for program in (copies, loops)]
     assert results[0].tobytes() == results[1].tobytes()
+
+
+@pytest.mark.slow
+@settings(max_examples=10)
+@given(
+    seed=st.integers(0, 10**6),
+    limbs=st.integers(2, 4),
+    families=st.integers(1, 2),
+    name=st.sampled_from(["forward_dynamics", "inverse_dynamics", "mass_matrix", "inverse_dynamics_derivatives"]),
+)
+def test_random_limbs_have_the_bits_of_their_copies(seed: int, limbs: int, families: int, name: str) -> None:
+    """Reflected, turned, in any order, two-, three- and fourfold: whichever values are taken for images."""
+    model = make_limbed_model(seed, limbs, families=families)
+    with pytest.MonkeyPatch.context() as patch:
+        for limit, value in (("WORTH_FOLDING", 0), ("MOST_LEFT", 1), ("MOST_STAGES", 1000)):
+            patch.setattr(folding, limit, value)
+        _, copies, loops = programs(model, name)
+    check(loops)
+    assert any(isinstance(statement, Loop) for statement in loops.body)
+    motions = [make_motion(model, seed + k)._asdict() for k in range(3)]
+    inputs = [np.stack([motion[b.name] for motion in motions]) for b in loops.of_role("input")]
+    results = [
+        as_tuple(compile_function(p, cache=CodeCache(None), level=0, threads=1)(*inputs)) for p in (copies, loops)
+    ]
+    exact = as_tuple(getattr(wt.reference(model), name)(*inputs))
+    for one, other, reference in zip(*results, exact, strict=True):
+        assert one.tobytes() == other.tobytes()
+        np.testing.assert_allclose(other, reference, rtol=1e-9, atol=1e-9 * np.abs(reference).max())
 
 
 def test_limbs_of_other_joints_are_not_twins() -> None:

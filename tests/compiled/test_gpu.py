@@ -13,11 +13,13 @@ import pytest
 import whippletree as wt
 from elementary import elementary_program
 from gpu_cases import MISSING, ROBOTS, cases, differences, evaluate, random_inputs, robot, same_bits
+from whippletree import functions
 from whippletree.arithmetic.scalars import Table, entry
 from whippletree.arithmetic.trace import Trace, finish
 from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.compiler.cuda.cuda_function import compile_for_cuda
-from whippletree.compiler.program import Buffer, straight_program
+from whippletree.compiler.frontend.unrolled import unrolled_program
+from whippletree.compiler.program import Buffer, Loop, straight_program
 from whippletree.model import Constraint, Frame
 
 pytestmark = pytest.mark.gpu
@@ -85,6 +87,21 @@ def test_a_humanoid_on_two_feet_has_the_bits_of_the_cpu():
     (expected,) = evaluate(cpu, "forward_dynamics", [], (q, v, tau))
     same_bits(*evaluate(gpu, "forward_dynamics", [], (q, v, tau)), expected)
     np.testing.assert_array_equal(gpu.forward_dynamics.status, cpu.forward_dynamics.status)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", ["solo12", "G1", "Talos"])
+def test_limbs_compiled_once_have_the_bits_of_the_cpu(name, dtype):
+    """Loops over limbs, whose numbers wait in local memory."""
+    model = robot(name)
+    for function in ("forward_dynamics", "inverse_dynamics"):
+        found = functions.find(function, model)
+        loops = unrolled_program(model, found, fold="loops")
+        # the inverse dynamics of twelve joints is too short to be folded
+        assert any(isinstance(s, Loop) for s in loops.body) or (name, function) == ("solo12", "inverse_dynamics")
+        shapes = {n: functions.resolve(s, functions.sizes(model)) for n, s in found.inputs.items()}
+        inputs = random_inputs(model, shapes, (300,), dtype)
+        same_bits(compile_for_cuda(loops, dtype=dtype)(*inputs), compile_function(loops, dtype=dtype)(*inputs))
 
 
 @pytest.mark.parametrize("method", ["semi_implicit_euler", "rk4"])

@@ -15,7 +15,7 @@ import numpy as np
 
 from whippletree.arithmetic import scalars
 from whippletree.arithmetic.scalars import Table
-from whippletree.arithmetic.trace.traced import Node, Trace, Traced
+from whippletree.arithmetic.trace.traced import LEAVES, Node, Trace, Traced
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Straight:
     @property
     def operations(self) -> int:
         """How many arithmetic operations one evaluation costs."""
-        return sum(node[0] not in ("input", "const") for node in self.nodes)
+        return sum(node[0] not in LEAVES for node in self.nodes)
 
 
 def finish(trace: Trace, outputs: Sequence[Any]) -> Straight:
@@ -43,12 +43,12 @@ def live(code: Straight) -> Straight:
     """Keep what the outputs need, and number the nodes anew."""
     wanted = code.outputs
     kept = _live(code.nodes, [w for w in wanted if isinstance(w, int)])
-    number: dict[int, int] = {}
+    number = [-1] * len(code.nodes)
     straight: list[Node] = []
     for index, node in enumerate(code.nodes):
         if kept[index]:
             number[index] = len(straight)
-            straight.append(node if node[0] in ("input", "const") else (node[0], *[number[i] for i in node[1:]]))
+            straight.append(node if node[0] in LEAVES else (node[0], *[number[i] for i in node[1:]]))
     return Straight(straight, [number[w] if isinstance(w, int) else w for w in wanted])
 
 
@@ -60,7 +60,7 @@ def _live(nodes: list[Node], outputs: Sequence[int]) -> bytearray:
     for index in range(len(nodes) - 1, -1, -1):
         if live[index]:
             node = nodes[index]
-            if node[0] not in ("input", "const"):
+            if node[0] not in LEAVES:
                 for operand in node[1:]:
                     live[operand] = 1
     return live
@@ -76,19 +76,25 @@ def _fuse(nodes: list[Node], live: bytearray, outputs: Sequence[int]) -> list[No
     uses = [0] * len(nodes)
     for index in outputs:
         uses[index] += 1
+    sums = []
     for index, node in enumerate(nodes):
-        if live[index] and node[0] not in ("input", "const"):
+        if live[index] and node[0] not in LEAVES:
             for operand in node[1:]:
                 uses[operand] += 1
+            if node[0] in ("add", "sub"):
+                sums.append(index)
     absorbed = [0] * len(nodes)
-    for index, node in enumerate(nodes):
-        if live[index] and node[0] in ("add", "sub"):
-            products = [i for i in node[1:] if nodes[i][0] == "mul"]
-            if products:
-                # the product with fewer uses vanishes more surely; the later one is on the critical path
-                best = min(products, key=lambda i: (uses[i], -i))
-                wish[index] = best
-                absorbed[best] += 1
+    for index in sums:
+        _, first, second = nodes[index]
+        best = first
+        if nodes[first][0] != "mul":
+            best = second
+        elif nodes[second][0] == "mul" and (uses[second], -second) < (uses[first], -first):
+            # the product with fewer uses vanishes more surely; the later one is on the critical path
+            best = second
+        if nodes[best][0] == "mul":
+            wish[index] = best
+            absorbed[best] += 1
     fused = list(nodes)
     for index, product in wish.items():
         if absorbed[product] == uses[product]:

@@ -22,9 +22,7 @@ from whippletree.arithmetic.trace.passes import Straight
 
 LEAVES = ("input", "const")
 
-_SUMS = {"add": (1, 1), "sub": (1, -1)}
-_FUSED = {"fma": (1, 1), "fms": (1, -1), "fnma": (-1, 1)}
-_PRODUCTS = ("mul", "div")
+_SUMS, _FUSED, _PRODUCTS = ("add", "sub"), ("fma", "fms", "fnma"), ("mul", "div")
 
 
 class Signed(NamedTuple):
@@ -57,57 +55,103 @@ class SignedCode:
 
 def set_signs_apart(code: Straight) -> SignedCode:
     """Set the signs of straight-line code apart."""
-    values: list[Signed] = []
-    known: dict[Any, Term] = {}
-    terms: list[Term] = []
-
-    def value(key: Any, made: Signed, sign: int = 1) -> Term:
-        """The value of a key, which is the same for a value and its negative; ``sign`` tells which of them is asked."""
-        found = known.get(key)
-        if found is None:
-            found = known[key] = Term(len(values), sign)
-            values.append(made)
-        return Term(found.value, found.sign * sign)
-
-    for operation, *operands in code.nodes:
-        if operation in LEAVES:
-            terms.append(value((operation, *operands), Signed(operation, (), tuple(operands[1:]), operands[0])))
-            continue
-        given = [terms[i] for i in operands]
-        if operation == "neg":
-            terms.append(Term(given[0].value, -given[0].sign))
-        elif operation in _SUMS:
-            terms.append(_sum(value, "add", [(g.value,) for g in given], _times(_SUMS[operation], given)))
+    apart = _SettingApart()
+    terms = apart.terms
+    # a hundred thousand times: terms are numbers here, ~i for the negative of value i
+    for node in code.nodes:
+        operation = node[0]
+        if operation in _SUMS:
+            first, second = terms[node[1]], terms[node[2]]
+            terms.append(apart.sum_of(first, second if operation == "add" else ~second))
         elif operation in _FUSED:
-            parts = [tuple(sorted((given[0].value, given[1].value))), (given[2].value,)]
-            product = Term(0, given[0].sign * given[1].sign)
-            terms.append(_sum(value, "fma", parts, _times(_FUSED[operation], [product, given[2]])))
+            terms.append(apart.fused(operation, terms[node[1]], terms[node[2]], terms[node[3]]))
         elif operation in _PRODUCTS:
-            factors = tuple(g.value for g in given)
-            key = tuple(sorted(factors)) if operation == "mul" else factors
-            found = value((operation, key), Signed(operation, factors))
-            terms.append(Term(found.value, given[0].sign * given[1].sign))
+            terms.append(apart.product(operation, terms[node[1]], terms[node[2]]))
+        elif operation == "neg":
+            terms.append(~terms[node[1]])
+        elif operation in LEAVES:
+            terms.append(apart.value(node, Signed(operation, (), node[2:], node[1])))
         else:
-            made = Signed(operation, tuple(g.value for g in given), tuple(g.sign for g in given))
-            terms.append(value(made, made))
-    return SignedCode(values, [terms[w] if isinstance(w, int) else w for w in code.outputs])
+            given = [terms[i] for i in node[1:]]
+            made = Signed(operation, tuple([abs_term(g) for g in given]), tuple([1 if g >= 0 else -1 for g in given]))
+            terms.append(apart.value(made, made))
+    outputs = [terms[w] if isinstance(w, int) else None for w in code.outputs]
+    return SignedCode(
+        apart.values,
+        [
+            w if t is None else Term(abs_term(t), 1 if t >= 0 else -1)
+            for t, w in zip(outputs, code.outputs, strict=True)
+        ],
+    )
 
 
-def _times(coefficients: tuple[int, int], given: Sequence[Term]) -> tuple[int, int]:
-    first, second = given
-    return coefficients[0] * first.sign, coefficients[1] * second.sign
+def abs_term(term: int) -> int:
+    """The value of a term, whatever its sign: i of i and of ~i."""
+    return term if term >= 0 else ~term
 
 
-def _sum(value: Any, operation: str, parts: list[tuple[int, ...]], signs: tuple[int, int]) -> Term:
-    """A sum of two parts; one with two minus signs is the negative of the one with none."""
-    first, second = signs
-    turned = -1 if first == second == -1 else 1
-    made = Signed(operation, (*parts[0], *parts[1]), (first * turned, second * turned))
-    # the key is that of the sum in which the part that is named first has a plus sign
-    lead = 0 if operation == "fma" or parts[0] <= parts[1] else 1
-    key = (operation, parts[lead], parts[1 - lead], first * second)
-    found: Term = value(key, made, signs[lead] * turned)
-    return Term(found.value, found.sign * turned)
+class _SettingApart:
+    """Values met so far. A key is the same for a value and its negative."""
+
+    def __init__(self) -> None:
+        self.values: list[Signed] = []
+        self.terms: list[int] = []
+        """Of every node of the code."""
+        self._known: dict[Any, int] = {}
+        """By the key of a sum, the sum in which the part that is named first has a plus sign; else the value."""
+
+    def value(self, key: Any, made: Signed) -> int:
+        """The value of a key, new or met before."""
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = len(self.values)
+            self.values.append(made)
+        return found
+
+    def product(self, operation: str, first: int, second: int) -> int:
+        """x₀ x₁ or x₀ / x₁."""
+        a, b = abs_term(first), abs_term(second)
+        key = (operation, b, a) if operation == "mul" and b < a else (operation, a, b)
+        found = self.value(key, Signed(operation, (a, b)))
+        return found if (first >= 0) == (second >= 0) else ~found
+
+    def sum_of(self, first: int, second: int) -> int:
+        """c₀ x₀ + c₁ x₁."""
+        a, b = abs_term(first), abs_term(second)
+        lead, key = (first, (a, b, first ^ second < 0)) if a <= b else (second, (b, a, first ^ second < 0))
+        found = self._known.get(key)
+        return self._new_sum("add", key, (a, b), first, second, lead) if found is None else _turned(found, lead)
+
+    def fused(self, operation: str, first: int, second: int, rest: int) -> int:
+        """c₀ x₀ x₁ + c₁ x₂."""
+        a, b, c = abs_term(first), abs_term(second), abs_term(rest)
+        if b < a:
+            a, b = b, a
+        product = 0 if ((first >= 0) == (second >= 0)) == (operation != "fnma") else -1
+        if operation == "fms":
+            rest = ~rest
+        key = ("fma", a, b, c, product ^ rest < 0)
+        found = self._known.get(key)
+        if found is None:
+            return self._new_sum("fma", key, (a, b, c), product, rest, product)
+        return _turned(found, product)
+
+    def _new_sum(self, operation: str, key: Any, operands: tuple[int, ...], first: int, second: int, lead: int) -> int:
+        """A sum of two parts, whose signs (and that of the leading part) are those of numbers.
+
+        One with two minus signs is kept as its negative, with none.
+        """
+        number = len(self.values)
+        both = first < 0 and second < 0
+        signs = (1, 1) if both else (1 if first >= 0 else -1, 1 if second >= 0 else -1)
+        self.values.append(Signed(operation, operands, signs))
+        self._known[key] = number if both or lead >= 0 else ~number
+        return ~number if both else number
+
+
+def _turned(term: int, sign: int) -> int:
+    """A term, or its negative where a number is negative."""
+    return term if sign >= 0 else ~term
 
 
 class Emitter:

@@ -146,6 +146,11 @@ class Trace:
         """Rounds of an iteration; straight-line code has none."""
         raise ScalarError("this code iterates until it is done, and straight-line code cannot: write it as a program")
 
+    def close(self) -> None:
+        """Let go of all scalars: they and their trace hold each other, and looking for such circles takes long."""
+        self._scalars.clear()
+        self._known.clear()
+
     def node_at(self, index: int) -> Traced:
         """The traced scalar of an existing node."""
         return self._scalars[index]

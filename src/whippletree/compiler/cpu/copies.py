@@ -6,7 +6,8 @@ C is W, or a smaller power of two for short rows. Both directions are the same b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from string import Template
 
 from whippletree.compiler.llvm.ir import MachineLanes, Operand, Writer
@@ -77,6 +78,9 @@ def _shuffle(w: Writer, a: Operand, b: Operand, order: Sequence[int], width: int
 MOST_TILES = 16
 """So many tiles that one block reads are written out."""
 
+SHORTEST_VECTOR_RUN = 4
+"""Numbers of a run of a single state from which NaNs are looked for in vectors of as many."""
+
 
 def tiles(count: int, width: int) -> tuple[int, list[int]]:
     """Columns of a tile, and the first column of each tile, for a run of that many numbers."""
@@ -127,12 +131,14 @@ def copy_functions(lanes: MachineLanes) -> dict[str, str]:
     """Every function that may be called, by name.
 
     Those that read, and that of a single state's results, take (vectors, place, offsets, stride, count) with lane
-    vectors in memory; ``leave`` takes the vectors of one tile themselves, then (place, offsets, stride).
+    vectors in memory; ``leave`` takes the vectors of one tile themselves, then (place, offsets, stride). ``canonical``
+    takes (place, count) of a plain run.
     """
     gather = f"gather{lanes.width}"
     found = {gather: _strided_code(gather, "%outside", "%inside", lanes)}
     if lanes.width == 1:
         found["scatter1"] = _strided_code("scatter1", "%inside", "%outside", lanes)
+        found["canonical"] = _canonical_code(MachineLanes(SHORTEST_VECTOR_RUN, lanes.real))
     columns = lanes.width
     while columns > 1:
         found[f"{gather}x{columns}"] = _gather_code(f"{gather}x{columns}", lanes, columns)
@@ -145,11 +151,29 @@ def _gather_code(name: str, lanes: MachineLanes, columns: int) -> str:
     """A function that reads a plain run tile by tile; the run has at least as many numbers as a tile has columns."""
     w = Writer(lanes)
     rows = lane_pointers(w, "%place", "%offsets")
+    with _tile_after_tile(w, columns) as first:
+        tile_in(w, rows, columns, first, "%vectors")
+    return _function(f"{name}(ptr %vectors, ptr %place, ptr %offsets, i64 %stride, i64 %count)", w)
+
+
+def _canonical_code(lanes: MachineLanes) -> str:
+    """A function that gives every NaN of a plain run its one bit pattern, a vector of numbers at a time."""
+    w = Writer(lanes)
+    with _tile_after_tile(w, lanes.width) as first:
+        there = _at(w, "%place", lanes.real, first)
+        seen = w.canonical(w.value(f"load {lanes.number}, ptr {there}, align {lanes.bytes}"))
+        w.emit(f"store {lanes.number} {seen}, ptr {there}, align {lanes.bytes}")
+    return _function("canonical(ptr %place, i64 %count)", w)
+
+
+@contextmanager
+def _tile_after_tile(w: Writer, columns: int) -> Iterator[Operand]:
+    """Around the work on a tile that begins with a column, for all tiles of a run with so many columns or more."""
     last = w.value(f"sub i64 %count, {columns}")
     w.emit("br label %tile")
     w.start("tile")
     w.emit("%first = phi i64 [ 0, %entry ], [ %following, %tile ]")
-    tile_in(w, rows, columns, "%first", "%vectors")
+    yield "%first"
     after = w.value(f"add i64 %first, {columns}")
     beyond = w.value(f"icmp sgt i64 {after}, {last}")
     # the last tile begins where it must end with the run; behind it there is none
@@ -157,7 +181,6 @@ def _gather_code(name: str, lanes: MachineLanes, columns: int) -> str:
     w.emit(f"br i1 {w.value(f'icmp eq i64 %first, {last}')}, label %done, label %tile")
     w.start("done")
     w.emit("ret void")
-    return _function(f"{name}(ptr %vectors, ptr %place, ptr %offsets, i64 %stride, i64 %count)", w)
 
 
 def _write_tile_code(name: str, lanes: MachineLanes, columns: int) -> str:

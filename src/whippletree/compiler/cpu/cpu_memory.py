@@ -65,6 +65,7 @@ class CpuMemory(Memory):
         self.states = self.lanes.width
         self._sizes = {name: program.buffer(name).size for name in buffers_of_single_lanes(program)}
         """Numbers of one lane in the buffers that only lanes use that run alone."""
+        self._mixed = {buffer.name for buffer in program.buffers if buffer.mixed}
         self._results: Results | None = None
         self._block_start = len(writer.lines)
         most = UNCUT if len(program.body) == 1 else UNCUT_OF_SEVERAL
@@ -145,6 +146,8 @@ class CpuMemory(Memory):
         """See :class:`Memory`: rows of work space and of tables, where one state is computed alone."""
         role, *inner = self.role[address.buffer], *address.indices
         if self.lanes.width > 1 or self.beside is not None or self.pitch[address.buffer] is not None or not inner:
+            return None
+        if address.buffer in self._mixed:
             return None
         if role != "table" and (role != "work" or self._is_apart(address)):
             return None

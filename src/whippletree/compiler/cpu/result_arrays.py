@@ -6,7 +6,9 @@ each tile leaves by a call when it and all before it in its array are complete: 
 is complete in time is not collected first, which for the matrices of a humanoid would be more than the caches hold. So
 generic code does well to complete row after row.
 
-A single state is written where it belongs; if its numbers do not lie side by side there, at the end of the block.
+A single state is written where it belongs; if its numbers do not lie side by side there, at the end of the block. Of
+many results the NaNs are looked for at the end, run by run: a comparison for each, in the code, would take LLVM as long
+as the arithmetic of a row.
 """
 
 from __future__ import annotations
@@ -14,13 +16,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from whippletree.compiler.cpu.copies import lane_pointers, tile_out, tiles
+from whippletree.compiler.cpu.copies import SHORTEST_VECTOR_RUN, lane_pointers, tile_out, tiles
 from whippletree.compiler.cpu.cpu_arrays import AddressRun, Array, CallFrame, starts_of
 from whippletree.compiler.llvm.ir import Operand, Writer
 from whippletree.compiler.program import Address
 
 MOST_HELD = 24
 """So many results of a block wait in registers for its end."""
+
+LONGEST_STORE = 16
+"""So many neighbours with the same number are stored at once."""
 
 Takers = dict[int, Callable[[Operand], None]]
 """Receiver of a result, by the number of its store."""
@@ -58,25 +63,29 @@ class Results:
         self.held: list[_Tile] = []
         self.leaving: dict[str, list[_Tile]] = {}
         self.staged: list[tuple[AddressRun, Operand, Operand]] = []
+        self.constants: list[tuple[Operand, dict[int, Operand]]] = []
+        """Of each run of a single state where it begins, and numbers that no state changes, by their places."""
+        self.few = sum(len(run.members) for run in runs) <= MOST_HELD
 
     def takers(self) -> Takers:
         """Receiver of each result as soon as it is known."""
         if self.lanes.width == 1:
             return self._takers_of_one_state()
-        wait = sum(len(run.members) for run in self.runs) <= MOST_HELD
         takers: Takers = {}
         for run in self.runs:
             columns, firsts = tiles(len(run.members), self.lanes.width)
             row = [_Tile(run, first, run.members[first : first + columns]) for first in firsts]
-            queue = self.held if wait else self.leaving.setdefault(run.address.buffer, [])
+            queue = self.held if self.few else self.leaving.setdefault(run.address.buffer, [])
             queue += row
             for member in run.members:
                 own = [tile for tile in row if member in tile.members]
-                takers[member] = self._holder(member, own) if wait else self._sender(member, own, queue)
+                takers[member] = self._holder(member, own) if self.few else self._sender(member, own, queue)
         return takers
 
     def finish(self) -> None:
         """The end of the block."""
+        for start, numbers in self.constants:
+            self._write_constants(start, numbers)
         if not self.held and not self.staged:
             return
         w = self.writer
@@ -94,6 +103,8 @@ class Results:
         w.emit(f"br label %{join}")
         w.start(fast)
         for run in self.runs:
+            if self._seen_later(run):
+                w.emit(f"call void @canonical(ptr {self.place(run.address)}, i64 {len(run.members)})")
             if self.held:
                 rows = lane_pointers(w, self.place(run.address), self._array(run).offsets)
                 for tile in self.held:
@@ -112,16 +123,39 @@ class Results:
             start = w.value(f"getelementptr {real}, ptr {self.frame.staged_outputs}, i64 {number}")
             self.staged.append((run, place, start))
             target = w.value(f"select i1 {self.frame.plain}, ptr {place}, ptr {start}")
+            self.constants.append((target, {}))
             for i, member in enumerate(run.members):
-                takers[member] = self._storer(target, i)
+                takers[member] = self._storer(target, i, self._seen_later(run))
         return takers
 
-    def _storer(self, start: Operand, number: int) -> Callable[[Operand], None]:
+    def _write_constants(self, start: Operand, numbers: dict[int, Operand]) -> None:
+        """Neighbours with the same number by vectors: a sparse matrix has hundreds of zeros side by side."""
         w, real = self.writer, self.lanes.real
+        left = sorted(numbers, reverse=True)
+        while left:
+            first = left.pop()
+            number, count = numbers[first], 1
+            while left and left[-1] == first + count and numbers[left[-1]] == number and count < LONGEST_STORE:
+                count += 1
+                left.pop()
+            vector = f"<{count} x {real}> <{', '.join([f'{real} {number}'] * count)}>"
+            place = w.value(f"getelementptr {real}, ptr {start}, i64 {first}")
+            w.emit(f"store {vector}, ptr {place}, align {self.lanes.bytes}")
+
+    def _seen_later(self, run: AddressRun) -> bool:
+        """Whether the NaNs of a run of a single state get their one bit pattern when all of it is written."""
+        return self.lanes.width == 1 and not self.few and len(run.members) >= SHORTEST_VECTOR_RUN
+
+    def _storer(self, start: Operand, number: int, seen_later: bool) -> Callable[[Operand], None]:
+        w, real = self.writer, self.lanes.real
+        _, constants = self.constants[-1]
 
         def store(value: Operand) -> None:
+            if seen_later and not value.startswith("%"):
+                constants[number] = value
+                return
             place = w.value(f"getelementptr {real}, ptr {start}, i64 {number}")
-            w.emit(f"store {real} {w.canonical(value)}, ptr {place}")
+            w.emit(f"store {real} {value if seen_later else w.canonical(value)}, ptr {place}")
 
         return store
 

@@ -136,7 +136,8 @@ def _placed_program(request: Request) -> Program | None:
 def _unrolled_program(request: Request) -> Program:
     from whippletree.compiler.frontend.unrolled import Folds, unrolled_program
 
-    # loops are for CPUs: on a GPU what goes through memory costs more than code
+    # loops are for CPUs: on a GPU what goes through memory is taken to cost more than code, which is not measured
+    # (``python -m benchmarks.gpu folding`` does)
     fold: Folds = "loops" if request.on_cpu and not request.exported else "copies"
     return unrolled_program(
         request.model, request.function, request.names, request.parameters, route=request.route, fold=fold

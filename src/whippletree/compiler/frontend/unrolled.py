@@ -78,16 +78,16 @@ def unrolled_program(
 def _unrolled_program(model: Model, how: _How, fold: Folds | None) -> Program:
     function = how.function
     if fold is not None and not how.parameters:
-        foldings = [_folding(model, how, rotation) for rotation in rotations(skeleton(model))[:MOST_ROTATIONS]]
-        best = min((f for f in foldings if f is not None), key=lambda f: f.operations_left, default=None)
-        if best is not None:
-            return best.program(function.name) if fold == "loops" else best.straight_program(function.name)
+        tried = (_folding(model, how, rotation) for rotation in rotations(skeleton(model))[:MOST_ROTATIONS])
+        folding = next((f for f in tried if f is not None), None)
+        if folding is not None:
+            return folding.program(function.name) if fold == "loops" else folding.straight_program(function.name)
     code = _straight(model, how, None)
     return straight_program(function.name, code.code, code.inputs, code.outputs)
 
 
 MOST_ROTATIONS = 2
-"""So many ways to fold code are tried."""
+"""So many ways to fold code are tried; the first one that pays is taken."""
 
 
 class _How(NamedTuple):
@@ -135,7 +135,9 @@ def _straight(model: Model, how: _How, rotation: Rotation | None) -> _Traced:
         flat.append(status)
         buffers.append(Buffer(STATUS, "output", (), integer=True))
     inputs = [Buffer(name, "input", shape) for name, shape in shapes.items()]
-    return _Traced(finish(trace, flat), inputs, buffers)
+    code = finish(trace, flat)
+    trace.close()
+    return _Traced(code, inputs, buffers)
 
 
 def _nan_where_failed(outputs: Sequence[Any], failed: Any) -> list[Any]:

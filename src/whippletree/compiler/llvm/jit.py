@@ -87,10 +87,12 @@ def llvm() -> Any:
     # LLVM's scheduler spoils an order that keeps numbers in registers and in the cache. Without it small kernels are as
     # fast, a humanoid's derivatives 10 % faster, and large kernels compile in 60 % of the time. Its sinking moves
     # arithmetic from where it was written to the next basic block that needs it: with it a long block that is cut into
-    # short ones loses a quarter of its speed. The switches are global, as LLVM's are: other users of llvmlite in this
-    # process go without both too
+    # short ones loses a quarter of its speed. Its preparation of code looks for addresses to compute elsewhere, where
+    # they are computed beside their use already: a tenth of the time for the loops over limbs, the same speed. The
+    # switches are global, as LLVM's are: other users of llvmlite in this process go without all three
     binding.set_option("", "-enable-misched=0")
     binding.set_option("", "-disable-machine-sink")
+    binding.set_option("", "-disable-cgp")
     return binding
 
 
@@ -101,8 +103,14 @@ def _target_machine(machine: Machine, level: int) -> Any:
     )
 
 
+LONG_TEXT = 1_000_000
+"""Characters of a module beyond which instructions are not put into another order once they have their registers, which
+is what level 2 adds to level 1: of a humanoid's derivatives that takes an eighth of the time and brings no speed, of
+its forward dynamics, with fewer, 2 %."""
+
+
 def object_code(text: str, machine: Machine, *, level: int = 2) -> bytes:
-    """Compile a module of LLVM IR; ``level`` is the effort of code generation, 0 to 3.
+    """Compile a module of LLVM IR; ``level`` is the effort of code generation, 0 to 3 (1 at most for a long text).
 
     LLVM's passes over the IR are not run. Traced code is folded and free of common subexpressions already: the passes
     were measured to cost 40 % more time for 0 to 3 % more speed, and they take NaNs of different bits for the same.
@@ -117,7 +125,7 @@ def _emit_object(text: str, machine: Machine, level: int) -> bytes:
     # a context of its own: the global one would keep every type and constant for ever
     module = binding.parse_assembly(text, binding.create_context())
     module.triple = machine.triple
-    target = _target_machine(machine, level)
+    target = _target_machine(machine, min(level, 1) if len(text) > LONG_TEXT else level)
     module.data_layout = str(target.target_data)
     module.verify()
     return bytes(target.emit_object(module))

@@ -30,6 +30,7 @@ from whippletree.arithmetic.trace.signed import Emitter, Term, set_signs_apart
 from whippletree.arithmetic.trace.symmetry import find_images
 from whippletree.arithmetic.trace.traced import CONDITIONS
 from whippletree.compiler.program.folding_plan import (
+    NO_ROW,
     FoldedColumn,
     FoldingPlan,
     GatheredLimbs,
@@ -174,8 +175,8 @@ class Writing:
     def _keep(self, value: int, stage: int | None) -> None:
         """Remember that a value is used outside of loops in a stage, or in a loop."""
         plan = self.plan
-        if value in plan.place:
-            self._keep_row(plan.place[value][0])
+        if plan.row_of[value] != NO_ROW:
+            self._keep_row(plan.row_of[value])
         elif plan.values[value].operation in CONDITIONS:
             for j in plan.values[value].operands:  # computed again where it is needed
                 self._keep(j, stage)
@@ -211,14 +212,14 @@ class Writing:
         parts = self.plan.parts
         for stage in range(self.plan.stages + 1):
             if self.widths[stage]:
-                yield Buffer(f"{ROWS}_{stage}", "work", (parts, self.widths[stage]))
+                yield Buffer(f"{ROWS}_{stage}", "work", (parts, self.widths[stage]), mixed=True)
             if self.single_counts[stage]:
-                yield Buffer(f"{SINGLES}_{stage}", "work", (self.single_counts[stage],))
+                yield Buffer(f"{SINGLES}_{stage}", "work", (self.single_counts[stage],), mixed=True)
             if self.gathered_counts[stage]:
-                yield Buffer(f"{GATHERED}_{stage}", "work", (parts, self.gathered_counts[stage]))
+                yield Buffer(f"{GATHERED}_{stage}", "work", (parts, self.gathered_counts[stage]), mixed=True)
         if self.table_columns:
             data = np.array(list(self.table_columns), dtype=float).T
-            yield Buffer(NUMBERS, "table", data.shape, np.ascontiguousarray(data))
+            yield Buffer(NUMBERS, "table", data.shape, np.ascontiguousarray(data), mixed=True)
         shifts = np.array([[(part + s) % parts for s in range(parts)] for part in range(parts)])
         yield Buffer(SHIFTS, "index", shifts.shape, shifts, integer=True)
 
@@ -283,9 +284,10 @@ class _Alone(_Code):
 
     def term(self, value: int) -> tuple[int, int]:
         """A value as a node and a sign."""
-        if value in self.plan.place:
-            row, part = self.plan.place[value]
-            return self.load(self.writing.row_address(row, Index(None, part))), self.sign(self.signs.of_value(value))
+        row = self.plan.row_of[value]
+        if row != NO_ROW:
+            there = self.writing.row_address(row, Index(None, self.plan.part_of[value]))
+            return self.load(there), self.sign(self.signs.of_value(value))
         return self.node(value), 1
 
     def node(self, value: int) -> int:
@@ -325,31 +327,30 @@ class _Together(_Code):
 
     def operand(self, operand: Operand, turn: int | None) -> tuple[int, int]:
         """An operand as a node and a sign, those of part 0."""
-        node, sign = self.source(operand), self.sign(self.signs.of_operand(operand, 0))
+        node, sign = self.source(operand), self.sign(self.signs.of_operand(operand)[0])
         if turn is not None:
             node = self.emitter.node("mul", node, self.numbers(tuple(map(float, self.signs.turns[turn]))))
         return node, sign
 
     def source(self, operand: Operand) -> int:
         writing, plan = self.writing, self.plan
-        match operand:
-            case FoldedColumn(number):
-                signs = [self.sign(form) for form in self.signs.of_columns[number]]
-                values = [plan.values[v].content for v in plan.columns[number]]
-                return self.numbers(tuple(float(x) * s for x, s in zip(values, signs, strict=True)))
-            case GatheredLimbs(number):
-                return self.load(writing.gathered_address(number, Index(PART)))
-            case Row(number, shift):
-                if shift:
-                    self.shifts.add(shift)
-                elif plan.rows[number].stage == self.stage:
-                    return self.known[number]
-                return self.load(writing.row_address(number, Index(_shift_name(shift) if shift else PART)))
-            case Single(value):
-                if value in plan.place:
-                    row, part = plan.place[value]
-                    return self.load(writing.row_address(row, Index(None, part)))
-                return self.load(writing.single_address(value))
+        if isinstance(operand, Row):  # most are: a match statement would take longer
+            number, shift = operand
+            if shift:
+                self.shifts.add(shift)
+            elif plan.rows[number].stage == self.stage:
+                return self.known[number]
+            return self.load(writing.row_address(number, Index(_shift_name(shift) if shift else PART)))
+        if isinstance(operand, FoldedColumn):
+            signs = [self.sign(form) for form in self.signs.of_columns[operand.number]]
+            values = [plan.values[v].content for v in plan.columns[operand.number]]
+            return self.numbers(tuple([float(x) * s for x, s in zip(values, signs, strict=True)]))
+        if isinstance(operand, GatheredLimbs):
+            return self.load(writing.gathered_address(operand.number, Index(PART)))
+        row = plan.row_of[operand.value]
+        if row != NO_ROW:
+            return self.load(writing.row_address(row, Index(None, plan.part_of[operand.value])))
+        return self.load(writing.single_address(operand.value))
 
     def numbers(self, column: tuple[float, ...]) -> int:
         """A constant of the parts: from the table, unless it is the same for all."""
@@ -404,11 +405,11 @@ class _Unrolled:
                 node = self.known[value]
                 if isinstance(operand, FoldedColumn | GatheredLimbs):
                     node = self.emitter.with_sign(
-                        node, self.sign(self.signs.of_operand(operand, part)) * self.sign(self.signs.of_value(value))
+                        node, self.sign(self.signs.of_operand(operand)[part]) * self.sign(self.signs.of_value(value))
                     )
                 if turn is not None:
                     node = self.emitter.with_sign(node, self.signs.turns[turn][part])
-                given.append((node, self.sign(self.signs.of_operand(operand, 0))))
+                given.append((node, self.sign(self.signs.of_operand(operand)[0])))
             self.known[member] = self.emitter.operation(self.plan.values[row.members[0]], given)
 
     def value_with_sign(self, value: int, sign: int) -> int:

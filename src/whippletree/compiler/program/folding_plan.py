@@ -8,8 +8,7 @@ Equations are solved as they come: each makes its highest unknown a sum of lower
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
@@ -76,6 +75,9 @@ class Folded:
     stage: int = 0
 
 
+NO_ROW = -1
+"""Stands for the row of a value alone."""
+
 _PLAIN = ((), (0,), (0, 1), (0, 1, 2))
 """Operands of an operation in their order, by their number."""
 
@@ -90,21 +92,23 @@ class FoldingPlan:
         self.operations = [value.operation for value in code.values]
         self.parts = turning.parts
         self.rows: list[Folded] = []
-        self.place: dict[int, tuple[int, int]] = {}
-        """Row and part of each value in a row."""
+        self.row_of = [NO_ROW] * len(self.values)
+        """The row of each value, if it is in one,"""
+        self.part_of = [_own_part(value, turning) for value in self.values]
+        """and its part; of a value alone, the part that it belongs to, −1 for none."""
         self.gathered: dict[tuple[int, ...], int] = {}
         self.gather_stage: list[int] = []
         self.columns: list[tuple[int, ...]] = []
         """Constants of the parts, as values."""
-        self._find_rows(images, turning)
+        self._find_rows(images)
         self.order = self._order_units()
         self.stage = [0] * len(self.values)
-        """Of values alone."""
+        """From which stage's code outside of loops on a value is known; values alone are computed there."""
         for unit in self.order:
             if unit < len(self.values):
-                self.stage[unit] = max((self._known_alone(j) for j in self.operands[unit]), default=0)
+                self.stage[unit] = max([self.stage[j] for j in self.operands[unit]], default=0)
             else:
-                self._place_row(unit - len(self.values))
+                self._place_row(self.rows[unit - len(self.values)])
         self.stages = 1 + max((row.stage for row in self.rows), default=-1)
         """How many loops there are."""
         self.signs = Signs(self)
@@ -112,22 +116,24 @@ class FoldingPlan:
     @property
     def operations_left(self) -> int:
         written = sum(v.operation not in LEAVES for v in self.values)
-        return written - sum(len(row.members) - 1 for row in self.rows)
+        return written - sum(len(row.members) - 1 for row in self.rows if row.members)
 
     # ---- rows ----------------------------------------------------------------------------------------------------
 
-    def _find_rows(self, images: Sequence[int], turning: LimbTurning) -> None:
-        part_of = [_own_part(value, turning) for value in self.values]
+    def _find_rows(self, images: Sequence[int]) -> None:
+        part_of = self.part_of
         for i, operation in enumerate(self.operations):
-            if images[i] == i or i in self.place or operation in NOT_FOLDED:
+            if images[i] == i or self.row_of[i] != NO_ROW or operation in NOT_FOLDED:
                 continue
             members = self._orbit(i, images)
             if members is not None:
                 # that of part 0 first, as the last operand says that belongs to a part
                 part = next((part_of[j] for j in reversed(self.operands[i]) if part_of[j] >= 0), 0)
-                self._add_row(members[-part:] + members[:-part] if part else members)
+                members = members[-part:] + members[:-part] if part else members
                 for number, member in enumerate(members):
-                    part_of[member] = (part + number) % self.parts
+                    self.row_of[member] = len(self.rows)
+                    part_of[member] = number
+                self.rows.append(Folded(members))
 
     def _orbit(self, i: int, images: Sequence[int]) -> tuple[int, ...] | None:
         """A value, its image, the image of that, and so on, if it is a circle of all parts."""
@@ -136,16 +142,11 @@ class FoldingPlan:
             found.append(images[found[-1]])
         # only those that are in no row yet: of two values with one image, one is left alone
         closed = images[found[-1]] == i and len(set(found)) == self.parts
-        return tuple(found) if closed and self.place.keys().isdisjoint(found) else None
-
-    def _add_row(self, members: tuple[int, ...]) -> None:
-        for part, member in enumerate(members):
-            self.place[member] = len(self.rows), part
-        self.rows.append(Folded(members))
+        return tuple(found) if closed and all(self.row_of[j] == NO_ROW for j in found) else None
 
     def _drop_row(self, number: int) -> None:
         for member in self.rows[number].members:
-            del self.place[member]
+            self.row_of[member] = NO_ROW
         self.rows[number] = Folded(())
 
     # ---- order ---------------------------------------------------------------------------------------------------
@@ -156,88 +157,90 @@ class FoldingPlan:
         As near to the order of the code as possible. Rows that would have to wait for each other (their members were
         paired wrongly) are given up.
         """
-        order, waiting = self._sort_units()
-        while waiting:
-            for unit in _in_circles(waiting):
+        while True:
+            order, circle = self._sort_units()
+            if not circle:
+                return order
+            for unit in circle:
                 if unit >= len(self.values):
                     self._drop_row(unit - len(self.values))
-            order, waiting = self._sort_units()
-        return order
 
-    def _sort_units(self) -> tuple[list[int], dict[int, set[int]]]:
-        """Units in order, and those that wait for each other or for such, with what they are made of."""
-        size = len(self.values)
-        units = [i for i in range(size) if i not in self.place]
-        units += [size + r for r, row in enumerate(self.rows) if row.members]
-        missing: dict[int, int] = {}
-        users: dict[int, list[int]] = {}
-        needs: dict[int, set[int]] = {}
-        for unit in units:
-            needs[unit] = {self._unit(j) for member in self._members(unit) for j in self.operands[member]}
-            missing[unit] = len(needs[unit])
-            for need in needs[unit]:
-                users.setdefault(need, []).append(unit)
-        ready = [(self._members(u)[0], u) for u in units if not missing[u]]
-        heapq.heapify(ready)
-        order = []
-        while ready:
-            _, unit = heapq.heappop(ready)
-            order.append(unit)
-            for user in users.get(unit, ()):
-                missing[user] -= 1
-                if not missing[user]:
-                    heapq.heappush(ready, (self._members(user)[0], user))
-        waiting = {u for u in units if missing[u]}
-        return order, {u: needs[u] & waiting for u in waiting}
-
-    def _unit(self, value: int) -> int:
-        return len(self.values) + self.place[value][0] if value in self.place else value
+    def _sort_units(self) -> tuple[list[int], list[int]]:
+        """Units in order; or some that wait for each other, if there are any."""
+        units = [len(self.values) + r if r != NO_ROW else i for i, r in enumerate(self.row_of)]
+        begun, done = 1, 2
+        state = bytearray(len(self.values) + len(self.rows))
+        order: list[int] = []
+        for first in units:
+            path = [first] if not state[first] else []
+            while path:
+                unit = path[-1]
+                if state[unit] == done:
+                    path.pop()
+                    continue
+                missing = [
+                    need for m in self._members(unit) for j in self.operands[m] if state[need := units[j]] != done
+                ]
+                if not missing:
+                    state[unit] = done
+                    order.append(unit)
+                    path.pop()
+                    continue
+                # only units that the one in hand is needed for have begun and are not done
+                state[unit] = begun
+                for need in missing:
+                    if state[need] == begun:
+                        return [], [u for u in path[path.index(need) :] if state[u] == begun]
+                path += reversed(missing)
+        return order, []
 
     def _members(self, unit: int) -> tuple[int, ...]:
         return (unit,) if unit < len(self.values) else self.rows[unit - len(self.values)].members
 
     # ---- operands and stages -------------------------------------------------------------------------------------
 
-    def _known_alone(self, value: int) -> int:
-        """From which stage's code outside of loops on a value is known."""
-        if value in self.place:
-            return self.rows[self.place[value][0]].stage + 1
-        return self.stage[value]
-
-    def _place_row(self, number: int) -> None:
-        row = self.rows[number]
-        first = row.members[0]
-        row.orders = [self._order_of(first, member, part) for part, member in enumerate(row.members)]
+    def _place_row(self, row: Folded) -> None:
         own = [self.operands[m] for m in row.members]
-        for j in range(len(own[0])):
-            operand, stage = self._operand(tuple([o[order[j]] for o, order in zip(own, row.orders, strict=True)]))
+        across = list(zip(*own, strict=True))
+        first = row.members[0]
+        row.orders = [_PLAIN[len(across)]] * self.parts
+        if self.operations[first] in COMMUTATIVE and not all(map(self._goes_together, across[:2])):
+            row.orders = [self._order_of(first, member, part) for part, member in enumerate(row.members)]
+            across = [tuple([o[p[j]] for o, p in zip(own, row.orders, strict=True)]) for j in range(len(across))]
+        for values in across:
+            operand, stage = self._operand(values)
             row.operands.append(operand)
-            row.turns.append(None)
-            if stage > row.stage:
-                row.stage = stage
+            row.stage = max(row.stage, stage)
+        row.turns = [None] * len(across)
+        for member in row.members:
+            self.stage[member] = row.stage + 1
+
+    def _goes_together(self, values: tuple[int, ...]) -> bool:
+        """Whether these operands of the members of a row are a row, or constants, or one value."""
+        row, shift = self.row_of[values[0]], self.part_of[values[0]]
+        if row != NO_ROW:
+            members = self.rows[row].members
+            return values == (members[shift:] + members[:shift] if shift else members) or len(set(values)) == 1
+        return len(set(values)) == 1 or {self.operations[v] for v in values} == {"const"}
 
     def _order_of(self, first: int, member: int, part: int) -> tuple[int, ...]:
         """Places of the member's operands in the order of the first one's, as well as they go together."""
-        count = len(self.operands[member])
-        plain = _PLAIN[count]
-        if member == first or self.operations[member] not in COMMUTATIVE:
-            return plain
+        plain = _PLAIN[len(self.operands[member])]
         (a, b), (own, other) = self.operands[first][:2], self.operands[member][:2]
         as_it_is = self._fit(a, own, part) + self._fit(b, other, part)
         crossed = as_it_is < 2 and self._fit(a, other, part) + self._fit(b, own, part) > as_it_is
         return (1, 0, *plain[2:]) if crossed else plain
 
     def _fit(self, first: int, other: int, part: int) -> bool:
-        if first in self.place and other in self.place:
-            (row, at), (own, there) = self.place[first], self.place[other]
-            return row == own and (there - at - part) % self.parts == 0
+        if self.row_of[first] != NO_ROW and self.row_of[other] != NO_ROW:
+            turned = (self.part_of[other] - self.part_of[first] - part) % self.parts
+            return self.row_of[first] == self.row_of[other] and turned == 0
         return first == other or self.operations[first] == self.operations[other] == "const"
 
     def _operand(self, values: tuple[int, ...]) -> tuple[Operand, int]:
         """Meaning of an operand of a row, and the first stage in whose loop it is known."""
-        first = self.place.get(values[0])
-        if first is not None:
-            row, shift = first
+        row, shift = self.row_of[values[0]], self.part_of[values[0]]
+        if row != NO_ROW:
             members = self.rows[row].members
             if values == (members[shift:] + members[:shift] if shift else members):
                 return Row(row, shift), self.rows[row].stage + (shift != 0)
@@ -245,8 +248,8 @@ class FoldingPlan:
             self.columns.append(values)
             return FoldedColumn(len(self.columns) - 1), 0
         if len(set(values)) == 1:
-            return Single(values[0]), self._known_alone(values[0])
-        stage = max(self._known_alone(v) for v in values)
+            return Single(values[0]), self.stage[values[0]]
+        stage = max(self.stage[v] for v in values)
         number = self.gathered.setdefault(values, len(self.gathered))
         if number == len(self.gather_stage):
             self.gather_stage.append(stage)
@@ -258,23 +261,6 @@ def _own_part(leaf: Signed, turning: LimbTurning) -> int:
     if leaf.operation == "input":
         return turning.part[int(leaf.content)]
     return leaf.signs[1] if leaf.operation == "const" and leaf.signs else -1
-
-
-def _in_circles(waiting: Mapping[int, set[int]]) -> set[int]:
-    """Units that wait for each other, or for some that do and are waited for by others: without what comes after."""
-    users = dict.fromkeys(waiting, 0)
-    for needs in waiting.values():
-        for need in needs:
-            users[need] += 1
-    left, last = set(waiting), [unit for unit, count in users.items() if not count]
-    while last:
-        unit = last.pop()
-        left.remove(unit)
-        for need in waiting[unit]:
-            users[need] -= 1
-            if not users[need]:
-                last.append(need)
-    return left
 
 
 # ---- signs -----------------------------------------------------------------------------------------------------------
@@ -301,48 +287,51 @@ class Signs:
 
     def of_value(self, value: int) -> int:
         """The sum of a value in or out of a row."""
-        if value in self.plan.place:
-            row, part = self.plan.place[value]
-            return self.of_rows[row][part]
-        return PLUS
+        row = self.plan.row_of[value]
+        return PLUS if row == NO_ROW else self.of_rows[row][self.plan.part_of[value]]
 
-    def of_operand(self, operand: Operand, part: int) -> int:
-        """The sum of an operand of a row, for a part."""
+    def of_operand(self, operand: Operand) -> list[int]:
+        """The sums of an operand of a row, for every part."""
         # tens of thousands of times: a match statement would take a tenth of the time of folding
         if isinstance(operand, Row):
-            return self.of_rows[operand.number][(part + operand.shift) % self.plan.parts]
+            sums, shift = self.of_rows[operand.number], operand.shift
+            return sums[shift:] + sums[:shift] if shift else sums
         if isinstance(operand, FoldedColumn):
-            return self.of_columns[operand.number][part]
-        return self.of_value(operand.value) if isinstance(operand, Single) else self.of_gathered[operand.number][part]
+            return self.of_columns[operand.number]
+        if isinstance(operand, Single):
+            return [self.of_value(operand.value)] * self.plan.parts
+        return self.of_gathered[operand.number]
 
     def _row(self, number: int) -> None:
-        row = self.plan.rows[number]
-        first = self.plan.values[row.members[0]]
-        terms = _terms(first)
-        own = [PLUS] * self.plan.parts
+        plan, row = self.plan, self.plan.rows[number]
+        first = plan.values[row.members[0]]
+        own = [PLUS] * plan.parts
         if first.operation not in EVEN:
-            for count, term in enumerate(terms):
+            given = [self.of_operand(operand) for operand in row.operands]
+            for count, term in enumerate(_terms(first)):
                 passed_on = count == 0 and (first.signs == () or first.operation in ("add", "fma", *ODD))
-                as_it_is = self._term(row, count, term, 0)
-                for part in range(1, self.plan.parts):
-                    form = self._term(row, count, term, part) ^ as_it_is
+                sums = self._term(row, count, term, given)
+                for part in range(1, plan.parts):
+                    form = sums[part] ^ sums[0]
                     if passed_on:
                         own[part] = self.parities.reduce_form(form)
-                    elif not self.parities.equate(form, own[part]):
+                    elif form != own[part] and not self.parities.equate(form, own[part]):
                         self._turn(row, term[0], part)
         self.of_rows[number] = own
 
-    def _term(self, row: Folded, count: int, term: tuple[int, ...], part: int) -> int:
-        """The sum of a term of a part's value: that of its coefficient and its factors."""
-        value, order = self.plan.values[row.members[part]], row.orders[part]
-        form = PLUS
-        if value.signs:
-            # coefficients of a sum follow its operands; a fused product has one for both of its factors
-            at = count if value.operation == "fma" else order[term[0]]
-            form = MINUS if value.signs[at] < 0 else PLUS
-        for j in term:
-            form ^= self.of_operand(row.operands[j], part)
-        return form
+    def _term(self, row: Folded, count: int, term: tuple[int, ...], given: Sequence[list[int]]) -> list[int]:
+        """The sums of a term of a row, for every part: those of its coefficient and its factors."""
+        values = self.plan.values
+        sums = given[term[0]] if len(term) == 1 else [a ^ b for a, b in zip(*[given[j] for j in term], strict=True)]
+        if not values[row.members[0]].signs:
+            return sums
+        # coefficients of a sum follow its operands; a fused product has one for both of its factors
+        fused = values[row.members[0]].operation == "fma"
+        at = [count if fused else order[term[0]] for order in row.orders]
+        return [
+            MINUS ^ form if values[member].signs[place] < 0 else form
+            for member, place, form in zip(row.members, at, sums, strict=True)
+        ]
 
     def _turn(self, row: Folded, j: int, part: int) -> None:
         """Multiply an operand of one part by −1."""
@@ -410,4 +399,4 @@ class Parities:
 
     def sign(self, form: int) -> int:
         """+1 or −1: the value of a sum, with every unknown that is left taken as 0."""
-        return -1 if self.reduce_form(form) & 1 else 1
+        return 1 - 2 * (form if form <= MINUS else self.reduce_form(form) & 1)

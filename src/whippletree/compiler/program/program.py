@@ -62,6 +62,9 @@ class Buffer:
     ``pitch``: of work space, numbers from one row (first index) to the next, where that is less than a row can hold. So
     rows of different lengths lie one after the other: each begins at a multiple of the pitch, and what is beyond its
     end belongs to the next ones.
+
+    ``mixed``: neighbours have nothing in common. Nobody looks for vectors among them
+    (:mod:`~whippletree.compiler.llvm.packs`), which for the derivatives of a humanoid would take as long as tracing.
     """
 
     name: str
@@ -70,6 +73,7 @@ class Buffer:
     data: np.ndarray[Any, Any] | None = field(default=None, repr=False, compare=False)
     integer: bool = False
     pitch: int | None = None
+    mixed: bool = False
 
     @property
     def empty(self) -> bool:
