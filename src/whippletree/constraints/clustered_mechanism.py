@@ -33,6 +33,9 @@ class Clustered(Protocol):
     def coordinates(self, q: Any) -> Field:
         """q (nq,) as tuples of vectors, one for each member."""
 
+    def named(self, joints: Sequence[str]) -> Field:
+        """Which members of each cluster are among these joints: tuples of truth values."""
+
     def velocities(self, v: Any) -> Field:
         """v, a or tau (nv,) as tuples of vectors, one for each member."""
 
@@ -71,6 +74,9 @@ class UnrolledClusters:
     def coordinates(self, q: Array) -> Field:
         parts = self.m.coordinates(q)
         return [tuple(parts[k] for k in c.members) for c in self.clusters.clusters]
+
+    def named(self, joints: Sequence[str]) -> Field:
+        return named_members(self.m.tree, self.clusters, joints)
 
     def velocities(self, v: Array) -> Field:
         parts = self.m.velocities(v)
@@ -126,7 +132,13 @@ def routes_in_any_state(routes: dict[str, str], tree: Skeleton, clusters: Cluste
     return found
 
 
-FAILURES = {kkt.ROWS: 0, kkt.MASS: 1}
+def named_members(tree: Skeleton, clusters: ClusterTree, joints: Sequence[str]) -> list[tuple[bool, ...]]:
+    """Which members of each cluster are among these joints."""
+    chosen = set(joints)
+    return [tuple(tree.joints[k].name in chosen for k in c.members) for c in clusters.clusters]
+
+
+FAILURES = {kkt.ROWS: 0, kkt.MASS: 1, kkt.GIVEN: 2}
 """Numbers of the ways in which a block matrix can fail, after the nodes of the tree in the margins of an evaluation."""
 
 

@@ -149,7 +149,7 @@ def _closed_by_clusters(
     """The block matrix, factored cluster by cluster."""
     kept = list(system.structure.independent)
     terms = row_terms(system, active, kept)
-    clusters, masks = _clusters_and_rows(m, active)
+    clusters, masks = clusters_and_rows(m, active)
     factor = embedding.embed(clusters, masks, q, t)
     return Closed(system, kept, rows, terms.mask_rows(rows.jacobian()[kept]), factor, terms.mask)
 
@@ -294,7 +294,7 @@ def _require_sizes(m: Mechanism, system: ConstraintSet, kept: Sequence[int], siz
 def solve(m: Mechanism, q: Array, v: Array, tau: Array, t: Any, active: Array | None) -> tuple[Array, Array]:
     """Accelerations (nv,) and the forces of all rows (m,); rows that were left out carry none."""
     if by_clusters(m):
-        clusters, masks = _clusters_and_rows(m, active)
+        clusters, masks = clusters_and_rows(m, active)
         if m.reveals:
             assert isinstance(clusters, clustered_mechanism.UnrolledClusters)
             return singular_clusters.solve(clusters, masks, q, v, tau, t, m.base, active)
@@ -366,7 +366,7 @@ def loops_over_fronts(model: Model, route: str | None) -> bool:
     return route == "elimination" or (is_cheaper_by_bodies(system) and not is_cheaper_by_clusters(system))
 
 
-def _clusters_and_rows(m: Mechanism, active: Array | None) -> tuple[clustered_mechanism.Clustered, Field | None]:
+def clusters_and_rows(m: Mechanism, active: Array | None) -> tuple[clustered_mechanism.Clustered, Field | None]:
     """The clusters of a mechanism, and which of their rows are on."""
     system = constraint_set(m.tree.model)
     require_clusters(system)
@@ -514,7 +514,7 @@ def corrected_velocity(
 ) -> tuple[Array, Array]:
     """v − factor · A†ᵀ (A v + gₜ) of the rigid rows (nv,), and the impulses of all rows that cause the change."""
     if by_clusters(m):
-        clusters, masks = _clusters_and_rows(m, active)
+        clusters, masks = clusters_and_rows(m, active)
         return embedding.corrected_velocity(clusters, masks, q, v, factor, t)
     if by_sweeps(m):
         system, links = constraint_set(m.tree.model), m.moving(q, v)
@@ -531,7 +531,7 @@ def velocity_step(
 ) -> tuple[Array, Array]:
     """v⁺ (nv,) and the impulses p of all rows: M (v⁺ − v) = h (tau − c) + Aᵀ p, A v⁺ + gₜ = 0."""
     if by_clusters(m):
-        return embedding.velocity_step(*_clusters_and_rows(m, active), q, v, tau, h, t, m.base)
+        return embedding.velocity_step(*clusters_and_rows(m, active), q, v, tau, h, t, m.base)
     links = m.moving(q, v)
     if by_sweeps(m):
         return _long_velocity_step(m, links, q, v, tau, h, t, active)
@@ -544,7 +544,7 @@ def velocity_step(
 def closing_step(m: Mechanism, q: Array, t: Any, active: Array | None) -> Array:
     """−A†ᵀ g (nv,) of the rigid position rows."""
     if by_clusters(m):
-        step: Array = embedding.closing_step(*_clusters_and_rows(m, active), q, t)
+        step: Array = embedding.closing_step(*clusters_and_rows(m, active), q, t)
         return step
     system, links = constraint_set(m.tree.model), m.still(q)
     gaps = zeros(len(system.row_names))

@@ -227,7 +227,7 @@ def _pushed_at(m: Mechanism, links: Field, place: Place, wrench: Array) -> Field
     return add_wrenches(m.sweep, links, wrenches)
 
 
-@function(a=("nv",), tau=("nv",), may_fail=True, constraints="honours")
+@function(a=("nv",), tau=("nv",), loops=True, may_fail=True, constraints="honours")
 def hybrid_dynamics(
     m: Mechanism, joints: tuple[str, ...], q: Array, v: Array, given: Array, t: Any = 0, active: Any = None
 ) -> tuple[Array, Array]:
@@ -236,8 +236,7 @@ def hybrid_dynamics(
         m.tree.model.joint_index(name)
     if m.tree.model.constraints:
         return prescribed_joints.hybrid_dynamics(m, joints, q, v, given, t, active)
-    prescribed = [joint.name in joints for joint in m.tree.joints]
-    outcomes = forward.hybrid_dynamics(m.sweep, m.moving(q, v), prescribed, m.velocities(given), m.base)
+    outcomes = forward.hybrid_dynamics(m.sweep, m.moving(q, v), m.named(joints), m.velocities(given), m.base)
     m.require_inertia(outcomes)
     return m.join([o.qdd for o in outcomes]), m.join([o.effort for o in outcomes])
 

@@ -66,6 +66,10 @@ class Mechanism:
         """Vectors of the joints as one (nv,)."""
         return np.concatenate(list(field)) if len(field) else np.zeros(0, dtype=object)
 
+    def named(self, joints: Sequence[str]) -> Field:
+        """Which joints are among these: a field of truth values."""
+        return [joint.name in joints for joint in self.joints]
+
     def entries(self, flat: Array, numbers: Sequence[int]) -> list[Any]:
         """Single numbers of an input vector."""
         return [flat[i] for i in numbers]

@@ -149,7 +149,8 @@ def _looped_program(request: Request) -> Program:
     from whippletree.compiler.frontend.loops import cluster_loop_program, loop_program
 
     write = cluster_loop_program if request.loops_over_clusters else loop_program
-    return write(request.function, skeleton(request.model))
+    joints = request.names[0] if request.names else None
+    return write(request.function, skeleton(request.model), joints=joints)
 
 
 def _too_long(request: Request) -> UnsupportedError:

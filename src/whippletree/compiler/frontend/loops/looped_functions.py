@@ -115,13 +115,17 @@ class RecordedMechanism(Mechanism):
 class LoopedMechanism(RecordedMechanism):
     """A mechanism whose fields hold one value per type of body."""
 
-    def __init__(self, tree: Skeleton, most_types: int = MOST_TYPES, single: Sequence[int] = ()) -> None:
-        """``single``: the nodes that the function looks at by themselves; they share code with each other only."""
+    def __init__(
+        self, tree: Skeleton, most_types: int = MOST_TYPES, single: Sequence[int] = (), joints: Sequence[str] = ()
+    ) -> None:
+        """``single``: the nodes that the function looks at by themselves; they share code with each other only, and so
+        do the ``joints`` that it names."""
         marks = np.zeros(len(tree.parents), dtype=bool)
         marks[list(single)] = True
-        looped = Looped(tree.parents, [tree.nodes, marks.tolist()], most_types)
+        named = [joint.name in joints for joint in tree.joints]
+        looped = Looped(tree.parents, [tree.nodes, marks.tolist(), named], most_types)
         super().__init__(tree, looped)
-        self.nodes, self.marked = looped.constant_fields()
+        self.nodes, self.marked, self._named = looped.constant_fields()
         self.single = tuple(single)
         self.slots = np.zeros(len(tree.parents), dtype=np.int64)
         self.slots[list(single)] = np.arange(len(single))
@@ -137,6 +141,9 @@ class LoopedMechanism(RecordedMechanism):
     @joints.setter
     def joints(self, field: Field) -> None:
         """Nothing: the memory of the base class is not needed here."""
+
+    def named(self, joints: Sequence[str]) -> Field:
+        return self._named
 
     def coordinates(self, q: Array | Argument) -> Field:
         return self._vectors(q, "q", [node.joint.nq for node in self.nodes])
@@ -191,22 +198,27 @@ class LoopedMechanism(RecordedMechanism):
         self.status = self.sweep.running(0, update)
 
 
-def loop_program(function: Function, tree: Skeleton, most_types: int = MOST_TYPES) -> Program:
+def loop_program(
+    function: Function, tree: Skeleton, most_types: int = MOST_TYPES, joints: Sequence[str] | None = None
+) -> Program:
     """The kernel program of a function that maps, scatters, gathers and sums only (``function.loops``).
 
-    Its outputs are those of the function, and a ``status`` where some joint of the tree may lack inertia.
+    Its outputs are those of the function, and a ``status`` where some joint of the tree may lack inertia. ``joints``:
+    those that a function is made for which names some.
     """
-    if not function.loops or function.names:
+    if not function.loops:
         raise UnsupportedError(f"{function.name} indexes single bodies and cannot run as a loop over bodies: unroll it")
-    return recorded_program(function, LoopedMechanism(tree, most_types, _single_nodes(function, tree)))
+    mechanism = LoopedMechanism(tree, most_types, _single_nodes(function, tree), joints or ())
+    return recorded_program(function, mechanism, joints)
 
 
-def recorded_program(function: Function, mechanism: RecordedMechanism) -> Program:
+def recorded_program(function: Function, mechanism: RecordedMechanism, joints: Sequence[str] | None = None) -> Program:
     """The program of a function that has been recorded on a mechanism that does so."""
     tree = mechanism.tree
     known = sizes(tree.model)
     inputs = [Buffer(name, "input", resolve(shape, known)) for name, shape in function.inputs.items()]
-    result = function.implementation(mechanism, *[mechanism.argument(b) for b in inputs])
+    names = [] if joints is None else [tuple(joints)]
+    result = function.implementation(mechanism, *names, *[mechanism.argument(b) for b in inputs])
     outputs: list[Buffer] = []
     whole: list[tuple[Address, Any]] = []
     for (name, shape), value in zip(
