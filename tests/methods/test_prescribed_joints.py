@@ -105,7 +105,7 @@ def test_recursion_over_clusters_against_fifty_digits(seed, massless):
     state = motion.q, wt.reference(model, route="nullspace").project_velocity(motion.q, motion.v), given
     truth = in_digits(model, joints, *state)
     tolerance = 200 * EPS * float(wt.reference(model).block_condition_numbers(motion.q)[0])
-    looped = compile_function(cluster_loop_program(find("hybrid_dynamics", model), skeleton(model), joints=joints))
+    looped = compile_function(cluster_loop_program(find("hybrid_dynamics", model), skeleton(model), names=(joints,)))
     for function in (
         wt.reference(model, route="embedding").hybrid_dynamics(joints),
         wt.compile(model, route="embedding").hybrid_dynamics(joints),
@@ -137,7 +137,7 @@ def test_code_of_long_chains_does_not_grow():
     for cells in (20, 60):
         model = wt.mechanisms.four_bar_chain(cells)
         joints = [f"crank_{k}" for k in range(1, cells, 2)]
-        program = cluster_loop_program(find("hybrid_dynamics", model), skeleton(model), joints=joints)
+        program = cluster_loop_program(find("hybrid_dynamics", model), skeleton(model), names=(joints,))
         sizes.append(sum(len(block.code.nodes) for block in every_block(program.body)))
     assert sizes[0] == sizes[1]
 

@@ -33,8 +33,8 @@ class Clustered(Protocol):
     def coordinates(self, q: Any) -> Field:
         """q (nq,) as tuples of vectors, one for each member."""
 
-    def named(self, joints: Sequence[str]) -> Field:
-        """Which members of each cluster are among these joints: tuples of truth values."""
+    def among(self, nodes: Sequence[int]) -> Field:
+        """Which members of each cluster are among these nodes of the tree: tuples of truth values."""
 
     def velocities(self, v: Any) -> Field:
         """v, a or tau (nv,) as tuples of vectors, one for each member."""
@@ -75,8 +75,8 @@ class UnrolledClusters:
         parts = self.m.coordinates(q)
         return [tuple(parts[k] for k in c.members) for c in self.clusters.clusters]
 
-    def named(self, joints: Sequence[str]) -> Field:
-        return named_members(self.m.tree, self.clusters, joints)
+    def among(self, nodes: Sequence[int]) -> Field:
+        return members_among(self.clusters, nodes)
 
     def velocities(self, v: Array) -> Field:
         parts = self.m.velocities(v)
@@ -132,10 +132,10 @@ def routes_in_any_state(routes: dict[str, str], tree: Skeleton, clusters: Cluste
     return found
 
 
-def named_members(tree: Skeleton, clusters: ClusterTree, joints: Sequence[str]) -> list[tuple[bool, ...]]:
-    """Which members of each cluster are among these joints."""
-    chosen = set(joints)
-    return [tuple(tree.joints[k].name in chosen for k in c.members) for c in clusters.clusters]
+def members_among(clusters: ClusterTree, nodes: Sequence[int]) -> list[tuple[bool, ...]]:
+    """Which members of each cluster are among these nodes of the tree."""
+    chosen = set(nodes)
+    return [tuple(k in chosen for k in c.members) for c in clusters.clusters]
 
 
 FAILURES = {kkt.ROWS: 0, kkt.MASS: 1, kkt.GIVEN: 2}

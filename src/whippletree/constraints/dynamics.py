@@ -48,8 +48,9 @@ from whippletree.constraints.routes import MASSLESS_TOLERANCE, PIVOT_TOLERANCE, 
 from whippletree.constraints.rows import Rows
 from whippletree.errors import NameLookupError, UnsupportedError
 from whippletree.model import Model
-from whippletree.tree import inertia, inverse
+from whippletree.tree import inertia, inverse, kinematics
 from whippletree.tree.mechanism import Mechanism
+from whippletree.tree.skeleton import Place
 from whippletree.tree.sweeps import Field, add
 
 COMPILED_ROUTES = ("schur", "augmented", "recursion", "embedding", "elimination")
@@ -311,6 +312,17 @@ def solve(m: Mechanism, q: Array, v: Array, tau: Array, t: Any, active: Array | 
     if isinstance(at.factor, kkt.Nullspace | kkt.Branched) and at.system.structure.stuck:
         require_rest(at.system, v, b, at.factor.basis)
     return a, at.all_rows(f)
+
+
+def pushed_accelerations(
+    m: Mechanism, q: Array, v: Array, tau: Array, place: Place, wrench: Array, t: Any, active: Array | None
+) -> Array:
+    """Accelerations (nv,) while an external wrench (6,) acts on a frame, in its axes and about its origin."""
+    if by_clusters(m) and not m.reveals and not m.tree.model.is_flexible:
+        at, masks = clusters_and_rows(m, active)
+        found: Array = embedding.solve(at, masks, q, v, tau, t, m.base, embedding.Push(place, wrench))[0]
+        return found
+    return solve(m, q, v, tau + kinematics.jacobian(m.tree, m.still(q), place).T @ wrench, t, active)[0]
 
 
 def by_clusters(m: Mechanism) -> bool:

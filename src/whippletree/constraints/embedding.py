@@ -50,7 +50,7 @@ from whippletree.spatial import symmetric
 from whippletree.tree.forward import split_inertia
 from whippletree.tree.links import Link, dense
 from whippletree.tree.mechanism import Mechanism
-from whippletree.tree.skeleton import skeleton
+from whippletree.tree.skeleton import Place, skeleton
 from whippletree.tree.sweeps import Field, add
 
 
@@ -412,9 +412,31 @@ def all_forces_of(at: Clustered, found: Field) -> Field:
 # --- the mechanism as a whole -----------------------------------------------------------------------------------------
 
 
-def solve(at: Clustered, masks: Field | None, q: Any, v: Any, tau: Any, t: Any, base: Array) -> tuple[Any, Any]:
+class Push(NamedTuple):
+    """An external wrench (6,) on a frame, in its axes and about its origin."""
+
+    place: Place
+    wrench: Array
+
+    def on_members(self, at: Clustered, links: Field) -> Field:
+        """The links with this wrench on the one that carries the frame."""
+        node, pose = self.place
+
+        def add_wrench(links: tuple[Link, ...], pushed: tuple[bool, ...], wrench: Array) -> tuple[Link, ...]:
+            return tuple(
+                link._replace(b=link.b - pose.force(wrench)) if on else link
+                for link, on in zip(links, pushed, strict=True)
+            )
+
+        return at.sweep.map(add_wrench, links, at.among([node]), at.everywhere(self.wrench))
+
+
+def solve(
+    at: Clustered, masks: Field | None, q: Any, v: Any, tau: Any, t: Any, base: Array, push: Push | None = None
+) -> tuple[Any, Any]:
     """Accelerations (nv,) and the forces of all rows (m,), by three passes; ``base``: acceleration of the world."""
     links = moving_links(at, q, v)
+    links = links if push is None else push.on_members(at, links)
     own_rows = rows(at, links, q, v, t)
     factors = _trusted_factors(at, links, own_rows, masks)
     gamma = at.sweep.map(lambda own: own.of_factored_rows(own.bias()), own_rows)

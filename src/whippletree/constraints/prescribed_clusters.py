@@ -46,7 +46,7 @@ CONTRADICTION = 1e-9
 rounding of a rank-revealing solution, not a contradiction."""
 
 
-class Outcome(NamedTuple):
+class ClusterOutcome(NamedTuple):
     """Accelerations and forces of a cluster's joints, tuples of vectors; of each joint one of the two was given."""
 
     qdd: tuple[Array, ...]
@@ -54,15 +54,18 @@ class Outcome(NamedTuple):
 
 
 def hybrid_dynamics(
-    at: Clustered, masks: Field | None, joints: Sequence[str], q: Any, v: Any, given: Any, t: Any, base: Array
+    at: Clustered, masks: Field | None, nodes: Sequence[int], q: Any, v: Any, given: Any, t: Any, base: Array
 ) -> tuple[Any, Any]:
-    """Accelerations and forces of all joints, (nv,) each; ``given``: accelerations of some joints, forces of others."""
+    """Accelerations and forces of all joints, (nv,) each.
+
+    ``given``: accelerations of the joints at ``nodes``, and forces of the others.
+    """
     links = moving_links(at, q, v)
     own_rows = rows(at, links, q, v, t)
     matrices = at.sweep.map(lambda own: own.jacobian(), own_rows)
     gamma = at.sweep.map(lambda own: own.of_factored_rows(own.bias()), own_rows)
     numbers = at.velocities(given)
-    factors = _factorise(at, links, matrices, masks, at.named(joints))
+    factors = _factorise(at, links, matrices, masks, at.among(nodes))
     standing = stand(at, links, factors, numbers, gamma, base)
 
     def margins(piece: ClusterPiece, factor: Any, A: Array, gamma: Array, own: Any) -> list[kkt.Margin]:
@@ -183,7 +186,7 @@ def _row_margins(kind: ClusterKind, block: kkt.Factored, A: Array) -> list[Any]:
     return [*[margin for word, margin in block.margins(PIVOT_TOLERANCE) if word == kkt.ROWS], *sizes]
 
 
-def _factorise(at: Clustered, links: Field, matrices: Field, masks: Field | None, named: Field) -> Field:
+def _factorise(at: Clustered, links: Field, matrices: Field, masks: Field | None, among: Field) -> Field:
     """The pass inwards: a factor for every cluster."""
 
     def eliminate(
@@ -191,23 +194,23 @@ def _factorise(at: Clustered, links: Field, matrices: Field, masks: Field | None
         piece: ClusterPiece,
         links: tuple[Link, ...],
         A: Array,
-        named: tuple[bool, ...],
+        among: tuple[bool, ...],
         *masks: Array,
     ) -> tuple[tuple[Any, ...], Any]:
         mask = masks[0] if masks else None
-        if not any(named):
+        if not any(among):
             return eliminate_cluster(at, piece, ports, links, A, mask)
         kind = at.clusters.kinds[piece.word]
-        factor, left = _factor_others(kind, links, ports, A, terms_of(kind, mask), named, revealed=False)
+        factor, left = _factor_others(kind, links, ports, A, terms_of(kind, mask), among, revealed=False)
         own = factor.block.margins(PIVOT_TOLERANCE)
         doubts = [*[margin for _, margin in own], *_row_margins(kind, factor.block, factor.A[:, factor.others])]
         if at.reveals and any(fails(margin) for margin in doubts):
-            factor, left = _factor_others(kind, links, ports, A, factor.terms, named, revealed=True)
+            factor, left = _factor_others(kind, links, ports, A, factor.terms, among, revealed=True)
         return handed_up(at, kind, left), factor
 
     nothing = (0,) * at.clusters.most_ports
     further = [] if masks is None else [masks]
-    return at.sweep.gather(eliminate, nothing, at.pieces, links, matrices, named, *further)
+    return at.sweep.gather(eliminate, nothing, at.pieces, links, matrices, among, *further)
 
 
 def _factor_others(
@@ -216,12 +219,12 @@ def _factor_others(
     ports: tuple[Any, ...],
     A: Array,
     terms: RowTerms,
-    named: tuple[bool, ...],
+    among: tuple[bool, ...],
     *,
     revealed: bool,
 ) -> tuple[PrescribedFactor, Array]:
-    """The factor of a cluster some of whose members are named, and P⁺ (6, 6) for its root body."""
-    fixed = [i for own, chosen in zip(kind.slices, named, strict=True) if chosen for i in range(own.start, own.stop)]
+    """The factor of a cluster some of whose members are led, and P⁺ (6, 6) for its root body."""
+    fixed = [i for own, chosen in zip(kind.slices, among, strict=True) if chosen for i in range(own.start, own.stop)]
     others = [i for i in range(kind.nv) if i not in fixed]
     loads, I_C, F, D = composite(kind, links, ports)
     on = terms.mask_rows(A)
@@ -251,7 +254,7 @@ def _block_of_others(
 
 
 def _move(at: Clustered, links: Field, factors: Field, standing: Field, given: Field, base: Any) -> Field:
-    """The pass outwards: an :class:`Outcome` for every cluster."""
+    """The pass outwards: an :class:`ClusterOutcome` for every cluster."""
 
     def outwards(
         ports: tuple[Array, ...],
@@ -260,7 +263,7 @@ def _move(at: Clustered, links: Field, factors: Field, standing: Field, given: F
         factor: Any,
         own: Any,
         given: tuple[Array, ...],
-    ) -> tuple[tuple[Array, ...], Outcome]:
+    ) -> tuple[tuple[Array, ...], ClusterOutcome]:
         kind = at.clusters.kinds[piece.word]
         root, effort = ports[kind.port], np.concatenate(given)
         if isinstance(factor, PrescribedFactor):
@@ -268,6 +271,6 @@ def _move(at: Clustered, links: Field, factors: Field, standing: Field, given: F
         else:
             x, _ = factor.move(kind, links, own, root)
         qdd, below = move_members(at, kind, links, root, x)
-        return below, Outcome(qdd, tuple(effort[part] for part in kind.slices))
+        return below, ClusterOutcome(qdd, tuple(effort[part] for part in kind.slices))
 
     return at.sweep.scatter(outwards, of_world(at, base), at.pieces, links, factors, standing, given)

@@ -46,7 +46,8 @@ def hybrid_dynamics(
 ) -> tuple[Array, Array]:
     """(a, tau), each (nv,), where ``given`` holds accelerations for the named joints and forces for all others."""
     if by_clusters(m):
-        return prescribed_clusters.hybrid_dynamics(*clusters_and_rows(m, active), joints, q, v, given, t, m.base)
+        nodes = m.tree.nodes_of(joints)
+        return prescribed_clusters.hybrid_dynamics(*clusters_and_rows(m, active), nodes, q, v, given, t, m.base)
     model = m.tree.model
     fixed = sorted(i for name in joints for i in range(model.slice(name).start, model.slice(name).stop))
     others = [i for i in range(model.nv) if i not in set(fixed)]

@@ -66,9 +66,10 @@ class Mechanism:
         """Vectors of the joints as one (nv,)."""
         return np.concatenate(list(field)) if len(field) else np.zeros(0, dtype=object)
 
-    def named(self, joints: Sequence[str]) -> Field:
-        """Which joints are among these: a field of truth values."""
-        return [joint.name in joints for joint in self.joints]
+    def among(self, nodes: Sequence[int]) -> Field:
+        """Which nodes are among these: a field of truth values."""
+        chosen = set(nodes)
+        return [k in chosen for k in range(len(self.tree.nodes))]
 
     def entries(self, flat: Array, numbers: Sequence[int]) -> list[Any]:
         """Single numbers of an input vector."""
