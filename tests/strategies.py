@@ -465,7 +465,7 @@ def make_closed_model(seed: int) -> tuple[Model, Motion]:
     parents: list[int] = []
     ties: list[tuple[str, str, str, str, dict[str, Any]]] = []
     first: list[int] = []
-    for number in range(rng.randint(2, 3)):
+    for number in range(2):
         kind = rng.choice(list(CLOSING_KINDS))
         root, needed = rng.choice([-1, *range(len(parents))]), 6 - FREEDOMS[kind] + 2
         grounded = rng.random() < 0.3
