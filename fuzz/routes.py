@@ -1,5 +1,9 @@
 """Random closed mechanisms through every route, in the reference and in machine code: regular states within what is
-predicted for each route, and states at which one loop is singular, alone and in a batch."""
+predicted for each route, and states at which one loop is singular, alone and in a batch.
+
+At regular states also functions beside the accelerations, by embedding and by the block matrix of the whole: given
+accelerations, the inertia at several frames, derivatives. Every other of these mechanisms is closed by joints of every
+kind, to the world too, by gears over several joints and by prescribed motion (``make_closed_model``)."""
 
 from __future__ import annotations
 
@@ -14,17 +18,24 @@ import numpy as np
 import whippletree as wt
 from fuzz.trial import TRIAL_SECONDS, Findings, WrongAnswer
 from singular_loops import SingularCase, make_singular_model
-from strategies import make_looped_model
+from strategies import make_closed_model, make_looped_model
 from truth import DIGITS, true_error
 from whippletree.accuracy.predicted_error import predicted_errors
 from whippletree.compiler.named_function import ANSWERED_IN_PYTHON
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.dynamics import COMPILED_ROUTES, ROUTES
+from whippletree.constraints.loop_clusters import cluster_tree
 from whippletree.functions.reference import reference
 from whippletree.model.parameters import with_scalars
 
 LIMIT = 12 * TRIAL_SECONDS
 """Six routes in Python, five in machine code, and the truth."""
+
+WORST_CONDITION = 1e10
+"""Condition number of the block matrix beyond which two right routes have few digits in common."""
+
+ROUNDING = 1e-12
+"""Difference of two routes to accelerations, forces and derivatives, times the condition number."""
 
 AT_SINGULAR_STATES = 1e-8
 """Relative error that a state with vanished rows may have: its branch comes from the rates of these rows."""
@@ -34,10 +45,16 @@ def try_one(seed: int, folder: Path) -> Findings:
     """One mechanism, the accelerations of one motion; every third has a loop whose rows depend on each other."""
     if seed % 3 == 2:
         return _singular(make_singular_model(seed))
-    model, motion = make_looped_model(seed, limbs=1 + seed % 3, massless=seed % 4 == 0)
+    if seed % 2:
+        model, motion = make_closed_model(seed)
+    else:
+        model, motion = make_looped_model(seed, limbs=1 + seed % 3, massless=seed % 4 == 0)
     if not model.constraints:
         return Findings(Counter(["no loop"]))
     state = motion.q, motion.v, motion.tau
+    beside = _beside_accelerations(model, state)
+    if constraint_set(model).timed:
+        return beside  # predictions are for time-independent rows
     predicted: dict[str, float] = {}
 
     def judge(route: str, a: Any, words: str) -> None:
@@ -48,7 +65,50 @@ def try_one(seed: int, folder: Path) -> Findings:
         if not error <= predicted[route]:
             raise WrongAnswer(f"{words}: error {error:.1e}, predicted {predicted[route]:.1e}")
 
-    return _through_routes(model, state, judge)
+    beside.add(_through_routes(model, state, judge))
+    return beside
+
+
+def _beside_accelerations(model: Any, state: tuple[Any, ...]) -> Findings:
+    """Given accelerations, inertia at frames and derivatives, by clusters against the whole, in Python and compiled."""
+    found, system = Findings(Counter()), constraint_set(model)
+    if cluster_tree(system) is None:
+        return Findings(Counter(["no clusters"]))
+    whole = wt.reference(model, route="nullspace", watch="never")
+    times = (0.3,) * system.timed
+    q, v, tau = state
+    v = np.asarray(whole.project_velocity(q, v, *times))
+    condition = float(np.asarray(wt.reference(model, watch="never").block_condition_numbers(q, *times)[0]))
+    if not condition < WORST_CONDITION:
+        return Findings(Counter(["badly conditioned"]))
+    joints = [name for name in wt.embed(model).independent if "[" not in name][::2]
+    tips = (f"{model.bodies[-1].name}.position", f"{model.bodies[0].name}.rotation")
+    calls = {
+        "forward_dynamics": ((), (q, v, tau)),
+        "hybrid_dynamics": ((joints,), (q, v, tau)),
+        "operational_inertia_inverse": ((tips,), (q,)),
+        "forward_dynamics_with_wrench": ((model.bodies[-1].name,), (q, v, tau, np.arange(1.0, 7.0))),
+        "forward_dynamics_derivatives": ((), (q, v, tau)),
+    }
+    for name, (names, inputs) in calls.items():
+        right = _arrays(_named(whole, name, names)(*inputs, *times))
+        for words, make in (("", wt.reference), (", compiled", wt.compile)):
+            answers = _arrays(_named(make(model, route="embedding", watch="never"), name, names)(*inputs, *times))
+            for a, b in zip(answers, right, strict=True):
+                error = np.abs(a - b).max(initial=0) / max(np.abs(b).max(initial=0), 1.0)
+                if not error <= ROUNDING * condition:
+                    raise WrongAnswer(f"{name} by embedding{words}: {error:.1e}, condition {condition:.1e}")
+            found.counts[f"{name} by embedding{words}"] += 1
+    return found
+
+
+def _named(functions: Any, name: str, names: tuple[Any, ...]) -> Any:
+    function = getattr(functions, name)
+    return function(*names) if names else function
+
+
+def _arrays(result: Any) -> list[Any]:
+    return [np.asarray(x) for x in result] if isinstance(result, tuple) else [np.asarray(result)]
 
 
 def _through_routes(model: Any, state: tuple[Any, ...], judge: Callable[[str, Any, str], None]) -> Findings:

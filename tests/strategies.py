@@ -489,6 +489,57 @@ def make_looped_model(seed: int, *, limbs: int = 4, massless: bool = False) -> t
     return tie(model, motion.q, ties), motion
 
 
+CLOSING_KINDS = {
+    "hinge": {}, "slider": {}, "cylindrical": {}, "plane": {}, "point": {}, "universal": {"second_axis": (1, 0, 0)},
+    "point_on_line": {}, "point_on_plane": {}, "weld": {},
+}  # fmt: skip
+"""Constraints with the freedom of a closing joint, about and along z."""
+
+FREEDOMS = {"weld": 0, "hinge": 1, "slider": 1, "cylindrical": 2, "universal": 2, "plane": 3, "point": 3,
+            "point_on_line": 4, "point_on_plane": 5}  # fmt: skip
+
+
+def make_closed_model(seed: int) -> tuple[Model, Motion]:
+    """A random tree of loops, each closed by a constraint with the freedom of some joint, and a motion.
+
+    A loop has so many single joints that two freedoms are left to it, and stands on a body of an earlier one or on the
+    world, where some of its ends are tied too. Gears tie several joints of different loops (hyperedges), one joint may
+    follow a motion of time.
+    """
+    rng = Random(f"closed {seed}")
+    parents: list[int] = []
+    ties: list[tuple[str, str, str, str, dict[str, Any]]] = []
+    first: list[int] = []
+    for number in range(2):
+        kind = rng.choice(list(CLOSING_KINDS))
+        root, needed = rng.choice([-1, *range(len(parents))]), 6 - FREEDOMS[kind] + 2
+        grounded = rng.random() < 0.3
+        lengths = [needed] if grounded else [needed - needed // 2, needed // 2]
+        ends = []
+        for length in lengths:
+            first.append(len(parents))
+            parents += [root, *range(len(parents), len(parents) + length - 1)]
+            ends.append(f"b{len(parents) - 1}")
+        ties.append((f"tie {number}", kind, ends[0], "world" if grounded else ends[1], dict(CLOSING_KINDS[kind])))
+    kinds = [rng.choice(["revolute", "revolute", "prismatic", "helical"]) for _ in parents]
+    model = make_model(parents, kinds, seed)
+    motion = make_motion(model, seed)
+    model = with_loops(model, motion.q, ties)
+    constraints, q = list(model.constraints), motion.q
+    names = {k: next(j.name for j in model.joints if j.child == f"b{k}") for k in first}
+    if rng.random() < 0.4:
+        own = [names[k] for k in rng.sample(first, 2)]
+        ratios = (1.0, rng.choice([-2.0, 0.5]))
+        offset = sum(r * float(q[model.q_slice(name)][0]) for r, name in zip(ratios, own, strict=True))
+        constraints.append(Constraint("gears", "gear", tuple(own), {"ratios": ratios, "offset": offset}))
+    elif rng.random() < 0.4:
+        name = names[rng.choice(first)]
+        here = float(q[model.q_slice(name)][0])
+        lead = {"motion": lambda t: here + 0.2 * (t - 0.3) + 0.5 * (t - 0.3) ** 2}
+        constraints.append(Constraint("lead", "prescribed", (name,), lead))
+    return replace(model, constraints=tuple(constraints)), motion
+
+
 def tie(model: Model, q: np.ndarray, ties: Sequence[tuple[str, int, int, dict[str, Any]]]) -> Model:
     """The model with constraints (kind, body, body, parameters) that hold at q, which becomes its start."""
     from whippletree.functions.reference import reference

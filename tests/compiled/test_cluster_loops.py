@@ -56,7 +56,26 @@ def test_accelerations_come_with_the_diagonal_of_the_mass_matrix():
 
 def test_every_function_that_loops_over_clusters_is_tested():
     entries = {name for name, entry in CATALOGUE.items() if entry.loops and entry.constraints in ("honours", "needs")}
-    assert entries == {*FUNCTIONS, "forward_dynamics_with_diagonal", "impact", "velocity_step"}
+    elsewhere = {"hybrid_dynamics"}  # tests/methods/test_prescribed_joints.py
+    others = {"forward_dynamics_with_diagonal", "forward_dynamics_with_wrench", "impact", "velocity_step"}
+    assert entries == {*FUNCTIONS, *others, *elsewhere}
+
+
+@pytest.mark.parametrize("seed", [1, pytest.param(3, marks=pytest.mark.slow)])
+def test_a_wrench_on_a_frame_inside_a_loop(seed):
+    model, motion = make_looped_model(seed, limbs=4)
+    ref = wt.reference(model, route="nullspace", watch="never")
+    v, wrench = ref.project_velocity(motion.q, motion.v), np.arange(1.0, 7.0)
+    for frame in (model.bodies[0].name, model.bodies[len(model.bodies) // 2].name, model.bodies[-1].name, "world"):
+        program = cluster_loop_program(find("forward_dynamics_with_wrench", model), skeleton(model), names=(frame,))
+        found = compile_function(program, threads=1)(motion.q, v, motion.tau, wrench)
+        pulled = motion.tau + ref.jacobian(frame)(motion.q).T @ wrench
+        expected = ref.forward_dynamics(motion.q, v, pulled)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8 * max(1.0, np.abs(expected).max()))
+        again = wt.reference(model, route="embedding").forward_dynamics_with_wrench(frame)(
+            motion.q, v, motion.tau, wrench
+        )
+        np.testing.assert_allclose(again, expected, rtol=0, atol=1e-8 * max(1.0, np.abs(expected).max()))
 
 
 @pytest.mark.parametrize("name", ["impact", "velocity_step"])

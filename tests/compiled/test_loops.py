@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -29,7 +30,10 @@ from whippletree.spatial.joints import KINDS
 from whippletree.tree.skeleton import skeleton
 from whippletree.tree.sweeps import Unrolled
 
-LOOPING = sorted(n for n, entry in functions.CATALOGUE.items() if entry.loops and entry.constraints != "needs")
+LOOPING = sorted(
+    n for n, entry in functions.CATALOGUE.items() if entry.loops and entry.constraints != "needs" and not entry.names
+)
+NAMED = sorted(n for n, entry in functions.CATALOGUE.items() if entry.loops and entry.names)
 MOVING = [kind for kind in KINDS if kind != "weld"]
 
 
@@ -368,6 +372,36 @@ def test_open_parameters_and_indexing_functions_are_refused() -> None:
         loop_program(functions.find("forward_dynamics", model), skeleton(opened))
 
 
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+@pytest.mark.parametrize("name", NAMED)
+def test_functions_made_for_joints_or_a_frame(name: str, model: Model) -> None:
+    """Bodies that are named share code with each other only; those of every second joint, and one that carries."""
+    rng = np.random.default_rng(3)
+    motion = make_motion(model, 5)
+    known = {"q": motion.q, "v": motion.v, "a": motion.a, "tau": motion.tau, "given": motion.tau}
+    known["wrench"] = rng.normal(size=6)
+    entry = functions.find(name, model)
+    words = {"joints": tuple(j.name for j in model.joints if j.kind != "weld")[::2], "frame": model.bodies[-1].name}
+    names = tuple(words[word] for word in entry.names)
+    inputs = {word: known[word] for word in entry.inputs}
+    run = Interpreter(loop_program(entry, skeleton(model), names=names), inputs)
+    expected = getattr(wt.reference(model), name)(*names)(*inputs.values())
+    for found, right in zip(run.outputs(), expected if len(entry.outputs) > 1 else [expected], strict=False):
+        assert_equal(found, right)
+
+
+def test_what_cannot_loop_says_why_and_what_can() -> None:
+    model = mechanisms.chain(160)
+    told = "has 160 moving bodies, and a function that"
+    with pytest.raises(UnsupportedError, match=rf"{told} grows faster than their number .* Use products that form no"):
+        wt.compile(model).mass_matrix(np.zeros(160))
+    with pytest.raises(UnsupportedError, match=rf"{told} is a derivative .* Take differences of the function itself"):
+        wt.compile(model).jvp("forward_dynamics")
+    opened = wt.compile(model, parameters=["bodies.rod_1.mass"])
+    with pytest.raises(UnsupportedError, match=r"leaves parameters open \(bodies.rod_1.mass\) .* Compile a model for"):
+        opened.forward_dynamics(np.zeros(160), np.zeros(160), np.zeros(160), 1.0)
+
+
 @pytest.mark.slow
 def test_the_pose_of_a_frame_of_a_long_chain_is_written_out() -> None:
     model = mechanisms.chain(160)
@@ -389,3 +423,11 @@ def test_a_rollout_of_a_large_system_is_refused_with_a_way_out() -> None:
         "open parameters, and those of implicit_midpoint, are unrolled, up to 150 bodies. Step with forward_dynamics "
         "and integrate, or use wt.simulate."
     )
+
+
+def test_every_function_that_has_a_limit_is_in_the_table_of_limits() -> None:
+    """docs/compiler.md: what is neither a loop nor placed by mechanisms is named there, with a reason."""
+    page = (Path(__file__).parents[2] / "docs/compiler.md").read_text(encoding="utf-8")
+    limits = page.partition("| refused beyond 150 bodies |")[2].partition("\n\n")[0]
+    limited = [name for name, entry in functions.CATALOGUE.items() if not entry.loops]
+    assert not [name for name in limited if f"`{name}`" not in limits]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,7 +14,14 @@ from hypothesis import strategies as st
 
 import whippletree as wt
 from strategies import make_looped_model
+from whippletree.compiler.cpu.cpu_function import compile_function
+from whippletree.compiler.frontend.loops import cluster_loop_program
+from whippletree.compiler.named_function import ANSWERED_IN_PYTHON
+from whippletree.compiler.program import every_block
 from whippletree.errors import NameLookupError, SingularSystemError, UnsupportedError
+from whippletree.functions import find
+from whippletree.model.parameters import with_scalars
+from whippletree.tree.skeleton import skeleton
 
 EPS = np.finfo(float).eps
 
@@ -57,6 +67,119 @@ def test_hybrid_dynamics_with_loops(seed, massless):
     np.testing.assert_array_equal(tau[~fixed], numbers[~fixed])
     # and back: these forces cause these accelerations
     np.testing.assert_allclose(wt.reference(model).forward_dynamics(q, v, tau), a, rtol=0, atol=1e-7 * size)
+
+
+def free_joints(model: wt.Model, rng: np.random.Generator) -> list[str]:
+    """Some of the joints that the loops leave free, whose accelerations can be given together."""
+    names = [name.partition("[")[0] for name in wt.embed(model).independent]
+    whole = [name for name in dict.fromkeys(names) if names.count(name) == np.size(model.neutral.v[model.slice(name)])]
+    return [name for name in whole if rng.random() < 0.5]
+
+
+def mask(model: wt.Model, joints: Sequence[str]) -> np.ndarray:
+    """The velocities of some joints."""
+    found = np.zeros(model.nv, dtype=bool)
+    for name in joints:
+        found[model.slice(name)] = True
+    return found
+
+
+def in_digits(model: wt.Model, joints: Sequence[str], *state: np.ndarray) -> list[np.ndarray]:
+    """Accelerations and forces to fifty digits, by the block matrix of the whole."""
+    with mpmath.workdps(50):
+        exact = [np.array([mpmath.mpf(float(x)) for x in part], dtype=object) for part in state]
+        found = wt.reference(with_scalars(model, mpmath.mpf), route="block").hybrid_dynamics(joints)(*exact)
+        return [np.array([float(x) for x in part]) for part in found]
+
+
+@pytest.mark.parametrize("massless", [False, True])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 14))
+def test_recursion_over_clusters_against_fifty_digits(seed, massless):
+    """Trees of random loops, massless links and redundant rows: the rule is that of the whole, cluster by cluster."""
+    model, motion = make_looped_model(seed, massless=massless)
+    if not model.constraints:
+        return
+    rng = np.random.default_rng(seed)
+    joints, given = free_joints(model, rng), rng.normal(size=model.nv)
+    state = motion.q, wt.reference(model, route="nullspace").project_velocity(motion.q, motion.v), given
+    truth = in_digits(model, joints, *state)
+    tolerance = 200 * EPS * float(wt.reference(model).block_condition_numbers(motion.q)[0])
+    looped = compile_function(cluster_loop_program(find("hybrid_dynamics", model), skeleton(model), names=(joints,)))
+    for function in (
+        wt.reference(model, route="embedding").hybrid_dynamics(joints),
+        wt.compile(model, route="embedding").hybrid_dynamics(joints),
+        looped,
+    ):
+        for found, right in zip(function(*state), truth, strict=True):
+            np.testing.assert_allclose(found, right, rtol=0, atol=tolerance * max(1.0, np.abs(right).max()))
+
+
+def test_a_cluster_that_is_led_needs_no_inertia():
+    """Cells without any mass, their cranks prescribed: they go where they must, and only the last one carries."""
+    model = wt.mechanisms.four_bar_chain(4, masses=(0.0, 0.0, 0.0))
+    bodies = [replace(b, mass=1.0, inertia=np.eye(3)) if b.name.endswith("rod 4") else b for b in model.bodies]
+    model = replace(model, bodies=tuple(bodies))
+    rng = np.random.default_rng(0)
+    q, given = model.home.q, rng.normal(size=model.nv)
+    joints = ["crank_1", "rocker_2", "coupler_3"]
+    A = wt.reference(model).constraint_jacobian(q)
+    v = (np.eye(model.nv) - np.linalg.pinv(A) @ A) @ rng.normal(size=model.nv)
+    expected = dense_hybrid(model, mask(model, joints), q, v, given)
+    for functions in (wt.reference(model, route="embedding"), wt.compile(model, route="embedding")):
+        for found, right in zip(functions.hybrid_dynamics(joints)(q, v, given), expected, strict=True):
+            np.testing.assert_allclose(found, right, rtol=1e-9, atol=1e-9 * np.abs(right).max())
+
+
+def test_code_of_long_chains_does_not_grow():
+    """Every second crank prescribed: two kinds of cells, and the first and last ones, however many there are."""
+    sizes = []
+    for cells in (20, 60):
+        model = wt.mechanisms.four_bar_chain(cells)
+        joints = [f"crank_{k}" for k in range(1, cells, 2)]
+        program = cluster_loop_program(find("hybrid_dynamics", model), skeleton(model), names=(joints,))
+        sizes.append(sum(len(block.code.nodes) for block in every_block(program.body)))
+    assert sizes[0] == sizes[1]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [wt.mechanisms.chain(400), pytest.param(wt.mechanisms.four_bar_chain(120), marks=pytest.mark.slow)],
+    ids=["tree", "cells"],
+)
+def test_long_mechanisms_are_compiled_as_loops(model):
+    rng = np.random.default_rng(1)
+    dyn, q, given = wt.compile(model), model.home.q, rng.normal(size=model.nv)
+    v = dyn.project_velocity(q, rng.normal(size=model.nv)) if model.constraints else rng.normal(size=model.nv)
+    joints = [joint.name for joint in model.joints if joint.name.startswith(("crank", "joint"))][::3]
+    assert joints
+    found, expected = (own.hybrid_dynamics(joints)(q, v, given) for own in (dyn, wt.reference(model, watch="never")))
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-9 * np.abs(b).max())
+    np.testing.assert_array_equal(found.a[mask(model, joints)], given[mask(model, joints)])
+
+
+@pytest.mark.slow
+def test_only_the_cluster_that_is_told_too_much_asks_for_ranks():
+    """Crank and rocker of one cell of many: refused unless they agree, and then answered without the whole."""
+    model = wt.mechanisms.four_bar_chain(30)
+    dyn, q, zero = wt.compile(model), model.home.q, np.zeros(model.nv)
+    both, numbers = ("crank_7", "rocker_7"), np.zeros(model.nv)
+    numbers[model.slice("crank_7")] = 1.0
+    with pytest.raises(SingularSystemError, match="the accelerations that were given contradict the constraints"):
+        dyn.hybrid_dynamics(both)(q, zero, numbers)
+    a, _ = dyn.hybrid_dynamics("crank_7")(q, zero, numbers)
+    numbers[model.slice("rocker_7")] = a[model.slice("rocker_7")]
+    again, tau = dyn.hybrid_dynamics(both)(q, zero, numbers)
+    assert dyn.hybrid_dynamics(both).status == ANSWERED_IN_PYTHON
+    np.testing.assert_allclose(again, a, atol=1e-9)
+    np.testing.assert_allclose(dyn.forward_dynamics(q, zero, tau), a, atol=1e-7)
+    every = ("crank_7", "rocker_7", "coupler_7")
+    numbers[model.slice("coupler_7")] = a[model.slice("coupler_7")]
+    np.testing.assert_allclose(wt.reference(model).hybrid_dynamics(every)(q, zero, numbers)[0], a, atol=1e-9)
+    numbers[model.slice("coupler_7")] += 1e-6
+    with pytest.raises(SingularSystemError, match="the accelerations that were given contradict the constraints"):
+        wt.reference(model).hybrid_dynamics(every)(q, zero, numbers)
 
 
 def test_machine_code_and_the_ends():

@@ -36,6 +36,7 @@ From what a constraint demands to what it carries:
     midpoint_step            a step that keeps loops closed
     projectors               the projectors of document 001
     prescribed_joints        hybrid dynamics and operational-space inertia
+    prescribed_clusters      hybrid dynamics over a tree of clusters
     forces_of_motion         forces of motors and rows that cause a motion
     failures, diagnosis      why a system is singular, in words; ``wt.diagnose``
 

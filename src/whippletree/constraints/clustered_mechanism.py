@@ -36,6 +36,9 @@ class Clustered(Protocol):
     def coordinates(self, q: Any) -> Field:
         """q (nq,) as tuples of vectors, one for each member."""
 
+    def among(self, nodes: Sequence[int]) -> Field:
+        """Which members of each cluster are among these nodes of the tree: tuples of truth values."""
+
     def velocities(self, v: Any) -> Field:
         """v, a or tau (nv,) as tuples of vectors, one for each member."""
 
@@ -76,6 +79,9 @@ class UnrolledClusters:
     def coordinates(self, q: Array) -> Field:
         parts = self.m.coordinates(q)
         return [tuple(parts[k] for k in c.members) for c in self.clusters.clusters]
+
+    def among(self, nodes: Sequence[int]) -> Field:
+        return members_among(self.clusters, nodes)
 
     def velocities(self, v: Array) -> Field:
         parts = self.m.velocities(v)
@@ -131,7 +137,13 @@ def routes_in_any_state(routes: dict[str, str], tree: Skeleton, clusters: Cluste
     return found
 
 
-FAILURES = {kkt.ROWS: 0, kkt.MASS: 1}
+def members_among(clusters: ClusterTree, nodes: Sequence[int]) -> list[tuple[bool, ...]]:
+    """Which members of each cluster are among these nodes of the tree."""
+    chosen = set(nodes)
+    return [tuple(k in chosen for k in c.members) for c in clusters.clusters]
+
+
+FAILURES = {kkt.ROWS: 0, kkt.MASS: 1, kkt.GIVEN: 2}
 """Numbers of the ways in which a block matrix can fail, after the nodes of the tree in the margins of an evaluation."""
 
 

@@ -55,8 +55,9 @@ from whippletree.constraints.routes import (
 from whippletree.constraints.rows import Rows
 from whippletree.errors import NameLookupError, UnsupportedError
 from whippletree.model import Model
-from whippletree.tree import inertia, inverse
+from whippletree.tree import inertia, inverse, kinematics
 from whippletree.tree.mechanism import Mechanism
+from whippletree.tree.skeleton import Place
 from whippletree.tree.sweeps import Field, add
 
 COMPILED_ROUTES = ("schur", "augmented", "recursion", "embedding", "elimination")
@@ -160,7 +161,7 @@ def _closed_by_clusters(
     """The block matrix, factored cluster by cluster."""
     kept = list(system.structure.independent)
     terms = row_terms(system, active, kept)
-    clusters, masks = _clusters_and_rows(m, active)
+    clusters, masks = clusters_and_rows(m, active)
     factor = embedding.embed(clusters, masks, q, t)
     return Closed(system, kept, rows, terms.mask_rows(rows.jacobian()[kept]), factor, terms.mask)
 
@@ -300,7 +301,7 @@ def _require_sizes(m: Mechanism, system: ConstraintSet, kept: Sequence[int], siz
 def solve(m: Mechanism, q: Array, v: Array, tau: Array, t: Any, active: Array | None) -> tuple[Array, Array]:
     """Accelerations (nv,) and the forces of all rows (m,); rows that were left out carry none."""
     if by_clusters(m):
-        clusters, masks = _clusters_and_rows(m, active)
+        clusters, masks = clusters_and_rows(m, active)
         if m.reveals:
             assert isinstance(clusters, clustered_mechanism.UnrolledClusters)
             return singular_clusters.solve(clusters, masks, q, v, tau, t, m.base, active)
@@ -317,6 +318,17 @@ def solve(m: Mechanism, q: Array, v: Array, tau: Array, t: Any, active: Array | 
     if isinstance(at.factor, kkt.Nullspace | kkt.Branched) and at.system.structure.stuck:
         require_rest(at.system, v, b, at.factor.basis)
     return a, at.all_rows(f)
+
+
+def pushed_accelerations(
+    m: Mechanism, q: Array, v: Array, tau: Array, place: Place, wrench: Array, t: Any, active: Array | None
+) -> Array:
+    """Accelerations (nv,) while an external wrench (6,) acts on a frame, in its axes and about its origin."""
+    if by_clusters(m) and not m.reveals and not m.tree.model.is_flexible:
+        at, masks = clusters_and_rows(m, active)
+        found: Array = embedding.solve(at, masks, q, v, tau, t, m.base, embedding.Push(place, wrench))[0]
+        return found
+    return solve(m, q, v, tau + kinematics.jacobian(m.tree, m.still(q), place).T @ wrench, t, active)[0]
 
 
 def by_clusters(m: Mechanism) -> bool:
@@ -372,7 +384,7 @@ def loops_over_fronts(model: Model, route: str | None) -> bool:
     return route == "elimination" or (is_cheaper_by_bodies(system) and not is_cheaper_by_clusters(system))
 
 
-def _clusters_and_rows(m: Mechanism, active: Array | None) -> tuple[clustered_mechanism.Clustered, Field | None]:
+def clusters_and_rows(m: Mechanism, active: Array | None) -> tuple[clustered_mechanism.Clustered, Field | None]:
     """The clusters of a mechanism, and which of their rows are on."""
     system = constraint_set(m.tree.model)
     require_clusters(system)
@@ -520,7 +532,7 @@ def corrected_velocity(
 ) -> tuple[Array, Array]:
     """v − factor · A†ᵀ (A v + gₜ) of the rigid rows (nv,), and the impulses of all rows that cause the change."""
     if by_clusters(m):
-        clusters, masks = _clusters_and_rows(m, active)
+        clusters, masks = clusters_and_rows(m, active)
         return embedding.corrected_velocity(clusters, masks, q, v, factor, t)
     if by_sweeps(m):
         system, links = constraint_set(m.tree.model), m.moving(q, v)
@@ -537,7 +549,7 @@ def velocity_step(
 ) -> tuple[Array, Array]:
     """v⁺ (nv,) and the impulses p of all rows: M (v⁺ − v) = h (tau − c) + Aᵀ p, A v⁺ + gₜ = 0."""
     if by_clusters(m):
-        return embedding.velocity_step(*_clusters_and_rows(m, active), q, v, tau, h, t, m.base)
+        return embedding.velocity_step(*clusters_and_rows(m, active), q, v, tau, h, t, m.base)
     links = m.moving(q, v)
     if by_sweeps(m):
         return _long_velocity_step(m, links, q, v, tau, h, t, active)
@@ -550,7 +562,7 @@ def velocity_step(
 def closing_step(m: Mechanism, q: Array, t: Any, active: Array | None) -> Array:
     """−A†ᵀ g (nv,) of the rigid position rows."""
     if by_clusters(m):
-        step: Array = embedding.closing_step(*_clusters_and_rows(m, active), q, t)
+        step: Array = embedding.closing_step(*clusters_and_rows(m, active), q, t)
         return step
     system, links = constraint_set(m.tree.model), m.still(q)
     gaps = zeros(len(system.row_names))

@@ -57,7 +57,7 @@ from whippletree.spatial import symmetric
 from whippletree.tree.forward import split_inertia
 from whippletree.tree.links import Link, dense
 from whippletree.tree.mechanism import Mechanism
-from whippletree.tree.skeleton import skeleton
+from whippletree.tree.skeleton import Place, skeleton
 from whippletree.tree.sweeps import Field, add
 
 
@@ -190,23 +190,43 @@ def factorise(
     def eliminate(
         ports: tuple[Any, ...], piece: ClusterPiece, links: tuple[Link, ...], A: Array, *rest: Any
     ) -> tuple[tuple[Any, ...], Any]:
-        kind = at.clusters.kinds[piece.word]
-        if kind.is_joint:
-            (link,) = links
-            load = dense(link.M) + (dense(ports[0]) if kind.ports else 0)
-            gain = JointFactor(*split_inertia(load, link.H, link.J))
-            return handed_up(at, kind, link.X.inertia(gain.rest)), gain
-        compliance, squares = (np.array(x, dtype=object) for x in (kind.compliance, kind.squares))
-        terms = RowTerms(compliance, squares, None if masks is None else rest[0])
-        factor: Any
-        factor, left = _factor_cluster(at, kind, links, ports, A, terms, choose)
-        if at.reveals and any(fails(margin) for _, margin in _cluster_margins(kind, factor, A)):
-            factor, left = _reveal(kind, links, ports, A, terms, None if blocks is None else rest[-1])
-        return handed_up(at, kind, left), factor
+        mask = None if masks is None else rest[0]
+        return eliminate_cluster(at, piece, ports, links, A, mask, choose, None if blocks is None else rest[-1])
 
     nothing = (0,) * at.clusters.most_ports
     further = [field for field in (masks, blocks) if field is not None]
     return at.sweep.gather(eliminate, nothing, at.pieces, links, matrices, *further)
+
+
+def eliminate_cluster(
+    at: Clustered,
+    piece: ClusterPiece,
+    ports: tuple[Any, ...],
+    links: tuple[Link, ...],
+    A: Array,
+    mask: Array | None,
+    choose: Callable[..., str] | None = None,
+    blocks: ClusterBlocks | None = None,
+) -> tuple[tuple[Any, ...], Any]:
+    """One step of the pass inwards: what a cluster hands to the one that carries it, and its factor."""
+    kind = at.clusters.kinds[piece.word]
+    if kind.is_joint:
+        (link,) = links
+        load = dense(link.M) + (dense(ports[0]) if kind.ports else 0)
+        gain = JointFactor(*split_inertia(load, link.H, link.J))
+        return handed_up(at, kind, link.X.inertia(gain.rest)), gain
+    terms = terms_of(kind, mask)
+    factor: Any
+    factor, left = _factor_cluster(at, kind, links, ports, A, terms, choose)
+    if at.reveals and any(fails(margin) for _, margin in cluster_margins(kind, factor, A)):
+        factor, left = _reveal(kind, links, ports, A, terms, blocks)
+    return handed_up(at, kind, left), factor
+
+
+def terms_of(kind: ClusterKind, mask: Array | None) -> RowTerms:
+    """Properties of a cluster's factored rows."""
+    compliance, squares = (np.array(x, dtype=object) for x in (kind.compliance, kind.squares))
+    return RowTerms(compliance, squares, mask)
 
 
 def _factor_cluster(
@@ -231,7 +251,7 @@ def _factor_cluster(
         return ClusterFactor(loads, F, block, None, zeros(0, 6), terms), zeros(6, 6)
     inverse = kkt.dagger(block, kind.nv, len(A))
     K = inverse.M @ F.T
-    return ClusterFactor(loads, F, block, inverse, K, terms), _reduce_inertia(I_C, F, K)
+    return ClusterFactor(loads, F, block, inverse, K, terms), reduce_inertia(I_C, F, K)
 
 
 class RevealedFactor(NamedTuple):
@@ -307,11 +327,11 @@ def _reveal(
         block, terms = blocks.block(D)
     inverse = kkt.dagger(kkt.without_branch_bias(block), kind.nv, len(terms.compliance))
     K = inverse.M @ F.T
-    left = zeros(6, 6) if kind.grounded else _reduce_inertia(I_C, F, K)
+    left = zeros(6, 6) if kind.grounded else reduce_inertia(I_C, F, K)
     return RevealedFactor(loads, F, block, inverse, K, terms), left
 
 
-def _reduce_inertia(I_C: Array, F: Array, K: Array) -> Array:
+def reduce_inertia(I_C: Array, F: Array, K: Array) -> Array:
     """P⁺ = I_C − F D† Fᵀ, one triangle."""
     upper = zeros(6, 6)
     for i in range(6):
@@ -337,6 +357,22 @@ def respond(at: Clustered, links: Field, factors: Field, tau: Field, gamma: Fiel
     the world. Velocity terms are those of the links.
     """
 
+    standing = stand(at, links, factors, tau, gamma, base)
+
+    def outwards(
+        ports: tuple[Array, ...], piece: ClusterPiece, links: tuple[Link, ...], factor: Any, own: Standing
+    ) -> tuple[tuple[Array, ...], ClusterResponse]:
+        kind = at.clusters.kinds[piece.word]
+        x, f = factor.move(kind, links, own, ports[kind.port])
+        qdd, below = move_members(at, kind, links, ports[kind.port], x)
+        return below, ClusterResponse(qdd, f)
+
+    return at.sweep.scatter(outwards, of_world(at, base), at.pieces, links, factors, standing)
+
+
+def stand(at: Clustered, links: Field, factors: Field, tau: Field, gamma: Field, base: Any) -> Field:
+    """The pass inwards with one right-hand side: how every cluster answers while its root body does not accelerate."""
+
     def inwards(
         ports: tuple[Any, ...], piece: ClusterPiece, links: tuple[Link, ...], factor: Any, tau: Any, gamma: Array
     ) -> tuple[tuple[Any, ...], Standing]:
@@ -345,22 +381,20 @@ def respond(at: Clustered, links: Field, factors: Field, tau: Field, gamma: Fiel
         message, own = factor.stand(kind, links, on_ports, tau, gamma, base if kind.grounded else zeros(6))
         return handed_up(at, kind, message), own
 
-    def outwards(
-        ports: tuple[Array, ...], piece: ClusterPiece, links: tuple[Link, ...], factor: Any, own: Standing
-    ) -> tuple[tuple[Array, ...], ClusterResponse]:
-        kind = at.clusters.kinds[piece.word]
-        root = ports[kind.port]
-        x, f = factor.move(kind, links, own, root)
-        qdd = tuple(x[part] for part in kind.slices)
-        alphas: list[Array] = []
-        for k, parent in enumerate(kind.parents):
-            above = root if parent < 0 else alphas[parent]
-            alphas.append(links[k].X.motion(above) + links[k].a + links[k].H @ qdd[k])
-        return handed_down(at, [alphas[k] for k in kind.ports]), ClusterResponse(qdd, f)
-
     nothing = (0,) * at.clusters.most_ports
-    standing = at.sweep.gather(inwards, nothing, at.pieces, links, factors, tau, gamma)
-    return at.sweep.scatter(outwards, of_world(at, base), at.pieces, links, factors, standing)
+    return at.sweep.gather(inwards, nothing, at.pieces, links, factors, tau, gamma)
+
+
+def move_members(
+    at: Clustered, kind: ClusterKind, links: tuple[Link, ...], root: Array, x: Array
+) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+    """Accelerations x (n,) of a cluster's joints, joint by joint, and those of its ports for the clusters on them."""
+    qdd = tuple(x[part] for part in kind.slices)
+    alphas: list[Array] = []
+    for k, parent in enumerate(kind.parents):
+        above = root if parent < 0 else alphas[parent]
+        alphas.append(links[k].X.motion(above) + links[k].a + links[k].H @ qdd[k])
+    return qdd, handed_down(at, [alphas[k] for k in kind.ports])
 
 
 def accelerations_of(at: Clustered, found: Field) -> Field:
@@ -386,9 +420,31 @@ def all_forces_of(at: Clustered, found: Field) -> Field:
 # --- the mechanism as a whole -----------------------------------------------------------------------------------------
 
 
-def solve(at: Clustered, masks: Field | None, q: Any, v: Any, tau: Any, t: Any, base: Array) -> tuple[Any, Any]:
+class Push(NamedTuple):
+    """An external wrench (6,) on a frame, in its axes and about its origin."""
+
+    place: Place
+    wrench: Array
+
+    def on_members(self, at: Clustered, links: Field) -> Field:
+        """The links with this wrench on the one that carries the frame."""
+        node, pose = self.place
+
+        def add_wrench(links: tuple[Link, ...], pushed: tuple[bool, ...], wrench: Array) -> tuple[Link, ...]:
+            return tuple(
+                link._replace(b=link.b - pose.force(wrench)) if on else link
+                for link, on in zip(links, pushed, strict=True)
+            )
+
+        return at.sweep.map(add_wrench, links, at.among([node]), at.everywhere(self.wrench))
+
+
+def solve(
+    at: Clustered, masks: Field | None, q: Any, v: Any, tau: Any, t: Any, base: Array, push: Push | None = None
+) -> tuple[Any, Any]:
     """Accelerations (nv,) and the forces of all rows (m,), by three passes; ``base``: acceleration of the world."""
     links = moving_links(at, q, v)
+    links = links if push is None else push.on_members(at, links)
     own_rows = rows(at, links, q, v, t)
     factors = _trusted_factors(at, links, own_rows, masks)
     gamma = at.sweep.map(lambda own: own.of_factored_rows(own.bias()), own_rows)
@@ -491,12 +547,12 @@ def require_pivots(at: Clustered, factors: Field, matrices: Field) -> None:
     """Require all pivots, and rows that do not vanish here up to rounding."""
 
     def margins(piece: ClusterPiece, factor: Any, A: Array) -> list[kkt.Margin]:
-        return _cluster_margins(at.clusters.kinds[piece.word], factor, A)
+        return cluster_margins(at.clusters.kinds[piece.word], factor, A)
 
     at.require(at.sweep.map(margins, at.pieces, factors, matrices), at.sweep.map(joint_pivots, factors))
 
 
-def _cluster_margins(kind: ClusterKind, factor: Any, A: Array) -> list[kkt.Margin]:
+def cluster_margins(kind: ClusterKind, factor: Any, A: Array) -> list[kkt.Margin]:
     """The margins of the pivots of one cluster, and of rows that vanish here up to rounding.
 
     Such a row has a pivot as large as its diagonal, so it is compared with its usual size; compliant rows may vanish.

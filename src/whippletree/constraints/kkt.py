@@ -18,7 +18,7 @@ Routes, all on any scalar; the first two never branch on a value, so they compil
 
 Every factor tells its *margins*: how far each pivot is above a share of its diagonal entry. They are all positive
 exactly when the route can be trusted; ``MASS`` ones fail with condition (32), ``ROWS`` ones where rows become
-dependent.
+dependent, ``GIVEN`` ones where accelerations that were given leave rows that nothing else can meet.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Factored(Protocol):
 
 
 Margin: TypeAlias = tuple[str, Any]
-MASS, ROWS = "mass", "rows"
+MASS, ROWS, GIVEN = "mass", "rows", "given"
 
 
 ROUNDED_ZERO = 2.0**-80
@@ -196,6 +196,31 @@ def row_scales(M: Array, squares: Array, scale: Any = 1) -> Array:
     if isinstance(trace, Number) and complex(trace) == 0:  # type: ignore[call-overload]
         trace = 1  # a system without any mass, all of whose motion is given
     return np.array([scale * trace / (len(M) * square) for square in squares], dtype=object)
+
+
+class Led(NamedTuple):
+    """As many rigid rows as velocities: they go where they must, whatever their inertia, and be it nothing."""
+
+    M: Array
+    A: Array
+    """(n, n)."""
+    gram: linalg.LDLT
+    """Of A Aᵀ."""
+    diagonal: Array
+    """Of A Aᵀ, (n,)."""
+
+    def solve(self, b: Array, gamma: Array) -> Solution:
+        a = -(self.A.T @ self.gram.solve(gamma))
+        return Solution(a, self.gram.solve(self.A @ (self.M @ a - b)))
+
+    def margins(self, tolerance: Any) -> list[Margin]:
+        return _margins(ROWS, self.gram, self.diagonal, tolerance)
+
+
+def led(M: Array, A: Array) -> Led:
+    """Factor the square A alone."""
+    gram = linalg.symmetric_product(A, A)
+    return Led(M, A, linalg.ldlt(gram, lenient=True), np.diag(gram))
 
 
 class Softened(NamedTuple):

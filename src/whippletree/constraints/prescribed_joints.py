@@ -6,7 +6,8 @@ matrix of the others, whose rows feel the given accelerations as a bias:
     M_uu a_u + c_u + M_up a_p = τ_u + A_uᵀ f        A_u a_u + (γ + A_p a_p) = −C f        τ_p = M_p a + c_p − A_pᵀ f
 
 So condition (32) is asked of the motions of the others alone: a massless joint may be prescribed, and where rows feel
-none but prescribed joints, or more accelerations are given than the mechanism has freedoms, no answer exists.
+none but prescribed joints, or more accelerations are given than the mechanism has freedoms, no answer exists. Where
+loops are embedded the same is said of each cluster (:mod:`whippletree.constraints.prescribed_clusters`).
 
 *Operational-space inertia*: Λ⁻¹ = J M† Jᵀ of any rows of several frames, by right-hand sides Jᵀ of the one factor.
 """
@@ -20,9 +21,18 @@ import numpy as np
 
 from whippletree.arithmetic import linalg
 from whippletree.arithmetic.arrays import Array, identity, zeros
-from whippletree.constraints import kkt
+from whippletree.constraints import kkt, prescribed_clusters
 from whippletree.constraints.constraint_set import constraint_set
-from whippletree.constraints.dynamics import MASSLESS, PRESCRIBED, UNMOVED, bias_forces, closed, row_terms
+from whippletree.constraints.dynamics import (
+    MASSLESS,
+    PRESCRIBED,
+    UNMOVED,
+    bias_forces,
+    by_clusters,
+    closed,
+    clusters_and_rows,
+    row_terms,
+)
 from whippletree.constraints.exploration import LONG_SYSTEM, STRUCTURE_TOLERANCE
 from whippletree.constraints.routes import MASSLESS_TOLERANCE, PIVOT_TOLERANCE, RowTerms, factor_block
 from whippletree.errors import UnsupportedError
@@ -30,15 +40,14 @@ from whippletree.tree import inertia, kinematics
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.sweeps import Field
 
-CONTRADICTION = 1e-9
-"""Share of the largest term of A a + γ that may be left over by accelerations that were given and agree with the rows:
-rounding of a rank-revealing solution, not a contradiction."""
-
 
 def hybrid_dynamics(
     m: Mechanism, joints: Sequence[str], q: Array, v: Array, given: Array, t: Any, active: Array | None
 ) -> tuple[Array, Array]:
     """(a, tau), each (nv,), where ``given`` holds accelerations for the named joints and forces for all others."""
+    if by_clusters(m):
+        nodes = m.tree.nodes_of(joints)
+        return prescribed_clusters.hybrid_dynamics(*clusters_and_rows(m, active), nodes, q, v, given, t, m.base)
     model = m.tree.model
     fixed = sorted(i for name in joints for i in range(model.slice(name).start, model.slice(name).stop))
     others = [i for i in range(model.nv) if i not in set(fixed)]
@@ -79,9 +88,7 @@ def _solve_others(
 def _require_agreement(m: Mechanism, A: Array, gamma: Array, terms: RowTerms, a: Array, f: Array) -> None:
     """Rows must be met although prescribed joints leave some of them without a joint that could meet them."""
     for row, bias, compliance, force in zip(A, gamma, terms.compliance, f, strict=True):
-        left = row @ a + bias + compliance * force
-        size = sum((x * x for x in (*(row * a), bias)), 0)
-        m.require(len(m.tree.nodes) + PRESCRIBED, [CONTRADICTION**2 * (1 + size) - left * left])
+        m.require(len(m.tree.nodes) + PRESCRIBED, [prescribed_clusters.agreement(row, a, bias, compliance * force)])
 
 
 # --- operational space ------------------------------------------------------------------------------------------------

@@ -279,9 +279,11 @@ def _specialise(entry: Function, model: Model) -> Function:
         numbers = dict(zip(own, arguments[count:], strict=True))
         return entry.implementation(m, *arguments[:count], **numbers)
 
-    # the tree's own recursions run as loops over bodies, and constraints of long systems, which are sweeps too
+    # the tree's own recursions run as loops over bodies, and constraints of long systems, which are sweeps too; joints
+    # that are named have a place in the sweeps over clusters only
     free = not model.constraints or entry.constraints == "tree"
-    loops = entry.loops and (free or (not loops_over_clusters(model, None) and is_long(model)))
+    swept = not entry.names and not loops_over_clusters(model, None) and is_long(model)
+    loops = entry.loops and (free or swept)
     return replace(entry, inputs=inputs, implementation=implementation, loops=loops)
 
 

@@ -155,22 +155,21 @@ def forward_dynamics(m: Mechanism, q: Array, v: Array, tau: Array, t: Any = 0, a
     return m.join(forward.release(m.sweep, links, freedoms, m.base))
 
 
-@function(a=("nv",), may_fail=True, constraints="honours")
+@function(a=("nv",), loops=True, may_fail=True, constraints="honours")
 def forward_dynamics_with_wrench(
     m: Mechanism, frame: str, q: Array, v: Array, tau: Array, wrench: Array, t: Any = 0, active: Any = None
 ) -> Array:
     """a (nv,) while an external wrench (moment, force), in the frame's axes and about its origin, acts on a frame."""
     place = m.place(frame)
     if m.tree.model.constraints:
-        pushed_tau = tau + kinematics.jacobian(m.tree, m.still(q), place).T @ wrench
-        return dynamics.solve(m, q, v, pushed_tau, t, active)[0]
+        return dynamics.pushed_accelerations(m, q, v, tau, place, wrench, t, active)
     links = _pushed_at(m, m.moving(q, v), place, wrench)
     freedoms = forward.articulate(m.sweep, links, m.velocities(tau))
     m.require_inertia(freedoms)
     return m.join(forward.release(m.sweep, links, freedoms, m.base))
 
 
-@function(tau=("nv",), constraints="tree")
+@function(tau=("nv",), loops=True, constraints="tree")
 def inverse_dynamics_with_wrench(m: Mechanism, frame: str, q: Array, v: Array, a: Array, wrench: Array) -> Array:
     """tau (nv,) of a motion while an external wrench, in the frame's axes and about its origin, acts on a frame."""
     links = _pushed_at(m, m.moving(q, v), m.place(frame), wrench)
@@ -223,11 +222,15 @@ def inverse_dynamics_with_metric(
 
 def _pushed_at(m: Mechanism, links: Field, place: Place, wrench: Array) -> Field:
     """The links with a wrench on the node of one frame."""
-    wrenches = [place.pose.force(wrench) if k == place.node else zeros(6) for k in range(len(m.tree.nodes))]
-    return add_wrenches(m.sweep, links, wrenches)
+
+    def push(pushed: bool, wrench: Array) -> Array:
+        return place.pose.force(wrench) if pushed else zeros(6)
+
+    pushed = m.among([place.node] if place.node >= 0 else [])
+    return add_wrenches(m.sweep, links, m.sweep.map(push, pushed, m.everywhere(wrench)))
 
 
-@function(a=("nv",), tau=("nv",), may_fail=True, constraints="honours")
+@function(a=("nv",), tau=("nv",), loops=True, may_fail=True, constraints="honours")
 def hybrid_dynamics(
     m: Mechanism, joints: tuple[str, ...], q: Array, v: Array, given: Array, t: Any = 0, active: Any = None
 ) -> tuple[Array, Array]:
@@ -236,8 +239,8 @@ def hybrid_dynamics(
         m.tree.model.joint_index(name)
     if m.tree.model.constraints:
         return prescribed_joints.hybrid_dynamics(m, joints, q, v, given, t, active)
-    prescribed = [joint.name in joints for joint in m.tree.joints]
-    outcomes = forward.hybrid_dynamics(m.sweep, m.moving(q, v), prescribed, m.velocities(given), m.base)
+    led = m.among(m.tree.nodes_of(joints))
+    outcomes = forward.hybrid_dynamics(m.sweep, m.moving(q, v), led, m.velocities(given), m.base)
     m.require_inertia(outcomes)
     return m.join([o.qdd for o in outcomes]), m.join([o.effort for o in outcomes])
 
@@ -336,7 +339,7 @@ def center_of_mass(m: Mechanism, q: Array) -> Array:
     return sums.center_of_mass(m.tree, sums.world_inertia(m.sweep, m.still(q)))
 
 
-@function(matrix=(6, "nv"), constraints="tree")
+@function(matrix=(6, "nv"), constraints="tree", linear=True)
 def centroidal_momentum_matrix(m: Mechanism, q: Array) -> Array:
     """A_G (6, nv): A_G v is the momentum about the centre of mass, in world axes."""
     return sums.centroidal(m.tree, m.sweep, m.still(q)).matrix
@@ -361,7 +364,7 @@ def diagonal_of_mass_matrix(m: Mechanism, q: Array) -> Array:
     return m.join(inertia.mass_diagonal(m.sweep, m.still(q)))
 
 
-@function(ratio=(), constraints="tree")
+@function(ratio=(), constraints="tree", linear=True)
 def diagonal_ratio(m: Mechanism, q: Array) -> Any:
     """δ: the largest entry of diag M over the smallest (004 §4)."""
     return inertia.ratio(m.join(inertia.mass_diagonal(m.sweep, m.still(q))))

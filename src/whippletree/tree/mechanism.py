@@ -66,6 +66,11 @@ class Mechanism:
         """Vectors of the joints as one (nv,)."""
         return np.concatenate(list(field)) if len(field) else np.zeros(0, dtype=object)
 
+    def among(self, nodes: Sequence[int]) -> Field:
+        """Which nodes are among these: a field of truth values."""
+        chosen = set(nodes)
+        return [k in chosen for k in range(len(self.tree.nodes))]
+
     def entries(self, flat: Array, numbers: Sequence[int]) -> list[Any]:
         """Single numbers of an input vector."""
         return [flat[i] for i in numbers]

@@ -111,6 +111,11 @@ class Skeleton:
             self._poses[key] = (pose @ Pose.from_matrix(own)).without_noise()
         return Place(node, self._poses[key])
 
+    def nodes_of(self, joints: Sequence[str]) -> tuple[int, ...]:
+        """The nodes of some joints, in order."""
+        chosen = set(joints)
+        return tuple(k for k, joint in enumerate(self.joints) if joint.name in chosen)
+
     def path(self, node: int, base: int = -1) -> list[int]:
         """The node and its ancestors, tip first, as far as they are below ``base``."""
         return path_below(self.parents, node, base)

@@ -150,7 +150,7 @@ def _looped_program(request: Request) -> Program:
     from whippletree.compiler.frontend.loops import cluster_loop_program, loop_program
 
     write = cluster_loop_program if request.loops_over_clusters else loop_program
-    return write(request.function, skeleton(request.model))
+    return write(request.function, skeleton(request.model), names=request.names)
 
 
 def _too_long(request: Request) -> UnsupportedError:
@@ -161,10 +161,32 @@ def _too_long(request: Request) -> UnsupportedError:
             f"body has three or more), and is only unrolled, up to {most} of them here. "
             f"wt.reference takes any number, and so does wt.flexible.lumped_chain"
         )
-    grows = "is written out body by body" if request.linear else "grows faster than their number"
-    reason = "leaves parameters open" if function.loops else grows
+    reason, cure = _reason_and_cure(request)
     return UnsupportedError(
         f"{function.name}: model {model.name!r} has {request.parts} moving bodies, and a function that {reason} is "
-        f"only unrolled, up to {most} bodies. Use wt.reference, or compile without open "
-        f"parameters and use one that forms no matrix (forward_dynamics, inverse_dynamics, mass_matrix_solve)."
+        f"only unrolled, up to {most} bodies. {cure}, or use wt.reference, which takes any number."
+    )
+
+
+def _reason_and_cure(request: Request) -> tuple[str, str]:
+    """Why a function cannot be a loop for this model, and what can be called instead."""
+    entry = CATALOGUE.get(request.function.name)
+    if request.function.derived:
+        return "is a derivative", "Take differences of the function itself along a direction, which is a loop"
+    if request.parameters and entry is not None and entry.loops:
+        names = ", ".join(request.parameters[:3]) + (", …" if len(request.parameters) > 3 else "")
+        return (
+            f"leaves parameters open ({names})",
+            "Compile a model for each of their values: loops compile in a fraction of a second, and are cached",
+        )
+    if request.linear:
+        return "is written out body by body", "Sum over the bodies by a function that is a loop (momentum, gravity)"
+    if entry is not None and entry.loops and request.model.constraints:
+        return (
+            "honours constraints by one matrix of the whole, since their loops are not local,",
+            "Use forward_dynamics, which is a loop there too",
+        )
+    return (
+        "grows faster than their number",
+        "Use products that form no matrix (forward_dynamics, inverse_dynamics, mass_matrix_solve)",
     )

@@ -14,10 +14,15 @@ import numpy as np
 
 from whippletree.arithmetic import scalars
 from whippletree.compiler.frontend.loops.body_types import MOST_TYPES
-from whippletree.compiler.frontend.loops.looped_functions import Argument, RecordedMechanism, recorded_program
+from whippletree.compiler.frontend.loops.looped_functions import (
+    Argument,
+    RecordedMechanism,
+    named_nodes,
+    recorded_program,
+)
 from whippletree.compiler.frontend.loops.recorder import Looped
 from whippletree.compiler.program import Address, Index, Program
-from whippletree.constraints.clustered_mechanism import FAILURES, routes_in_any_state
+from whippletree.constraints.clustered_mechanism import FAILURES, members_among, routes_in_any_state
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.embedding import cluster_routes
 from whippletree.constraints.loop_clusters import ClusterKind, cluster_tree
@@ -30,13 +35,14 @@ from whippletree.tree.sweeps import Field
 class ClusterMechanism(RecordedMechanism):
     """A mechanism whose fields hold one value per type of cluster."""
 
-    def __init__(self, tree: Skeleton, most_types: int = MOST_TYPES) -> None:
+    def __init__(self, tree: Skeleton, most_types: int = MOST_TYPES, single: Sequence[int] = ()) -> None:
+        """``single``: the nodes that the function looks at by themselves; clusters that have some in other places are
+        of other types."""
         system = constraint_set(tree.model)
         clusters = cluster_tree(system)
         assert clusters is not None
-        super().__init__(
-            tree, Looped(clusters.parents, [clusters.pieces(tree, system.demands)], most_types), "embedding"
-        )
+        constants: list[Field] = [clusters.pieces(tree, system.demands), members_among(clusters, single)]
+        super().__init__(tree, Looped(clusters.parents, constants, most_types), "embedding")
         self.clustered = LoopedClusters(self)
 
     def velocities(self, v: Any) -> Field:
@@ -54,7 +60,7 @@ class LoopedClusters:
         clusters = cluster_tree(self.system)
         assert clusters is not None
         self.clusters = clusters
-        (self.pieces,) = m.sweep.constant_fields()
+        self.pieces, self._marked = m.sweep.constant_fields()
         self.routes = routes_in_any_state(cluster_routes(self.system), m.tree, clusters)
         own = clusters.clusters
         for i in range(max(len(c.members) for c in own)):
@@ -74,6 +80,9 @@ class LoopedClusters:
     def kinds(self) -> list[ClusterKind]:
         """The kind of each type of cluster."""
         return [self.clusters.kinds[piece.word] for piece in self.pieces]
+
+    def among(self, nodes: Sequence[int]) -> Field:
+        return self._marked
 
     def coordinates(self, q: Any) -> Field:
         return self._vectors(q, "q", [[node.joint.nq for node in piece.nodes] for piece in self.pieces])
@@ -179,6 +188,9 @@ class JoinedNumbers(NamedTuple):
             mechanism.constants += left
 
 
-def cluster_loop_program(function: Function, tree: Skeleton, most_types: int = MOST_TYPES) -> Program:
-    """The kernel program of a function that honours constraints by passes over clusters only."""
-    return recorded_program(function, ClusterMechanism(tree, most_types))
+def cluster_loop_program(
+    function: Function, tree: Skeleton, most_types: int = MOST_TYPES, names: Sequence[Any] = ()
+) -> Program:
+    """The kernel program of a function that honours constraints by passes over clusters only; ``names``: of the frame
+    or the joints that it is made for."""
+    return recorded_program(function, ClusterMechanism(tree, most_types, named_nodes(function, tree, names)), names)

@@ -27,7 +27,7 @@ from whippletree.compiler.program import Address, Buffer, Index, Program, every_
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.node_rows import held_nodes
 from whippletree.errors import UnsupportedError
-from whippletree.functions.registry import OPTIONAL, Function, Shape, resolve, sizes
+from whippletree.functions.registry import Function, Shape, resolve, sizes
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import Skeleton
 from whippletree.tree.sweeps import Field
@@ -81,9 +81,9 @@ class RecordedMechanism(Mechanism):
         self.constants: list[tuple[Address, Any]] = []
         """Numbers of outputs that no body writes."""
 
-    def argument(self, buffer: Buffer) -> Any:
+    def argument(self, buffer: Buffer, shape: Shape) -> Any:
         """An input as the function sees it: vectors of the joints stay whole, other numbers belong to the whole."""
-        if buffer.shape in ((self.tree.model.nq,), (self.tree.model.nv,)) and buffer.name not in OPTIONAL:
+        if shape in (("nq",), ("nv",)):
             return Argument(buffer.name)
         numbers = np.array([self.sweep.whole.input(a) for a in every_address(buffer)], dtype=object)
         return numbers.reshape([int(d) for d in buffer.shape])[()]
@@ -138,6 +138,10 @@ class LoopedMechanism(RecordedMechanism):
     def joints(self, field: Field) -> None:
         """Nothing: the memory of the base class is not needed here."""
 
+    def among(self, nodes: Sequence[int]) -> Field:
+        self._require_single(nodes)
+        return self.marked
+
     def coordinates(self, q: Array | Argument) -> Field:
         return self._vectors(q, "q", [node.joint.nq for node in self.nodes])
 
@@ -191,22 +195,26 @@ class LoopedMechanism(RecordedMechanism):
         self.status = self.sweep.running(0, update)
 
 
-def loop_program(function: Function, tree: Skeleton, most_types: int = MOST_TYPES) -> Program:
+def loop_program(
+    function: Function, tree: Skeleton, most_types: int = MOST_TYPES, names: Sequence[Any] = ()
+) -> Program:
     """The kernel program of a function that maps, scatters, gathers and sums only (``function.loops``).
 
-    Its outputs are those of the function, and a ``status`` where some joint of the tree may lack inertia.
+    Its outputs are those of the function, and a ``status`` where some joint of the tree may lack inertia. ``names``: of
+    the frame or the joints that it is made for.
     """
-    if not function.loops or function.names:
+    if not function.loops:
         raise UnsupportedError(f"{function.name} indexes single bodies and cannot run as a loop over bodies: unroll it")
-    return recorded_program(function, LoopedMechanism(tree, most_types, _single_nodes(function, tree)))
+    single = named_nodes(function, tree, names) or _held_nodes(function, tree)
+    return recorded_program(function, LoopedMechanism(tree, most_types, single), names)
 
 
-def recorded_program(function: Function, mechanism: RecordedMechanism) -> Program:
+def recorded_program(function: Function, mechanism: RecordedMechanism, names: Sequence[Any] = ()) -> Program:
     """The program of a function that has been recorded on a mechanism that does so."""
     tree = mechanism.tree
     known = sizes(tree.model)
     inputs = [Buffer(name, "input", resolve(shape, known)) for name, shape in function.inputs.items()]
-    result = function.implementation(mechanism, *[mechanism.argument(b) for b in inputs])
+    result = function.implementation(mechanism, *names, *map(mechanism.argument, inputs, function.inputs.values()))
     outputs: list[Buffer] = []
     whole: list[tuple[Address, Any]] = []
     for (name, shape), value in zip(
@@ -225,8 +233,16 @@ def recorded_program(function: Function, mechanism: RecordedMechanism) -> Progra
     return assemble(function.name, mechanism.sweep, (*inputs, *outputs), whole)
 
 
-def _single_nodes(function: Function, tree: Skeleton) -> tuple[int, ...]:
-    """The nodes that a function looks at by themselves: those that constraints hold on to."""
+def named_nodes(function: Function, tree: Skeleton, names: Sequence[Any]) -> tuple[int, ...]:
+    """The nodes that a function looks at by themselves because it is made for their joints, or for a frame on one."""
+    found: list[int] = []
+    for word, name in zip(function.names, names, strict=True):
+        found += tree.nodes_of(name) if word == "joints" else [tree.place(name).node]
+    return tuple(k for k in found if k >= 0)
+
+
+def _held_nodes(function: Function, tree: Skeleton) -> tuple[int, ...]:
+    """The nodes that a function looks at by themselves because constraints hold on to them."""
     if function.constraints == "tree" or not tree.model.constraints:
         return ()
     return held_nodes(tree, constraint_set(tree.model))
