@@ -36,6 +36,10 @@ from whippletree.tree.mechanism import Mechanism
 LOOPS_CLOSED = 1e-13
 """m or rad: residual of a loop that is left as it is; rounds stop where they no longer help, too."""
 
+TURNED_BY_OPENING = 100.0
+"""1/m: by how much of itself a row of a loop is off for each metre that the loop is open, with levers of 1 cm. What is
+left of a contact that such a row holds is as much, and a displacement divided by it would throw the mechanism about."""
+
 TAKEN_BY_LOOPS = 2.0**-80
 """Share of a row's square (1e-12 of its size) below which what loops leave of it is rounding: nothing can move it."""
 
@@ -146,8 +150,11 @@ class Closures:
         want = traced_block(lambda A, v: [-(A @ v)], [at("A", TIE), at("now v")], [at("wanted", TIE)])
         return [*self._orthonormal([want]), *self._combine(), *self.tree.forward("along", "now v", "now v")]
 
-    def project(self, rows: RowPlace) -> list[Statement]:
-        """Rows F Jᵀ less their part along Q; zero where that is all but rounding, as of a limit of what a row holds."""
+    def project(self, rows: RowPlace, *, while_open: bool = False) -> list[Statement]:
+        """Rows F Jᵀ less their part along Q; zero where that is all but rounding, as of a limit of what a row holds.
+
+        ``while_open``: the loops are still to be closed, so that their rows are off by as much as they are open.
+        """
         if not self.count:
             return []
 
@@ -159,8 +166,10 @@ class Closures:
                 return [B - (B @ Q) * Q]
             return [B - np.outer(B @ Q, Q)]
 
-        def what_moves(B: Array, before: Array) -> list[Any]:
-            moves = [select(less(TAKEN_BY_LOOPS * x, y), 1, 0) for x, y in zip(before, squares(B), strict=True)]
+        def what_moves(B: Array, before: Array, *gone: Array) -> list[Any]:
+            turned = TURNED_BY_OPENING * gone[0][0] if gone else 0
+            least = TAKEN_BY_LOOPS + turned * turned
+            moves = [select(less(least * x, y), 1, 0) for x, y in zip(before, squares(B), strict=True)]
             return [B * (moves[0] if B.ndim == 1 else np.array(moves, dtype=object)[:, None])]
 
         at = self.space.at
@@ -169,7 +178,7 @@ class Closures:
         return [
             traced_block(lambda B: [squares(B)], [place], [before]),
             Loop(TIE, self.count, (traced_block(less_part, [place, at("Q", TIE)], [place]),)),
-            traced_block(what_moves, [place, before], [place]),
+            traced_block(what_moves, [place, before, *([at("gone")] if while_open else [])], [place]),
         ]
 
     def _orthonormal(self, want: Sequence[Statement]) -> list[Statement]:
