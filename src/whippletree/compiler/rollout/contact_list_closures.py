@@ -30,18 +30,12 @@ from whippletree.compiler.rollout.step_space import STEP, RowPlace, StepSpace
 from whippletree.constraints.constraint_set import RELAXING, constraint_set
 from whippletree.constraints.routes import PIVOT_TOLERANCE
 from whippletree.contact.problem.cones import largest
+from whippletree.contact.time_step import TAKEN_BY_LOOPS, TURNED_BY_OPENING
 from whippletree.model import Model
 from whippletree.tree.mechanism import Mechanism
 
 LOOPS_CLOSED = 1e-13
 """m or rad: residual of a loop that is left as it is; rounds stop where they no longer help, too."""
-
-TURNED_BY_OPENING = 100.0
-"""1/m: by how much of itself a row of a loop is off for each metre that the loop is open, with levers of 1 cm. What is
-left of a contact that such a row holds is as much, and a displacement divided by it would throw the mechanism about."""
-
-TAKEN_BY_LOOPS = 2.0**-80
-"""Share of a row's square (1e-12 of its size) below which what loops leave of it is rounding: nothing can move it."""
 
 TIE, BEFORE = "tie", "tie before"
 
