@@ -68,7 +68,7 @@ CASES = {
     "coordinates in words": (
         lambda: wt.linearize(FOUR_BAR, ["a", "b", "c"]),
         wt.ScalarError,
-        "linearize: q is no array of numbers but list",
+        "linearize: q is no array of numbers but text (['a', 'b', 'c']): write numbers without quotes",
     ),
     "a dead point": (
         lambda: wt.linearize(wt.mechanisms.four_bar(), [0.0, 0.0, 0.0]),

@@ -121,13 +121,27 @@ def test_a_model_that_cannot_move(method):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"duration": "long"}, "simulate: duration is 'long', expected a positive, finite number"),
+        ({"duration": "1"}, "simulate: duration is '1', expected a positive, finite number, written without quotes"),
+        ({"rtol": b"1e-6"}, "simulate: rtol is b'1e-6', expected a positive, finite number, written without quotes"),
+        (
+            {"checkpoint_every": "9"},
+            "simulate: checkpoint_every is '9', expected a positive, finite number, written without quotes",
+        ),
+        ({"duration": None}, "simulate: duration is None, expected a positive, finite number"),
         ({"output_dt": [1]}, "simulate: output_dt is [1], expected a positive, finite number"),
         ({"rtol": -1.0}, "simulate: rtol is -1.0, expected a positive, finite number"),
         ({"atol": 0.0}, "simulate: atol is 0.0, expected a positive, finite number"),
         ({"atol": np.inf}, "simulate: atol is inf, expected a positive, finite number"),
         ({"controller": 3}, "simulate: the controller 3 is not a function of (t, q, v)"),
-        ({"q0": "up"}, "simulate: q0 is 'up', expected 1 numbers for model 'pendulum'"),
+        (
+            {"q0": {"hinge": 1.0}},
+            "simulate: q0 is {'hinge': 1.0}, expected 1 numbers for model 'pendulum': "
+            "wt.assemble(model, hold=...) and model.slice(...) place joints by name",
+        ),
+        (
+            {"method": "events", "most_events": "9"},
+            "simulate: most_events is '9', expected a whole number of at least 1",
+        ),
         ({"max_steps": 0}, "simulate: max_steps is 0, expected at least 1"),
     ],
 )

@@ -16,7 +16,7 @@ from whippletree.accuracy.measures import Measures, measures
 from whippletree.arithmetic.arrays import Array
 from whippletree.errors import ShapeError
 from whippletree.model import Model
-from whippletree.model.input_checks import shape_message
+from whippletree.model.input_checks import floats, shape_message
 from whippletree.tree import inertia
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import Skeleton
@@ -40,7 +40,7 @@ class Comparison(NamedTuple):
 
 def compare_coordinates(model: Model, q: Any = None) -> Comparison:
     """The tree's mass matrix at q (nq,), default the model's home, in relative and in absolute joint angles."""
-    at = np.asarray(model.home.q if q is None else q, dtype=float)
+    at = floats("compare_coordinates", "q", model.home.q if q is None else q)
     if at.shape != (model.nq,):
         raise ShapeError(shape_message("compare_coordinates", "q", at.shape, (model.nq,), model))
     m = Mechanism.of(model)

@@ -27,7 +27,7 @@ from whippletree.constraints.motions import FreeDirection, lightest_by_share, ma
 from whippletree.constraints.routes import RANK_TOLERANCE
 from whippletree.errors import ShapeError, UnsupportedError
 from whippletree.model import Model, require_model
-from whippletree.model.input_checks import shape_message
+from whippletree.model.input_checks import floats, shape_message
 from whippletree.tree import inertia
 from whippletree.tree.mechanism import Mechanism
 
@@ -162,7 +162,9 @@ def conditioning(model: Model, q: Any = None, *, scale: float | None = None, t: 
             f"looked at for up to {MOST_REPORTED_VELOCITIES}. forward_dynamics_with_diagonal of wt.compile(model) has "
             f"the inertias of the joints for any number."
         )
-    at = np.asarray(model.home.q if q is None else q, dtype=float)
+    t = float(floats("conditioning", "t", t))
+    scale = None if scale is None else float(floats("conditioning", "scale", scale))
+    at = floats("conditioning", "q", model.home.q if q is None else q)
     if at.ndim < 1 or at.shape[-1] != model.nq:
         raise ShapeError(shape_message("conditioning", "q", at.shape, (model.nq,), model))
     batch = at.shape[:-1]

@@ -26,9 +26,9 @@ from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.routes import RANK_TOLERANCE
 from whippletree.contact.kinematics.contact_set import contact_set
 from whippletree.contact.kinematics.joint_contacts import Stop
-from whippletree.errors import NameLookupError, ScalarError, ShapeError, UnsupportedError
+from whippletree.errors import NameLookupError, ShapeError, UnsupportedError
 from whippletree.model import Model, require_model
-from whippletree.model.input_checks import refuse_zero_quaternions, shape_message
+from whippletree.model.input_checks import floats, refuse_zero_quaternions, shape_message
 from whippletree.model.parameters import find_parameter
 
 STICKING, SLIDING, FRICTIONLESS = "sticking", "sliding", "frictionless"
@@ -118,7 +118,7 @@ class Balance:
 
     def coordinates(self, word: str, q: Any) -> Array:
         """q (..., nq) as floats, if they are configurations."""
-        at = self._floats(word, q)
+        at = floats(self.function, word, q)
         if at.ndim < 1 or at.shape[-1] != self.model.nq:
             raise ShapeError(shape_message(self.function, word, at.shape, (self.model.nq,), self.model))
         self._require_finite(word, at)
@@ -127,24 +127,15 @@ class Balance:
 
     def velocity_vector(self, word: str, values: Any) -> Array:
         """v, or joint forces, (..., nv) as floats; zeros if there are none."""
-        array = np.zeros(self.model.nv) if values is None else self._floats(word, values)
+        array = np.zeros(self.model.nv) if values is None else floats(self.function, word, values)
         if array.ndim < 1 or array.shape[-1] != self.model.nv:
             raise ShapeError(shape_message(self.function, word, array.shape, (self.model.nv,), self.model))
         self._require_finite(word, array)
         return array
 
-    def _floats(self, word: str, values: Any) -> Array:
-        try:
-            return np.array(values, dtype=float)
-        except (TypeError, ValueError):
-            known = getattr(values, word, None)  # of an equilibrium, a state, a run
-            cure = "" if known is None else f": give its {word}, as in {self.function}(model, found.{word})"
-            kind = type(values).__name__
-            raise ScalarError(f"{self.function}: {word} is no array of numbers but {kind}{cure}") from None
-
     def _load(self, frame: str, value: Any, size: int, word: str) -> Array:
         self.model.frame(frame)
-        array = np.array(value, dtype=float)
+        array = floats(self.function, f"{word}[{frame!r}]", value)
         if array.ndim < 1 or array.shape[-1] != size:
             raise ShapeError(f"{self.function}: {word}[{frame!r}] has shape {array.shape}, expected (..., {size})")
         self._require_finite(f"{word}[{frame!r}]", array)

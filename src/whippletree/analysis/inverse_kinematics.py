@@ -17,7 +17,7 @@ from whippletree.analysis.reaching import POSE, POSITION, ReachingTask, reaching
 from whippletree.arithmetic.arrays import Array
 from whippletree.errors import ShapeError, UnsupportedError
 from whippletree.model import Model, require_model
-from whippletree.model.input_checks import refuse_zero_quaternions, shape_message
+from whippletree.model.input_checks import floats, refuse_zero_quaternions, shape_message
 
 GOAL = 1e-10
 """Angle, rad, and distance, m, within which a goal counts as reached; loops are closed as well as that."""
@@ -170,7 +170,7 @@ def _task(model: Model, goals: Mapping[str, Any], limits: bool) -> tuple[Reachin
                 f"inverse_kinematics: frame {name!r} of model {model.name!r} is fixed to the world, so that no joint "
                 f"moves it: name a frame of a moving body"
             )
-        array = np.array(value, dtype=float)
+        array = floats("inverse_kinematics", f"the goal of {name!r}", value)
         kind = POSE if array.shape[-2:] == (4, 4) else POSITION
         if kind == POSITION and array.shape[-1:] != (3,):
             raise ShapeError(
@@ -212,7 +212,7 @@ def _as_pose(name: str, array: Array, kind: str) -> Array:
 
 
 def _guess(model: Model, guess: Any) -> Array:
-    q = np.array(model.home.q if guess is None else guess, dtype=float)
+    q = floats("inverse_kinematics", "guess", model.home.q if guess is None else guess)
     if q.ndim < 1 or q.shape[-1] != model.nq:
         raise ShapeError(shape_message("inverse_kinematics", "guess", q.shape, (model.nq,), model))
     if not np.all(np.isfinite(q)):

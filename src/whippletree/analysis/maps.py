@@ -26,7 +26,7 @@ from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.exploration import generic_configurations
 from whippletree.errors import NameLookupError, ShapeError, UnsupportedError
 from whippletree.model import Model
-from whippletree.model.input_checks import as_names
+from whippletree.model.input_checks import as_names, floats
 
 POSITION, ROTATION, POSE = "position", "rotation", "pose"
 PARTS = (POSITION, ROTATION, POSE)
@@ -198,7 +198,7 @@ def workspace(
         motors, length: as in :func:`whippletree.dexterity`.
         t, active: as everywhere.
     """
-    array = np.asarray(goals, dtype=float)
+    array = floats("workspace", "goals", goals)
     if array.ndim < 2:
         raise ShapeError(f"workspace: goals has shape {array.shape}, expected positions (..., 3) or poses (..., 4, 4)")
     found = inverse_kinematics(

@@ -18,6 +18,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.contact.kinematics.joint_contacts import joint_stops
 from whippletree.errors import NameLookupError, ShapeError, SingularSystemError, UnsupportedError
 from whippletree.model import Model
+from whippletree.model.input_checks import floats
 from whippletree.simulation.output import labels
 
 if TYPE_CHECKING:
@@ -211,7 +212,7 @@ def frequency_response(system: LinearSystem, frequencies: Any) -> Array:
         raise TypeError(f"frequency_response: expected what wt.linearize returns, got {type(system).__name__}")
     if not system.steady:
         raise UnsupportedError(_not_steady(system).replace("eigenmodes", "frequency_response", 1))
-    f = np.asarray(frequencies, dtype=float)
+    f = floats("frequency_response", "frequencies", frequencies)
     if f.ndim != 1 or not np.all(np.isfinite(f)):
         raise ShapeError(f"frequency_response: frequencies has shape {f.shape}, expected (k,) finite numbers in Hz")
     s = 2j * np.pi * f[:, None, None]

@@ -14,6 +14,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.campaigns.targets import with_contacts, with_kinds
 from whippletree.errors import ShapeError
 from whippletree.model import Model, require_model
+from whippletree.model.input_checks import floats
 from whippletree.scenario.scenario_reader import load_scenario
 
 
@@ -116,7 +117,7 @@ def _commands(model: Model, given: Any, chosen: Mapping[str, Any]) -> dict[str, 
 
 
 def _start(name: str, given: Any, home: Array) -> Array:
-    start = np.asarray(home if given is None else given, dtype=float)
+    start = floats("sweep", name, home if given is None else given)
     if start.shape != home.shape:
         raise ShapeError(
             f"sweep: {name} has shape {start.shape}, expected {home.shape}: runs differ by paths {name}.JOINT"

@@ -17,6 +17,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.compiled import Compiled
 from whippletree.errors import ShapeError, UnsupportedError
 from whippletree.model import Model
+from whippletree.model.input_checks import floats
 from whippletree.model.parameters import find_parameter, with_parameters
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class Bound(Compiled):
         hand; default: the first design's, whose structure then has to be found.
         """
         shapes = {path: find_parameter(opened.model, path).shape for path in opened.parameters}
-        self._values = {path: np.asarray(values[path], dtype=float) for path in opened.parameters}
+        self._values = {path: floats("parameters", path, values[path]) for path in opened.parameters}
         counts = {len(x) for path, x in self._values.items() if x.ndim > len(shapes[path])}
         for path, x in self._values.items():
             if x.shape[x.ndim - len(shapes[path]) :] != shapes[path] or x.ndim > len(shapes[path]) + 1:

@@ -21,7 +21,7 @@ from whippletree.constraints.rows import Prepared, Rows
 from whippletree.constraints.ties import find_ties
 from whippletree.errors import AssemblyError, ShapeError
 from whippletree.model import Model
-from whippletree.model.input_checks import coordinates
+from whippletree.model.input_checks import coordinates, floats
 from whippletree.tree.mechanism import Mechanism
 
 CLOSING_ITERATIONS = 100
@@ -276,7 +276,7 @@ def with_held(model: Model, q: Array, hold: Mapping[str, Any]) -> tuple[Array, A
         own = q[model.q_slice(joint)]
         if np.shape(value) not in ((), own.shape):
             raise ShapeError(f"assemble: joint {joint!r} has {len(own)} coordinates, hold gives {np.shape(value)}")
-        own[:] = value
+        own[:] = floats("assemble", f"hold[{joint!r}]", value)
         held[model.slice(joint)] = True
     return q, held
 

@@ -28,7 +28,7 @@ from whippletree.constraints.loop_clusters import cluster_tree
 from whippletree.constraints.redundancy import free_velocities, independent_rows
 from whippletree.errors import NameLookupError, ShapeError, SingularSystemError, UnsupportedError
 from whippletree.model import Model, require_model
-from whippletree.model.input_checks import as_names, coordinates
+from whippletree.model.input_checks import as_names, coordinates, floats
 from whippletree.tree import inertia
 from whippletree.tree.mechanism import Mechanism
 
@@ -247,7 +247,7 @@ class MinimalSystem:
         return A[soft], 1 / np.array([float(self._system.compliance[i]) for i in soft]), gamma[soft]
 
     def _check_values(self, name: str, values: Any) -> Array:
-        array = np.asarray(values, dtype=float)
+        array = floats("embed", name, values)
         if array.shape != (len(self.numbers),):
             raise ShapeError(
                 f"{name} has shape {array.shape}, expected ({len(self.numbers)},): one number for each of "

@@ -33,7 +33,7 @@ from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.routes import RANK_TOLERANCE
 from whippletree.errors import ScalarError, ShapeError, SingularSystemError, UnsupportedError
 from whippletree.model import Model
-from whippletree.model.input_checks import as_names
+from whippletree.model.input_checks import as_names, floats
 from whippletree.tree import inertia, inverse
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import skeleton
@@ -314,7 +314,7 @@ class _ProjectorState:
     """The matrices of a model at a state, in floats."""
 
     def __init__(self, model: Model, q: Any, v: Any, t: float) -> None:
-        at = np.array(q, dtype=float).astype(object)
+        at = floats("inverse_dynamics_under_constraints", "q", q).astype(object)
         rates = _vector("v", v, model.nv).astype(object)
         m = Mechanism(skeleton(model))
         links = m.moving(at, rates)
@@ -370,7 +370,7 @@ def _least_norm(A: Array, b: Array, rank_tolerance: float) -> Array:
 
 
 def _vector(name: str, values: Any, size: int) -> Array:
-    array = np.array(values, dtype=float)
+    array = floats("inverse_dynamics_under_constraints", name, values)
     if array.shape != (size,):
         raise ShapeError(f"inverse_dynamics_under_constraints: {name} has shape {array.shape}, expected ({size},)")
     return array

@@ -28,7 +28,7 @@ import numpy as np
 
 from whippletree.arithmetic import linalg
 from whippletree.arithmetic.arrays import Array, zeros
-from whippletree.arithmetic.scalars import is_zero, less, select
+from whippletree.arithmetic.scalars import is_zero, less, select, sqrt
 from whippletree.constraints import dynamics, kkt
 from whippletree.constraints.routes import row_weights
 from whippletree.contact.implicit_springs import forces_of_joints, implicit_links
@@ -48,6 +48,13 @@ from whippletree.tree.sweeps import Field
 CORRECTION_SWEEPS = 2
 """Sweeps of the position correction in a step; what they leave is left to the next step."""
 
+
+TURNED_BY_OPENING = 100.0
+"""1/m: by how much of itself a row of a loop is off for each metre that the loop is open, with levers of 1 cm. What is
+left of a contact that such a row holds is as much, and a displacement divided by it would throw the mechanism about."""
+
+TAKEN_BY_LOOPS = 2.0**-80
+"""Share of a row's square (1e-12 of its size) below which what loops leave of it is rounding: nothing can move it."""
 
 RELAXATION_SPEED = 1
 """m/s or rad/s: how fast overlaps, and joints beyond their range, are moved apart at most. What steps leave by
@@ -291,7 +298,7 @@ def pose_step(
     actuators = blocks.actuators
     if ctrl is not None:
         tau = tau + actuators.forces(m, q, v, ctrl)
-    free, G, response, closing = _responses(m, q, v, tau, rows, h, t, actuators)
+    rows, free, G, response, closing = _responses(m, q, v, tau, rows, h, t, actuators)
     approach = (rows @ v).reshape(blocks.count, 3)
     shift = shifts(gaps, approach[:, 0], blocks.restitution, h)
     g = (rows @ free).reshape(blocks.count, 3)
@@ -325,8 +332,9 @@ def _responses(
     h: Any,
     t: Any,
     actuators: Servos,
-) -> tuple[Array, Array, Response, Array]:
-    """v + h a without contacts (nv,), J M† Jᵀ (rows, rows), M† Jᵀ, and −A†ᵀ g (nv,), M with servos, if there are."""
+) -> tuple[Array, Array, Array, Response, Array]:
+    """J without what loops hold, v + h a without contacts (nv,), J M† Jᵀ (rows, rows), M† Jᵀ, and −A†ᵀ g (nv,), M with
+    servos, if there are."""
     damping = actuators.damping(h) if actuators.acting else None
     links = implicit_links(m, m.moving(q, v), h, damping)
     push = h * (tau + forces_of_joints(m, q, v, h, damping) - bias_in_space(m, links, v))
@@ -336,7 +344,7 @@ def _responses(
         factor, push = implicit_factor(m, links, q, v, push, h, actuators)
         half = factor.backward(J.T)
         G = linalg.symmetric_product(half.T, half.T * factor.reciprocals)
-        return v + factor.solve(push), G, (J, factor.L, factor.reciprocals), zeros(nv)
+        return J, v + factor.solve(push), G, (J, factor.L, factor.reciprocals), zeros(nv)
     if actuators.coupling:
         raise UnsupportedError(
             f"model {m.tree.model.name!r} has constraints, and servos without a force range that drive several joints "
@@ -351,16 +359,38 @@ def _responses(
         followed = at.rows.bias() - at.rows.jacobian() @ m.manifold().turning(v)
         target = np.where(soft, h * followed, target)
     change = at.factor.solve(push, at.right(target)).a
-    response = at.factor.solve(J.T, zeros(len(at.kept), J.shape[0])).a
     residual = zeros(len(system.row_names))
     residual[list(system.position_rows)] = at.rows.residual()
     residual = np.where(soft, 0, residual)
+    J = without_held_rows(J, at.rows.jacobian()[[i for i in at.kept if not soft[i]]], residual)
+    response = at.factor.solve(J.T, zeros(len(at.kept), J.shape[0])).a
     return (
+        J,
         v + change,
         linalg.symmetric_product(J, response.T),
         (response,),
         at.factor.solve(zeros(nv), at.right(residual)).a,
     )
+
+
+def without_held_rows(J: Array, A: Array, residual: Array) -> Array:
+    """Rows J (m, nv), zero where those of loops A take all of one: what is left of it is rounding, or as much as the
+    loops, of these residuals, are still open."""
+    Q: list[Array] = []
+    for row in A:
+        for x in Q:
+            row = row - (row @ x) * x
+        square = row @ row
+        some = less(0, square)
+        Q.append(row * select(some, 1 / sqrt(select(some, square, 1)), 0))
+    turned = TURNED_BY_OPENING * largest([0, *[abs(g) for g in residual]])
+    found = []
+    for row in J:
+        left = row
+        for x in Q:
+            left = left - (left @ x) * x
+        found.append(row * select(less((TAKEN_BY_LOOPS + turned * turned) * (row @ row), left @ left), 1, 0))
+    return np.array(found, dtype=object).reshape(J.shape)
 
 
 def implicit_factor(

@@ -19,6 +19,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.control.whole_body_layout import chosen_motors
 from whippletree.errors import EquilibriumError, ShapeError, UnsupportedError
 from whippletree.model import Model, require_model
+from whippletree.model.input_checks import floats
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import skeleton
 
@@ -83,7 +84,7 @@ def lqr(
 
     require_model(model, "lqr")
     names = chosen_motors(model, motors)
-    held = np.asarray(q, dtype=float)
+    held = floats("lqr", "q", q)
     still = np.zeros(model.nv)
     if tau is None:
         tau = projected(model, motors=names).inverse_dynamics(held, still, still).tau
@@ -112,7 +113,7 @@ def lqr(
 
 
 def _cost(word: str, given: Any, size: int) -> Array:
-    cost = np.asarray(given, dtype=float)
+    cost = floats("lqr", word, given)
     found = np.diag(np.broadcast_to(cost, size)) if cost.ndim < 2 and cost.shape in ((), (size,)) else cost
     if found.shape != (size, size):
         raise ShapeError(f"lqr: {word} has shape {cost.shape}, expected (), ({size},) or ({size}, {size})")

@@ -18,6 +18,7 @@ from whippletree.mechanisms.trees import PLANAR_GRAVITY, require_count
 from whippletree.model import WORLD, Model
 from whippletree.model.builder import Builder
 from whippletree.model.contact_pairs import UPWARDS
+from whippletree.model.input_checks import is_text
 from whippletree.spatial import rotation_about
 
 
@@ -111,7 +112,8 @@ def about_z(angle: float) -> Array:
 
 
 def _positive(where: str, **lengths: Any) -> None:
-    faults = [f"{word} is {value!r}, expected a number above 0" for word, value in lengths.items() if not value > 0]
+    wrong = {word: value for word, value in lengths.items() if is_text(value) or not value > 0}
+    faults = [f"{word} is {value!r}, expected a number above 0" for word, value in wrong.items()]
     if faults:
         raise ModelError(where, faults)
 

@@ -56,6 +56,37 @@ def plain_input(function: str, name: str, value: Any) -> Any:
         raise ShapeError(f"{function}: {name} is not an array of numbers ({error})") from None
 
 
+PART_OF_STATE = {"q0": "q", "guess": "q", "v0": "v"}
+"""Arguments that take a part of a state under another name, and that part."""
+
+
+def is_text(value: Any) -> bool:
+    """Whether something is text or holds some: "1" is no number, though ``float`` reads one."""
+    try:
+        plain = np.asarray(value)
+    except ValueError:  # rows of different lengths
+        return False
+    return plain.dtype.kind in "US" or (plain.dtype.kind == "O" and any(isinstance(x, str | bytes) for x in plain.flat))
+
+
+def floats(function: str, word: str, values: Any) -> Array:
+    """An argument as a new array of floats.
+
+    Raises:
+        ScalarError: no real numbers; of an equilibrium, a state or a run it says which part is meant.
+    """
+    text = is_text(values)
+    try:
+        if not text:
+            return np.array(values, dtype=float)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    part = PART_OF_STATE.get(word, word)
+    cure = f": give its {part}, as in {function}(model, found.{part})" if hasattr(values, part) else ""
+    kind = f"text ({values!r}): write numbers without quotes" if text else type(values).__name__
+    raise ScalarError(f"{function}: {word} is no array of numbers but {kind}{cure}")
+
+
 def _unmask(function: str, name: str, array: np.ma.MaskedArray[Any, Any]) -> Any:
     """The numbers of a masked array of which none is masked."""
     if np.ma.getmaskarray(array).any():
@@ -96,7 +127,7 @@ def warn_user(text: str, category: type[Warning]) -> None:
 
 def coordinates(function: str, word: str, q: Any, model: Model) -> Array:
     """q (nq,) as floats, if it is a configuration: the right shape, finite, no quaternion of zeros."""
-    at = np.array(q, dtype=float)
+    at = floats(function, word, q)
     if at.shape != (model.nq,):
         raise ShapeError(f"{function}: {word} has shape {at.shape}, expected ({model.nq},)")
     if not np.all(np.isfinite(at)):

@@ -22,6 +22,7 @@ from whippletree.contact.kinematics.contact_set import contact_set
 from whippletree.contact.kinematics.joint_contacts import limited_axes, rubbing_axes
 from whippletree.errors import NameLookupError
 from whippletree.model import Model
+from whippletree.model.input_checks import is_text
 from whippletree.simulation.adaptive.integrator import Event
 from whippletree.simulation.motion import Motion
 from whippletree.tree.mechanism import Mechanism
@@ -181,12 +182,24 @@ def positive(name: str, value: Any, *, or_zero: bool = False) -> float:
         ValueError: if it is not.
     """
     try:
-        number = float(value)
+        number = np.nan if is_text(value) else float(value)
     except (TypeError, ValueError):
         number = np.nan
     if not (np.isfinite(number) and (number > 0 or (number == 0 and or_zero))):
-        raise ValueError(f"simulate: {name} is {value!r}, expected a positive, finite number")
+        cure = ", written without quotes" * is_text(value)
+        raise ValueError(f"simulate: {name} is {value!r}, expected a positive, finite number{cure}")
     return number
+
+
+def whole(name: str, value: Any) -> int:
+    """The value of an argument that must be a whole number of at least 1.
+
+    Raises:
+        ValueError: if it is not.
+    """
+    if not (isinstance(value, int | np.integer) and value >= 1):
+        raise ValueError(f"simulate: {name} is {value!r}, expected a whole number of at least 1")
+    return int(value)
 
 
 def _plain(value: Any) -> Any:

@@ -24,7 +24,7 @@ from whippletree.contact.kinematics.joint_contacts import limited_axes, rubbing_
 from whippletree.controllers import ActuatorForces, limited
 from whippletree.errors import NameLookupError, ShapeError, UnsupportedError, list_items, warn_caller
 from whippletree.model import Model, require_model
-from whippletree.model.input_checks import as_names, refuse_zero_quaternions
+from whippletree.model.input_checks import PART_OF_STATE, as_names, floats, refuse_zero_quaternions
 from whippletree.simulation.adaptive.integrator import Event
 from whippletree.simulation.checkpoint import Checkpoint
 from whippletree.simulation.conditioning_watch import Watch
@@ -145,6 +145,7 @@ def simulate(
     duration = positive("duration", duration)
     spacing = way.spacing(duration, options) if output_dt is None else positive("output_dt", output_dt)
     times = _output_times(duration, spacing)
+    checkpoint_every = positive("checkpoint_every", checkpoint_every, or_zero=True)
     points, variables = as_names(points), None if variables is None else as_names(variables)
     refuse_more_than_memory(model, len(times), len(q) if q.ndim == 2 else 1, variables)
     for name in points:
@@ -409,12 +410,10 @@ def _starts(model: Model, q0: Any, v0: Any) -> tuple[Array, Array]:
 
 
 def _start(name: str, value: Any, size: int, model: Model) -> Array:
-    try:
-        array = np.asarray(value, dtype=float)
-    except (TypeError, ValueError):
-        cure = ": wt.assemble(model, hold=...) and model.slice(...) place joints by name" * isinstance(value, Mapping)
-        message = f"simulate: {name} is {value!r}, expected {size} numbers for model {model.name!r}{cure}"
-        raise ShapeError(message) from None
+    if isinstance(value, Mapping) and not hasattr(value, PART_OF_STATE[name]):
+        cure = "wt.assemble(model, hold=...) and model.slice(...) place joints by name"
+        raise ShapeError(f"simulate: {name} is {value!r}, expected {size} numbers for model {model.name!r}: {cure}")
+    array = floats("simulate", name, value)
     if array.ndim not in (1, 2) or array.shape[-1] != size:
         raise ShapeError(
             f"simulate: {name} has shape {array.shape}, expected ({size},) or (runs, {size}) for model {model.name!r}"

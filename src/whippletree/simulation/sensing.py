@@ -18,7 +18,7 @@ from whippletree.contact.kinematics.contact_set import contact_set_named
 from whippletree.contact.kinematics.large_scenes import Snapshot
 from whippletree.errors import ShapeError, UnsupportedError
 from whippletree.model import WORLD, Geometry, Model, require_model
-from whippletree.model.input_checks import as_names
+from whippletree.model.input_checks import as_names, floats
 from whippletree.model.sensors import SENSOR_KINDS, Sensor
 from whippletree.spatial import rotation_quaternion
 
@@ -61,9 +61,9 @@ def read_sensors(
         return xarray.Dataset(found, coords={word: run.coords[word] for word in dims if word in run.coords})
     if q is None:
         raise ShapeError("read_sensors: give a run, or states q= and v=")
-    at = np.asarray(q, dtype=float)
+    at = floats("read_sensors", "q", q)
     rest = np.zeros((*at.shape[:-1], model.nv))
-    speed, rate = (rest if x is None else np.asarray(x, dtype=float) for x in (v, a))
+    speed, rate = (rest if x is None else floats("read_sensors", word, x) for word, x in (("v", v), ("a", a)))
     return _Readings(model, at, speed, rate).all()
 
 

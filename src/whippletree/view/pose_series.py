@@ -10,6 +10,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.errors import ShapeError
 from whippletree.model import WORLD, Model
+from whippletree.model.input_checks import floats
 
 if TYPE_CHECKING:
     import xarray
@@ -117,7 +118,7 @@ def single(model: Model, q: Any = None, exaggeration: float = 1.0) -> Moves:
     Raises:
         ShapeError: q has not nq entries.
     """
-    state = np.asarray(model.home.q if q is None else q, dtype=float)
+    state = floats("show", "q", model.home.q if q is None else q)
     if state.shape != (model.nq,):
         raise ShapeError(f"q has shape {state.shape}, expected ({model.nq},) for model {model.name!r}")
     return Moves(model, np.zeros(1), state[None], exaggeration)

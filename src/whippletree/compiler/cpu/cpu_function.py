@@ -232,8 +232,11 @@ class CompiledFunction(NamedFunction):
     def _run_unprepared(self, *inputs: Any, out: Any = None) -> Any:
         """The way in while a variant of the code is missing: if this call needs it, it is compiled here and now."""
         # arrays without numbers are not known to the code, nor are dimensions that only they have
-        known = [b for b in self._inputs if not b.empty]
-        given = [x for x, b in zip(inputs, self._inputs) if not b.empty]
+        known: Sequence[Buffer] = self._inputs
+        given: Sequence[Any] = inputs
+        if self._has_empty:
+            known = [b for b in self._inputs if not b.empty]
+            given = [x for x, b in zip(inputs, self._inputs) if not b.empty]
         states = 2 if _have_batch(given, known) else 1
         first = not self._engine.is_prepared(states)
         if first:

@@ -31,14 +31,12 @@ from whippletree.compiler.rollout.step_space import STEP, RowPlace, StepSpace
 from whippletree.constraints.constraint_set import RELAXING, constraint_set
 from whippletree.constraints.routes import PIVOT_TOLERANCE
 from whippletree.contact.problem.cones import largest
+from whippletree.contact.time_step import TAKEN_BY_LOOPS, TURNED_BY_OPENING
 from whippletree.model import Model
 from whippletree.tree.mechanism import Mechanism
 
 LOOPS_CLOSED = 1e-13
 """m or rad: residual of a loop that is left as it is; rounds stop where they no longer help, too."""
-
-TAKEN_BY_LOOPS = 2.0**-80
-"""Share of a row's square (1e-12 of its size) below which what loops leave of it is rounding: nothing can move it."""
 
 TIE, BEFORE = "tie", "tie before"
 
@@ -155,8 +153,11 @@ class Closures:
         want = traced_block(lambda A, v: [-(A @ v)], [at("A", TIE), at("now v")], [at("wanted", TIE)])
         return [*self._orthonormal([want]), *self._combine(), *self.tree.forward("along", "now v", "now v")]
 
-    def project(self, rows: RowPlace) -> list[Statement]:
-        """Rows F Jᵀ less their part along Q; zero where that is all but rounding, as of a limit of what a row holds."""
+    def project(self, rows: RowPlace, *, while_open: bool = False) -> list[Statement]:
+        """Rows F Jᵀ less their part along Q; zero where that is all but rounding, as of a limit of what a row holds.
+
+        ``while_open``: the loops are still to be closed, so that their rows are off by as much as they are open.
+        """
         if not self.count:
             return []
 
@@ -168,8 +169,9 @@ class Closures:
                 return [B - (B @ Q) * Q]
             return [B - np.outer(B @ Q, Q)]
 
-        def what_moves(B: Array, before: Array) -> list[Any]:
-            moves = [select(less(TAKEN_BY_LOOPS * x, y), 1, 0) for x, y in zip(before, squares(B), strict=True)]
+        def what_moves(B: Array, before: Array, *gone: Array) -> list[Any]:
+            least = _least_share(gone)
+            moves = [select(less(least * x, y), 1, 0) for x, y in zip(before, squares(B), strict=True)]
             return [B * (moves[0] if B.ndim == 1 else np.array(moves, dtype=object)[:, None])]
 
         at = self.space.at
@@ -178,8 +180,12 @@ class Closures:
         return [
             traced_block(lambda B: [squares(B)], [place], [before]),
             Loop(TIE, self.count, (traced_block(less_part, [place, at("Q" + self.suffix, TIE)], [place]),)),
-            traced_block(what_moves, [place, before], [place]),
+            traced_block(what_moves, [place, before, *self._opening(while_open)], [place]),
         ]
+
+    def _opening(self, while_open: bool) -> list[Piece]:
+        """The largest residual of the loops, if it counts."""
+        return [self.space.at("gone")] if while_open else []
 
     def _orthonormal(self, want: Sequence[Statement]) -> list[Statement]:
         """Q, and the right-hand sides R⁻ᵀ r; ``want``: finds r of the row in hand."""
@@ -212,19 +218,27 @@ class Closures:
         return [self.space.put(0, at("along")), Loop(TIE, self.count, (block,))]
 
 
+def _least_share(gone: Sequence[Array]) -> Any:
+    """Share of the square of a row that must be left of it, or loops hold it; ``gone``: how far they are open, m."""
+    turned = TURNED_BY_OPENING * gone[0][0] if gone else 0
+    return TAKEN_BY_LOOPS + turned * turned
+
+
 class LongClosures(Closures):
     """Those of a long tree: sums over all velocities are loops, so that code does not grow with them."""
 
-    def project(self, rows: RowPlace) -> list[Statement]:
+    def project(self, rows: RowPlace, *, while_open: bool = False) -> list[Statement]:
         """See :meth:`Closures.project`; several rows at once, which long trees seldom have, are written out there."""
         if not self.count or rows.rows is not None:
-            return super().project(rows)
+            return super().project(rows, while_open=while_open)
         own, tie = self._entry(rows.name, *rows.registers), self._entry("Q" + self.suffix, TIE)
         before = self.space.some("squares", range(1))
         share, after = self.space.some("squares", range(1, 2)), self.space.some("squares", range(2, 3))
         less_part = traced_block(lambda b, q, share: [[b - share[0] * q]], [own, tie, share], [own])
         moves = traced_block(
-            lambda b, x, y: [[select(less(TAKEN_BY_LOOPS * x[0], y[0]), b, 0)]], [own, before, after], [own]
+            lambda b, x, y, *gone: [[select(less(_least_share(gone) * x[0], y[0]), b, 0)]],
+            [own, before, after, *self._opening(while_open)],
+            [own],
         )
         return [
             *self._sum(own, own, before),

@@ -81,10 +81,12 @@ class DenseNormals:
         """Sweeps over the normals of what is near, from the displacement z on."""
         at, each, put = self.space.at, self.space.each, self.space.put
 
-        def prepare(row: Array) -> list[Any]:
+        def prepare(row: Array, gap: Any, target: Any) -> list[Any]:
             own = multiply_in_strands(row, row)
             some = less(0, own)
-            return [[select(some, 1 / select(some, own, 1), 0)], [0]]
+            # what nothing can move is no reason to give up the rest: it is to stay where it is
+            held = select(less(gap, target), gap, target)
+            return [[select(some, 1 / select(some, own, 1), 0)], [0], [select(some, target, held)]]
 
         def improve(row: Array, z: Array, ease: Any, gap: Any, target: Any, push: Any, slack: Array) -> list[Any]:
             after = largest([push - (gap - target + multiply_in_strands(row, z)) * ease, 0])
@@ -95,14 +97,18 @@ class DenseNormals:
 
         first = RowPlace("J", (BLOCK,), row=0)
         own = RowPlace("normal", (BLOCK,))
-        rows = traced_block(prepare, [at("normal", BLOCK)], each(("ease", "push"), BLOCK))
+        rows = traced_block(prepare, each(("normal", "gap", "target"), BLOCK), each(("ease", "push", "target"), BLOCK))
         reads = [at("normal", BLOCK), at("z"), *each(("ease", "gap", "target", "push"), BLOCK), at("slack")]
         sweep = traced_block(improve, reads, [at("push", BLOCK), at("pushed further"), at("slack")])
         follow = add_row(self.space, "z", "pushed further", "normal", self.space.model.nv)
         solve = (
             Collect(NEAR, BLOCK, self.closing, self.space.address("nearby", BLOCK)),
             put(-1, at("even")),
-            Each(BLOCK, NEAR, (*self.jacobian, *self.tree.backward(first, own), *self.closures.project(own), rows)),
+            Each(
+                BLOCK,
+                NEAR,
+                (*self.jacobian, *self.tree.backward(first, own), *self.closures.project(own, while_open=True), rows),
+            ),
             Until(
                 SWEEP,
                 ROUND_SWEEPS,

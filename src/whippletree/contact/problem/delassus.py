@@ -313,7 +313,10 @@ def islands(G: Matrix) -> list[Array]:
     if is_sparse(G):  # contacts and the parts of the model that they touch
         first, second = G.touched[0], k + G.touched[1]
     else:
-        first, second = np.nonzero((G != 0).reshape(k, 3, k, 3).any(axis=(1, 3)))
+        acts = (G != 0).reshape(k, 3, k, 3).any(axis=(1, 3))
+        if k and acts[0].all():  # as those of one body do: no graph is needed to see that
+            return [np.arange(k)]
+        first, second = np.nonzero(acts)
     size = max(k, second.max(initial=-1) + 1)
     near = coo_array((np.ones(len(first), dtype=bool), (first, second)), shape=(size, size))
     island = connected_components(near, directed=False)[1][:k]

@@ -285,25 +285,32 @@ def alone(G: Array, b: Array, friction: float) -> Array:
     """Impulse (3,) of one contact by itself: the same problem, solved exactly."""
     if b[0] >= 0 or G[0, 0] <= 0:
         return np.zeros(3)
-    if not np.any(G[2]) and b[2] == 0:
-        return _planar(G, b, friction)
+    for still, moving in ((2, 1), (1, 2)):
+        if not np.any(G[still]) and b[still] == 0:
+            return _planar(G, b, friction, moving)
     stuck = -np.linalg.pinv(G, rcond=RANK_OF_LOADS, hermitian=True) @ b
     if np.hypot(stuck[1], stuck[2]) <= friction * stuck[0]:
         return np.asarray(stuck)
     return _slipping(G, b, friction)
 
 
-def _planar(G: Array, b: Array, friction: float) -> Array:
-    """Choices where nothing moves along tangent 2: it sticks, or slides one way or the other."""
-    (gnn, gnt, _), (_, gtt, _) = G[0].tolist(), G[1].tolist()
-    bn, bt = float(b[0]), float(b[1])
+def _planar(G: Array, b: Array, friction: float, moving: int) -> Array:
+    """Choices where something moves along one tangent alone: it sticks, or slides one way or the other."""
+    gnn, gnt, gtt = float(G[0, 0]), float(G[0, moving]), float(G[moving, moving])
+    bn, bt = float(b[0]), float(b[moving])
+
+    def impulse(normal: float, tangent: float) -> Array:
+        found = np.zeros(3)
+        found[[0, moving]] = normal, tangent
+        return found
+
     det = gnn * gtt - gnt * gnt
     if det > RANK_OF_LOADS * gnn * gtt:
         normal, tangent = (gnt * bt - gtt * bn) / det, (gnt * bn - gnn * bt) / det
         if abs(tangent) <= friction * normal:
-            return np.array([normal, tangent, 0.0])
+            return impulse(normal, tangent)
     elif gtt == 0:
-        return np.array([-bn / gnn, 0.0, 0.0])
+        return impulse(-bn / gnn, 0.0)
     answers = []
     for way in (1.0, -1.0):
         inertia = gnn - way * friction * gnt
@@ -312,7 +319,7 @@ def _planar(G: Array, b: Array, friction: float) -> Array:
             answers.append((way * (bt + gnt * normal) - friction * gtt * normal, way, normal))
     # of two ways to slide, the faster: that with the larger viscosity
     _, way, normal = max(answers)
-    return np.array([normal, -way * friction * normal, 0.0])
+    return impulse(normal, -way * friction * normal)
 
 
 def _slipping(G: Array, b: Array, friction: float) -> Array:

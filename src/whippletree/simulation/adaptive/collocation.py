@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.polynomial import legendre
@@ -65,16 +65,23 @@ def _rule(x: Array) -> Rule:
 
 def basis_values(at: Array, count: int) -> Array:
     """Pₖ(2τ − 1) for τ in ``at`` (m,) and k = 0 … count − 1: (m, count), by Bonnet's recursion."""
-    # a single time is what locating an event asks for; on a float the recursion takes a twentieth of the time
-    x = 2 * at - 1 if len(at) != 1 else 2 * float(at[0]) - 1
+    return np.array(_legendre(2 * at - 1 if len(at) != 1 else 2 * float(at[0]) - 1, count)).reshape(count, len(at)).T
+
+
+def _legendre(x: Any, count: int) -> list[Any]:
+    """Pₖ(x), k = 0 … count − 1; on a float, which is what locating an event asks for, in a twentieth of the time."""
     P = [0 * x + 1, x][:count]
     for k in range(1, count - 1):
         P.append(((2 * k + 1) * x * P[k] - k * P[k - 1]) / (k + 1))
-    return np.array(P).reshape(count, len(at)).T
+    return P
 
 
 def basis_integrals(at: Array, count: int = POINTS) -> Array:
     """∫₀^τ Pₖ(2σ − 1) dσ for τ in ``at`` (m,) and k = 0 … count − 1: (m, count)."""
+    if len(at) == 1:
+        tau = float(at[0])
+        Q = _legendre(2 * tau - 1, count + 1)
+        return np.array([[tau, *[(Q[k + 1] - Q[k - 1]) / (2 * (2 * k + 1)) for k in range(1, count)]]])
     P = basis_values(at, count + 1)
     # ∫ Pₖ = (Pₖ₊₁ − Pₖ₋₁) / (2k + 1), which vanishes at both ends of the interval for k > 0
     rest = (P[:, 2:] - P[:, :-2]) / (2 * (2 * np.arange(1, count) + 1))

@@ -284,7 +284,8 @@ def rows(phase: Phase, mode: int, times: Array, states: Array) -> PhaseOutput:
 
 def sample_output(phase: Phase, mode: int, pieces: Sequence[MotionPiece], end: float, wanted: Array) -> PhaseOutput:
     """Output at those of the wanted times that lie in steps which follow each other, up to ``end``."""
-    inside = [wanted[(wanted > piece.start) & (wanted <= min(piece.end, end))] for piece in pieces]
+    ends = np.array([[piece.start, min(piece.end, end)] for piece in pieces]).reshape(-1, 2)
+    inside = [wanted[first:last] for first, last in np.searchsorted(wanted, ends, side="right").tolist()]
     states = [piece.interpolant.states(own) for piece, own in zip(pieces, inside, strict=True)]
     times = np.concatenate([wanted[:0], *inside])
     return rows(phase, mode, times, phase.project_states(times, np.concatenate([phase.state[None][:0], *states])))

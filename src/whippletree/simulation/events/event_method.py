@@ -36,7 +36,17 @@ from whippletree.simulation.events.sensitivity.run_sensitivity import (
 from whippletree.simulation.events.smooth_motion import BEFORE_COMPILING, PhaseSteps, PhaseStretch, SmoothMotion
 from whippletree.simulation.events.transitions import Change, Transitions
 from whippletree.simulation.events.zeno import AT_ONCE_WITHIN, EVENTS_AT_ONCE, Patience
-from whippletree.simulation.method import PENETRATION, Chunk, Memo, Method, Task, Variable, limited_tendons, positive
+from whippletree.simulation.method import (
+    PENETRATION,
+    Chunk,
+    Memo,
+    Method,
+    Task,
+    Variable,
+    limited_tendons,
+    positive,
+    whole,
+)
 
 
 class Events(Method):
@@ -81,7 +91,10 @@ class Events(Method):
         law = None if impact_law is None else law_named(impact_law)
         depth, speed = positive("penetration", penetration), positive("speed_tolerance", speed_tolerance)
         self.rules = Transitions(self.scene, law, depth, speed)
-        self.zeno_interval, self.most_events = positive("zeno_interval", zeno_interval), most_events
+        self.zeno_interval, self.most_events = (
+            positive("zeno_interval", zeno_interval),
+            whole("most_events", most_events),
+        )
         self.admits, self.with_saltation = admits, saltation or sensitivity
         self.variation = Variation(self.scene, task.rtol) if sensitivity else None
         self.log = EventLog(self.scene.contacts.names, self.scene.model.nq, self.scene.model.nv)

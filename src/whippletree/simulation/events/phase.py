@@ -37,8 +37,11 @@ PHASE_CORRECTIONS = 10
 CLOSED_PHASE = 1e-15
 """Residual, m or rad, that counts as closed."""
 
-RECENT_ANSWERS = 8
+RECENT_ANSWERS = 12
 """Answers about single states that a phase keeps."""
+
+RECENT_TRIALS = 8
+"""Phases that were tried which are kept."""
 
 STRAYED = 1e-6
 """Gap, m or rad, of a contact that the mode holds closed and no projection can close: it is no longer there."""
@@ -123,6 +126,12 @@ class Phase:
         vars(phase).pop("start_loads", None)
         return phase
 
+    def in_mode(self, mode: Mode, still: float) -> Phase:
+        """The phase of a mode that differs by its forces alone, which decide nothing where the rows are independent."""
+        phase = copy(self)
+        phase.mode, phase.still = mode, still
+        return phase
+
     @cached_property
     def hyperstatic(self) -> bool:
         """Whether the rows depend on each other, so that forces are not unique."""
@@ -190,12 +199,12 @@ class Phase:
         return np.concatenate([self.scene.rate(q, v), self.loads(t, y).a], axis=1)
 
     def loads(self, t: Array, y: Array) -> Loads:
-        """Accelerations and forces at m states; those of single states are kept for a while (:meth:`_kept_of`)."""
+        """Accelerations and forces at m states; those of single states are kept for a while (:meth:`kept_answer`)."""
         if len(y) != 1:
             return self._loads(t, y)
-        return Loads(*self._kept_of(("loads", t.tobytes(), y.tobytes()), lambda: self._loads(t, y)))
+        return Loads(*self.kept_answer(("loads", t.tobytes(), y.tobytes()), lambda: self._loads(t, y)))
 
-    def _kept_of(self, key: tuple[Any, ...], work: Callable[[], tuple[Array, ...]]) -> tuple[Array, ...]:
+    def kept_answer(self, key: tuple[Any, ...], work: Callable[[], tuple[Array, ...]]) -> tuple[Array, ...]:
         """Answers about a single state: an event, the guards after it and its derivative ask for them several times."""
         key = (*key, self.scene.motion.compiled_controller, self.heading.tobytes() if self.turning else b"")
         found = self._recent.get(key)
@@ -431,14 +440,17 @@ class Phase:
         """States (m, nq + nv) that are projected each by itself."""
         return np.array([self.project(float(time), state) for time, state in zip(t, y, strict=True)]).reshape(y.shape)
 
-    def strayed(self, y: Array, projected: Array) -> list[int]:
+    def strayed(self, t: float, projected: Array, path: Callable[[float], Array]) -> list[int]:
         """Closed contacts that are no longer where they were, of shapes with edges whose nearest corners and edges have
-        become others: no projection closes their gaps. ``y`` is the state before it, which tells them from the rest."""
-        far = [
-            [i for i in self.normals if not abs(gaps[i]) <= STRAYED]
-            for gaps in (self.scene.gaps(self.scene.motion.split(state)[0]) for state in (projected, y))
-        ]
-        return far[0] and (far[1] or far[0])
+        become others: no projection closes their gaps. The state of the ``path``, before the projection, tells them
+        from the rest."""
+        far = self._far_apart(projected) if self.normals else []
+        return far and (self._far_apart(path(t)) or far)
+
+    def _far_apart(self, y: Array) -> list[int]:
+        """Contacts that the mode holds closed and that are not, at a state."""
+        gaps = self.scene.gaps(self.scene.motion.split(y)[0])
+        return [i for i in self.normals if not abs(gaps[i]) <= STRAYED]
 
     def velocity_projected(self, t: float, q: Array, v: Array) -> Array:
         """The nearest velocity with R v = 0 (and constraints as time prescribes them), (n,)."""
@@ -453,7 +465,7 @@ class Phase:
         if len(q) != 1:
             return self._velocities_projected(t, q, v)
         key = "velocities", t.tobytes(), q.tobytes(), v.tobytes()
-        return self._kept_of(key, lambda: (self._velocities_projected(t, q, v),))[0]
+        return self.kept_answer(key, lambda: (self._velocities_projected(t, q, v),))[0]
 
     def _velocities_projected(self, t: Array, q: Array, v: Array) -> Array:
         at = self.scene.at(t, q, v)
@@ -494,3 +506,25 @@ class Phase:
         """The least-energy d (m, n) with R d = change."""
         m, _, n = R.shape
         return self.solve(block_matrix(M, R), np.concatenate([np.zeros((m, n)), change], axis=1))[:, :n]
+
+
+def tried_phase(scene: EventEquations, mode: Mode, t: float, y: Array) -> Phase:
+    """A phase that is tried: an event and the guards of the phase after it ask for the same ones."""
+    key = _trial(scene, mode, t, y)
+    if key not in scene.trials:
+        if len(scene.trials) >= RECENT_TRIALS:
+            del scene.trials[next(iter(scene.trials))]
+        scene.trials[key] = Phase(scene, mode, t, y)
+    return scene.trials[key]
+
+
+def followed_phase(scene: EventEquations, mode: Mode, t: float, y: Array, still: float) -> Phase:
+    """A phase that is followed: the one that was tried, if it was, or a new one."""
+    tried = scene.trials.get(_trial(scene, mode, t, y))
+    if tried is None or tried.hyperstatic or tried.turning:
+        return Phase(scene, mode, t, y, still)
+    return tried.in_mode(mode, still)
+
+
+def _trial(scene: EventEquations, mode: Mode, t: float, y: Array) -> tuple[Any, ...]:
+    return mode.status, mode.directions.tobytes(), t, y.tobytes(), scene.compiled.ready

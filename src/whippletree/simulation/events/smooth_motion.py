@@ -43,9 +43,10 @@ STEPS_PER_CALL = 16
 """Steps by machine code before guards are looked at, of all of them at once: those after an event are thrown away."""
 
 
-BEFORE_COMPILING = 6
-"""Steps that a run from event to event takes in Python: its code takes a second to compile, once on each machine, as
-some tens of steps do. It is counted in steps, so that the bits of a run do not depend on what the cache holds."""
+BEFORE_COMPILING = 2
+"""Steps that a run from event to event takes in Python: its code takes half a second to compile, once on each machine,
+and a run of fewer steps does without. It is counted in steps, so that the bits of a run do not depend on what the cache
+holds."""
 
 
 class PhaseSteps:
@@ -150,7 +151,7 @@ class SmoothMotion:
                 crawl.watch(step.end)
                 ending = self._ending(step)
                 time, state = (step.end, step.state) if ending is None else (ending.time, ending.state)
-                strayed = phase.strayed(step.interpolant(time), state)
+                strayed = phase.strayed(time, state, step.interpolant)
                 if strayed:
                     ending = Ending(progress.time, progress.state, [Guard(LIFT_OFF, i) for i in strayed])
                 else:

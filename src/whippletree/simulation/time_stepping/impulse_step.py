@@ -45,6 +45,9 @@ SWEEPS_TRIED = (0, 5, 15, 30)
 leave is left to the next round or step."""
 
 
+HELD_ROW, TINY = 1e-12, 1e-300
+"""Share of a row below which what constraints leave of it is rounding; and a length that is none."""
+
 COMPILED = "compiled"
 """Word for runs whose steps are machine code."""
 
@@ -177,6 +180,7 @@ class ImpulseStep:
         )
         free = v + h * coupled.add_coupling(rate)
         numbers, gaps, rows = self._rows(q, v, free, h)
+        rows = self._without_held(t, q, rows)
 
         def respond(rows: Any) -> Any:
             return coupled.add_coupling(self._responses(implicit, t, q, rows))
@@ -379,7 +383,8 @@ class ImpulseStep:
         # asked once, of a start that overlaps: in Python, rather than compile every row of J for it
         near = self.neighbourhood.within(q, 0.0) if self.contacts else self._nothing_near
         rows = near.jacobian if isinstance(near.jacobian, np.ndarray) else near.jacobian.toarray()
-        return {int(number) for number, row in zip(near.numbers, rows[::3], strict=True) if not row.any()}
+        normals = self._without_held(0.0, q, rows[::3])
+        return {int(number) for number, row in zip(near.numbers, normals, strict=True) if not row.any()}
 
     def _choose_near(self, gaps: Array, J: Array, reach: float) -> Near:
         close = np.flatnonzero(gaps <= reach)
@@ -388,6 +393,27 @@ class ImpulseStep:
     @property
     def _nothing_near(self) -> Near:
         return Near(np.arange(0), np.zeros(0), np.zeros((0, self.model.nv)))
+
+    def _without_held(self, t: float, q: Array, rows: Any) -> Any:
+        """Rows J (m, nv), zero where constraints take all of one: what is left of it is rounding, which no impulse may
+        be divided by."""
+        if not self.model.constraints or not rows.shape[0]:
+            return rows
+        A = self.motion.evaluate("constraint_jacobian", q=q, t=t)[self._rigid_rows]
+        sizes, across = np.linalg.svd(A / np.maximum(np.linalg.norm(A, axis=1, keepdims=True), TINY))[1:]
+        Q = across[: int((sizes > HELD_ROW * sizes.max(initial=0.0)).sum())]
+        dense = rows if isinstance(rows, np.ndarray) else rows.toarray()
+        left = np.linalg.norm(dense - (dense @ Q.T) @ Q, axis=1)
+        moves = left > HELD_ROW * np.linalg.norm(dense, axis=1)
+        return (
+            rows if moves.all() else moves[:, None] * rows if rows is dense else rows.multiply(moves[:, None]).tocsr()
+        )
+
+    @cached_property
+    def _rigid_rows(self) -> list[int]:
+        """Of the constraints, those that do not yield."""
+        system = constraint_set(self.model)
+        return [i for i, c in enumerate(system.compliance) if not c and i not in system.relaxed_rows]
 
     def _responses(self, motion: Motion, t: float, q: Array, rows: Any) -> Any:
         """(M† Jᵀ)ᵀ (rows, nv), sparse if J is."""
@@ -434,6 +460,7 @@ class ImpulseStep:
             overlap = -float(left.min(initial=0.0))
             if overlap <= h * self.tolerance or overlap > POSITION_PROGRESS * before:
                 break
+            rows = self._without_held(t + h, q, rows)
             response, before = respond(rows), overlap
             G = rows @ response.T if isinstance(rows, np.ndarray) else delassus(rows, response, self._parts)
             d = response.T @ self._separation(G, left, h)

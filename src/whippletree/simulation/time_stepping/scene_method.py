@@ -30,6 +30,7 @@ from whippletree.simulation.time_stepping.stepping_method import (
     LOST,
     OVERLAP_WORTH_TELLING,
     RESIDUAL_TOLERANCE,
+    RESIDUAL_WORTH_TELLING,
     TimeStepping,
     overlapping_start,
 )
@@ -46,6 +47,9 @@ NAMED_UP_TO = 10_000
 FEW_BODIES = 12
 """Bodies with contacts in closed forms that are stepped as any mechanism is: code for each pair of forty balls took a
 minute and a half to compile."""
+
+UNEQUAL_MASSES = 1e3
+"""Ratio of two masses from which on a warning about unsolved steps names it as their cause."""
 
 SUMS = ("contact_work", "friction_work", "joint_work", "correction_work")
 WORST = ("residual_impulse", "residual_velocity", "cone_violation")
@@ -97,7 +101,8 @@ class SceneStepping(TimeStepping):
                 "simulate: sleep is given together with a controller, whose forces nobody would feel who is asleep: "
                 "leave out sleep"
             )
-        self.scene = SteppedScene(layout, self.tolerance, SCENE_OVERLAP, int(effort), self.sleep)
+        self.effort = int(effort)
+        self.scene = SteppedScene(layout, self.tolerance, SCENE_OVERLAP, self.effort, self.sleep)
         self.steps, self.unconverged, self.at_rounding, self.worst, self.lists_made = 0, 0, 0, 0.0, 0
         self.halved = 0  # as a step of other mechanisms may be: free bodies need none
         self.gained, self.overlap, self.overlapping = 0.0, 0.0, 0
@@ -174,6 +179,7 @@ class SceneStepping(TimeStepping):
                 reached = float(times[row - 1])
                 raise IntegrationError(f"the stepping stopped before t = {times[row]:.9g} s: {LOST}", reached)
             yield self._row(row, y, warm, told, work)
+        self._warn_of_unsolved_steps()
 
     def _advance(self, row: int, y: Array, warm: Warm, most: int | None) -> StepsTaken:  # type: ignore[override]
         """Steps from one row of output to the next, or fewer.
@@ -194,6 +200,23 @@ class SceneStepping(TimeStepping):
             if not parts[-1].finite:
                 break
         return parts[-1]._replace(account=np.concatenate([part.account for part in parts]))
+
+    def _warn_of_unsolved_steps(self) -> None:
+        """Tell, at the end of a run, of steps whose impulses are far from the laws of contact."""
+        if self.worst < max(RESIDUAL_WORTH_TELLING, self.tolerance):
+            return
+        masses = 1 / self.layout.bodies[:-1, 0]
+        ratio = float(masses.max() / masses.min())
+        cause = f" Masses differ by a factor of {ratio:.2g}: sweeps creep where much rests on little." * (
+            ratio > UNEQUAL_MASSES
+        )
+        warn_caller(
+            f"simulate: {self.unconverged} of {self.steps} steps were left above the tolerance of {self.tolerance:g} "
+            f"m/s, at a residual of {self.worst:.3g} m/s at worst: their sweeps ended before bodies obeyed the laws of "
+            f"friction and contact (residual_velocity, unconverged).{cause} Take shorter steps (step="
+            f"{self.longest:g}), more sweeps (effort={self.effort})" + ", or masses that differ less" * bool(cause),
+            RuntimeWarning,
+        )
 
     def _count(self, told: StepsTaken) -> None:
         residual = told.account[:, ROWS["residual_velocity"]]

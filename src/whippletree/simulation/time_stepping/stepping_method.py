@@ -21,7 +21,7 @@ from whippletree.contact.time_step import RELAXATION_SPEED
 from whippletree.errors import list_items, warn_caller
 from whippletree.model import Model
 from whippletree.simulation.adaptive.integrator import IntegrationError
-from whippletree.simulation.method import Chunk, Memo, Method, Task, Variable, positive
+from whippletree.simulation.method import Chunk, Memo, Method, Task, Variable, positive, whole
 from whippletree.simulation.output.dataset import velocities
 from whippletree.simulation.time_stepping.impulse_batch import WORKS, Advance, advance_batch
 from whippletree.simulation.time_stepping.impulse_kernel import Asked
@@ -88,14 +88,12 @@ class TimeStepping(Method):
         """
         super().__init__(task)
         self.longest, tolerance = positive("step", step), positive("tolerance", tolerance)
-        if not (isinstance(sweeps, int | np.integer) and sweeps >= 1):
-            raise ValueError(f"simulate: sweeps is {sweeps!r}, expected a whole number of at least 1")
         if task.times[-1] / self.longest > MOST_TIME_STEPS:
             raise ValueError(
                 f"simulate: a step of {step!r} s takes {task.times[-1] / self.longest:.3g} steps, more than "
                 f"{MOST_TIME_STEPS:g}: choose a longer step"
             )
-        self.sweeps = int(sweeps)
+        self.sweeps = whole("sweeps", sweeps)
         self.stepper = ImpulseStep(task.motion, tolerance)
         self.stepper.motors.hold(self.longest)
         self._driven = self._compile_controller()

@@ -24,7 +24,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.contact.contact_modes import Mode
 from whippletree.simulation.events.equations import EventEquations
 from whippletree.simulation.events.massless_feet.foot_slip import law_of_slip, relaxes, released_error
-from whippletree.simulation.events.phase import Phase
+from whippletree.simulation.events.phase import Phase, tried_phase
 
 FORCE_AHEAD = 1e-6
 """How far ahead, s, the force on a foot is looked at: springs at rest carry nothing at the touchdown itself."""
@@ -39,26 +39,28 @@ RELEASED = 1e-4
 """Share up to which a foot that loses its hold trails, although springs behind it would still push."""
 
 
-RECENT_TRIALS = 8
-"""Phases that feet have tried which are kept."""
-
-
 class Footing:
     """One weightless contact beside the others of a mode."""
 
     def __init__(self, scene: EventEquations, mode: Mode, contact: int, t: float, y: Array) -> None:
         self.scene, self.contact = scene, contact
         self.friction = float(scene.contacts.friction[contact])
-        self.stuck = _phase_of_trial(scene, mode.with_sticking([contact]), t, y)
+        self.stuck = tried_phase(scene, mode.with_sticking([contact]), t, y)
         self._mode, self._start = mode, (t, y)
 
     @cached_property
     def flying(self) -> Phase:
         """The phase in which the contact is open."""
-        return _phase_of_trial(self.scene, self._mode.with_open([self.contact]), *self._start)
+        return tried_phase(self.scene, self._mode.with_open([self.contact]), *self._start)
 
     def forces(self, t: Array, y: Array, ahead: float = 0.0) -> Array:
         """The forces (m, 3) that would hold the contact at m states, now or a moment later."""
+        if len(y) != 1:
+            return self._forces(t, y, ahead)
+        key = "foot", self.contact, ahead, t.tobytes(), y.tobytes()
+        return self.stuck.kept_answer(key, lambda: (self._forces(t, y, ahead),))[0]
+
+    def _forces(self, t: Array, y: Array, ahead: float) -> Array:
         q, v = self.scene.motion.split(y)
         v = self.stuck.velocities_projected(t, q, v)
         now = self.stuck.loads(t, np.concatenate([q, v], axis=1))
@@ -131,16 +133,6 @@ class Footing:
     def _largest_force(self, t: float, y: Array) -> float:
         q, v = self.scene.motion.split(y)
         return float(np.abs(self.scene.at(np.array([t]), q[None], v[None]).b).max())
-
-
-def _phase_of_trial(scene: EventEquations, mode: Mode, t: float, y: Array) -> Phase:
-    """A phase that is not followed; an event and the guards of the phase after it ask for the same ones."""
-    key = mode.status, mode.directions.tobytes(), t, y.tobytes(), scene.compiled.ready
-    if key not in scene.trials:
-        if len(scene.trials) >= RECENT_TRIALS:
-            del scene.trials[next(iter(scene.trials))]
-        scene.trials[key] = Phase(scene, mode, t, y)
-    return scene.trials[key]
 
 
 def settle_feet(

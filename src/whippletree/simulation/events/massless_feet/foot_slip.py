@@ -30,7 +30,7 @@ from whippletree.contact.contact_modes import Mode
 from whippletree.contact.impact.impact_derivatives import derivative
 from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.events.equations import EventEquations
-from whippletree.simulation.events.phase import Loads, Phase
+from whippletree.simulation.events.phase import Loads, Phase, followed_phase
 from whippletree.simulation.events.sensitivity.phase_sensitivity import PhaseTangent, Slopes
 
 DAMPED = 1e-12
@@ -197,7 +197,7 @@ def released_error(
 
 def phase_of(scene: EventEquations, mode: Mode, t: float, y: Array, still: float = 0.0) -> Phase:
     """The phase of a mode: plain, with a massless foot that slips under load, or with one whose leg relaxes."""
-    plain = Phase(scene, mode, t, y, still)
+    plain = followed_phase(scene, mode, t, y, still)
     if plain.dragged:
         return Dragging(plain, plain.drag_rows[0])
     relaxing = damped_holds(plain)

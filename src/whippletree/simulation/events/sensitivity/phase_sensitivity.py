@@ -18,6 +18,9 @@ from whippletree.contact.kinematics.contact_set import contact_set
 from whippletree.simulation.events.equations import At, EventEquations
 from whippletree.simulation.events.phase import Phase
 
+SIDES_OF_EVENT = 2
+"""Single states whose derivatives are kept: before an event and after it."""
+
 
 class Slopes(NamedTuple):
     """Derivatives of accelerations and contact forces at m states along all directions."""
@@ -35,6 +38,13 @@ def differentiable(scene: EventEquations) -> bool:
     return contact_set(scene.model).closed_form
 
 
+class _AlongAll(NamedTuple):
+    """States, each with every direction, as one row of states: what functions are differentiated at."""
+
+    states: int
+    inputs: dict[str, Array]
+
+
 class SceneTangent:
     """Derivatives of the pieces of a scene's block matrix."""
 
@@ -45,8 +55,8 @@ class SceneTangent:
         unit = np.eye(self.count)
         self._along = {"dq": unit[:, :n], "dv": unit[:, n : 2 * n], "dt": unit[:, -1]}
         self._functions: dict[str, NamedFunction] = {}
-        self._last: tuple[tuple[Any, ...], At] | None = None
-        """Single state that was asked for last, with the controller that acted there, and its answer."""
+        self._recent: dict[tuple[Any, ...], At] = {}
+        """Answers about the single states that were asked for last, each with the controller that acted there."""
 
     @staticmethod
     def of(scene: EventEquations) -> SceneTangent:
@@ -58,45 +68,44 @@ class SceneTangent:
     def at(self, t: Array, q: Array, v: Array) -> At:
         """M, b, A, γ, J and β differentiated: each (m, d, …).
 
-        An event asks for those of one state again and again: the last of them is kept.
+        An event asks for those of the states before and after it again and again: the last of them are kept.
         """
         if len(q) != 1:
             return self._worked_out(t, q, v)
         state = t.tobytes(), q.tobytes(), v.tobytes(), self.scene.motion.compiled_controller
-        if self._last is None or self._last[0] != state:
-            self._last = state, self._worked_out(t, q, v)
-            for part in self._last[1]:
+        found = self._recent.get(state)
+        if found is None:
+            found = self._recent[state] = self._worked_out(t, q, v)
+            for part in found:
                 part.flags.writeable = False
-        return self._last[1]
+            if len(self._recent) > SIDES_OF_EVENT:
+                del self._recent[next(iter(self._recent))]
+        return found
 
     def _worked_out(self, t: Array, q: Array, v: Array) -> At:
         m, d, n = len(q), self.count, self.scene.model.nv
-        rows = self.scene.rows
+        rows, known = self.scene.rows, self._along_all(t, q, v)
         A, gamma = np.zeros((m, d, 0, n)), np.zeros((m, d, 0))
         if rows:
-            A, gamma = self._many("constraint_jacobian", t, q, v)[:, :, rows], self._row_bias(t, q, v)
-        return At(
-            self._many("mass_matrix", t, q, v),
-            self._forces(t, q, v) - self._many("bias", t, q, v),
-            A,
-            gamma,
-            *self._contacts(t, q, v),
-        )
+            A = self._many("constraint_jacobian", known)[:, :, rows]
+            gamma = self._many("constraint_bias", known)[:, :, rows]
+        b = self._forces(t, q, v, known) - self._many("bias", known)
+        return At(self._many("mass_matrix", known), b, A, gamma, *self._contacts(known))
 
-    def _contacts(self, t: Array, q: Array, v: Array) -> tuple[Array, Array]:
+    def _contacts(self, known: _AlongAll) -> tuple[Array, Array]:
         """Of J and β; the rows of joints do not change."""
-        rows = len(self.scene.joints.rows)
-        still = np.zeros((len(q), self.count, rows, self.scene.model.nv)), np.zeros((len(q), self.count, rows))
+        rows, m = len(self.scene.joints.rows), known.states
+        still = np.zeros((m, self.count, rows, self.scene.model.nv)), np.zeros((m, self.count, rows))
         if not self.scene.touching:
             return still
-        J, beta = self._many("contact_jacobian", t, q, v), self._many("contact_bias", t, q, v)
+        J, beta = self._many("contact_jacobian", known), self._many("contact_bias", known)
         return np.concatenate([J, still[0]], axis=2), np.concatenate([beta, still[1]], axis=2)
 
     def row_velocity(self, t: Array, q: Array, v: Array) -> Array:
         """Of A v + gₜ, (m, d, r)."""
         if not self.scene.rows:
             return np.zeros((len(q), self.count, 0))
-        return self._many("constraint_velocity", t, q, v)[:, :, self.scene.rows]
+        return self._many("constraint_velocity", self._along_all(t, q, v))[:, :, self.scene.rows]
 
     def turning(self, q: Array, v: Array) -> Array:
         """C (m, n, n) with d(δq)/dt = δv + C δq: what turning axes do to a displacement; zero for plain coordinates.
@@ -111,13 +120,10 @@ class SceneTangent:
         bracket = push(here, v[:, None], unit, still) - push(here, unit, v[:, None], still)
         return np.asarray(np.linalg.pinv(T) @ np.swapaxes(bracket, 1, 2))
 
-    def _row_bias(self, t: Array, q: Array, v: Array) -> Array:
-        return self._many("constraint_bias", t, q, v)[:, :, self.scene.rows]
-
-    def _forces(self, t: Array, q: Array, v: Array) -> Array:
+    def _forces(self, t: Array, q: Array, v: Array, known: _AlongAll) -> Array:
         """Of all joint forces."""
         motion = self.scene.motion
-        tau: Any = self._many("passive_forces", t, q, v) if has_passive_forces(self.scene.model) else 0.0
+        tau: Any = self._many("passive_forces", known) if has_passive_forces(self.scene.model) else 0.0
         if motion.controller is None:
             return np.asarray(tau)
         slopes = [self._command_slopes(*state) for state in zip(t.tolist(), q, v, strict=True)]
@@ -134,17 +140,19 @@ class SceneTangent:
 
         return derivative(commanded_forces, self.count).T
 
-    def _many(self, name: str, t: Array, q: Array, v: Array) -> Array:
-        if name not in self._functions:
-            self._functions[name] = self.scene.motion.dyn.jvp(name)
-        function, on = self._functions[name], self.scene.motion.all_on
-        m, d = len(q), self.count
-        # every state with every direction, as one row of states
+    def _along_all(self, t: Array, q: Array, v: Array) -> _AlongAll:
+        m, d, on = len(q), self.count, self.scene.motion.all_on
         known = {"q": np.repeat(q, d, axis=0), "v": np.repeat(v, d, axis=0), "t": np.repeat(t, d)}
         known |= {"active": on, "dactive": 0 * on}
         known |= self._along if m == 1 else {word: np.concatenate([x] * m) for word, x in self._along.items()}
-        found = np.asarray(function(*[known[word] for word in function.inputs]))
-        return found.reshape(m, d, *found.shape[1:])
+        return _AlongAll(m, known)
+
+    def _many(self, name: str, known: _AlongAll) -> Array:
+        if name not in self._functions:
+            self._functions[name] = self.scene.motion.dyn.jvp(name)
+        function = self._functions[name]
+        found = np.asarray(function(*[known.inputs[word] for word in function.inputs]))
+        return found.reshape(known.states, self.count, *found.shape[1:])
 
 
 class PhaseTangent:

@@ -1,0 +1,61 @@
+"""A contact whose normal velocity constraints take whole: nothing moves it apart, and nothing is thrown about."""
+
+import numpy as np
+import pytest
+
+import whippletree as wt
+from whippletree.simulation.time_stepping import impulse_step
+
+
+def pinned_chain(seed, overlap, links=6):
+    """A chain in space, the last link but one pinned to a nail; a ball about the pin reaches into the ground."""
+    rng = np.random.default_rng(seed)
+    builder, parent = wt.Builder("pinned", (0, 0, -9.81)), "world"
+    for k in range(links):
+        builder.body(f"link {k}", rng.uniform(0.5, 2), center=(0.1, 0.01, 0), inertia=tuple(rng.uniform(0.01, 0.02, 3)))
+        axis = rng.normal(size=3)
+        place = (0.2, *(0.1 * rng.normal(size=2))) if k else (0, 0, 0)
+        own = {"lower": 0.05, "upper": 2.0} if k == links - 1 else {}  # 0.05 beyond its range, which is moved back
+        builder.joint(
+            f"joint {k}", "revolute", parent, f"link {k}", axis=axis / np.linalg.norm(axis), position=place, **own
+        )
+        parent = f"link {k}"
+    held = f"link {links - 2}"
+    builder.frame("hook", held, position=(0.2, 0, 0))
+    model = builder.build()
+    nail = wt.compile(model).pose("hook")(model.home.q)[:3, 3]
+    builder.frame("nail", "world", position=nail).constraint("pin", "point", "hook", "nail")
+    if overlap is None:
+        return builder.build()
+    builder.geometry("ground", "world", "half_space", position=(0, 0, nail[2] - 0.05 + overlap))
+    builder.geometry("ball", held, "sphere", radius=0.05, position=(0.2, 0, 0))
+    return builder.contact("touch", "ball", "ground").build()
+
+
+def stepped(model, runs=None):
+    start = None if runs is None else np.tile(model.home.q, (runs, 1))
+    run = wt.simulate(model, start, duration=0.05, step=1e-3, output_dt=1e-3, method="time_stepping")
+    assert run.attrs["unconverged_steps"] == 0
+    return run if runs is None else wt.single_run(run, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:simulate. at the start")
+@pytest.mark.parametrize("route", ["kernel", "python", "batch"])
+@pytest.mark.parametrize("overlap", [1e-3, 1e-9])
+def test_a_contact_that_a_pin_holds_moves_nothing(route, overlap, monkeypatch):
+    """Without friction it does nothing: the motion is that without the contact."""
+    free, model = pinned_chain(1, None), pinned_chain(1, overlap)
+    if route == "python":
+        monkeypatch.setattr(impulse_step, "suits_lists", lambda model: False)
+    runs = 2 if route == "batch" else None
+    run, alone = stepped(model, runs), stepped(free, runs)
+    # batches close loops once a step
+    assert np.abs(run.constraint_residual.values).max() <= (1e-6 if route == "batch" else 1e-12)
+    assert run.q.values == pytest.approx(alone.q.values, abs=1e-5)
+    assert run.contact_gap.values == pytest.approx(-overlap, abs=1e-6 if route == "batch" else 1e-12)
+
+
+def test_shapes_that_a_pin_holds_together_are_told_of_as_such():
+    with pytest.warns(RuntimeWarning, match="o motion of the model moves these shapes apart"):
+        wt.simulate(pinned_chain(1, 2e-3), duration=1e-3, step=1e-3, method="time_stepping")
