@@ -208,7 +208,7 @@ def test_a_step_that_is_too_long_says_so_and_keeps_what_was_computed():
     ("arguments", "message"),
     [
         ({"step": -1.0}, "simulate: step is -1.0, expected a positive, finite number"),
-        ({"step": "short"}, "simulate: step is 'short', expected a positive, finite number"),
+        ({"step": "short"}, "simulate: step is 'short', expected a positive, finite number, written without quotes"),
         ({"step": 0.03}, "simulate: output_dt is 0.1 s, no multiple of the step of 0.03 s: a step of 0.025 s is"),
         (
             {"step": 0.1, "duration": 1.05},

@@ -49,6 +49,11 @@ class BoundFunction:
             raise TypeError(f"{self.name}: {len(inputs)} inputs were given; its inputs are {', '.join(self.inputs)}")
         return self._function(**found, out=out)
 
+    def answer_plainly(self, *inputs: Any) -> Any | None:
+        """See :meth:`whippletree.compiler.named_function.NamedFunction.answer_plainly`."""
+        found = dict(zip(self.inputs, inputs, strict=True)) | self._given
+        return self._function.answer_plainly(*[found[name] for name in self._function.inputs])
+
 
 class Bound(Compiled):
     """The functions of one design, or of many side by side, by code that was compiled with its numbers left open."""

@@ -19,8 +19,9 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array, identity
 from whippletree.arithmetic.dual_numbers import Dual, duals, slopes
+from whippletree.arithmetic.linalg import null_spaces
 from whippletree.constraints import kkt
-from whippletree.constraints.constraint_set import ConstraintSet
+from whippletree.constraints.constraint_set import ConstraintSet, constraint_set
 from whippletree.constraints.routes import RANK_TOLERANCE
 from whippletree.constraints.tangent_cone import Choice, least_constraint, second_order_forms
 from whippletree.errors import SingularSystemError
@@ -162,7 +163,7 @@ def _moment_of_weight(model: Model) -> float:
     return weight * sum(float(np.linalg.norm(joint.pose[:3, 3].astype(float))) for joint in model.joints)
 
 
-def branch_rows(rates: RowRates, y: Array, v: Array, speed: float, gamma: Array) -> tuple[Array, Array, Array]:
+def branch_rows(rates: RowRates, y: Array, v: Array, speed: float) -> tuple[Array, Array, Array]:
     """(B, β) with B a + β = 0 for the combinations y (k, r) of rows that vanish, at unit length; and those of the
     combinations whose rows are empty as well.
 
@@ -171,13 +172,8 @@ def branch_rows(rates: RowRates, y: Array, v: Array, speed: float, gamma: Array)
         y: (k, r).
         v: velocities, (n,).
         speed: of all that moves, rad/s or m/s: what the size of a row is compared with.
-        gamma: the bias of these rows, (k,).
-
-    Raises:
-        SingularSystemError: the velocity points along no branch.
     """
     drift_A, drift = rates.along(rates.move(v), v, v * 0, 1)
-    _require_branch(y, gamma, drift_A, v)
     still = rates.move(v * 0)
     columns = [rates.along(still, v, e, 0)[1] for e in identity(len(v))]
     B = y.T @ (drift_A + np.stack(columns, axis=1))
@@ -193,17 +189,33 @@ def branch_rows(rates: RowRates, y: Array, v: Array, speed: float, gamma: Array)
     return np.array(rows, dtype=object).reshape(len(rows), len(v)), np.array(rest, dtype=object), y[:, empty]
 
 
-def _require_branch(y: Array, gamma: Array, drift_A: Array, v: Array) -> None:
-    """yᵀ (A a + γ) = 0 asks for yᵀ γ = 0, whatever a is: velocities of branches meet it, others cannot go on."""
-    own, bias, drift, speeds = (np.asarray(x, dtype=float) for x in (y, gamma, drift_A, v))
-    usual = max(np.linalg.norm(drift) * np.linalg.norm(speeds), np.linalg.norm(bias))
-    if np.any(np.abs(own.T @ bias) > OFF_BRANCH * np.linalg.norm(own, axis=0) * usual):
-        raise SingularSystemError(
-            "the velocity points along none of the motions that meet at this dead point: the rows of the constraints "
-            "depend on each other here and allow it to first order only, so no acceleration continues it. Cure: a "
-            "velocity along one of these motions; or start a little way along one of them, where project_velocity "
-            "finds it (wt.assemble(model, q, hold={joint: angle})). wt.diagnose(model, q) names the rows."
-        )
+def words_off_branch(model: Model, q: Array, v: Array, t: Any) -> str:
+    """What to tell of a velocity (nv,) that points along no branch, though the rows allow it to first order; else "".
+
+    Of combinations y of rows that vanish, yᵀ (A a + γ) = 0 asks for yᵀ γ = 0 whatever a is: the velocities of all
+    branches meet it. What violates the rows themselves is no velocity of the mechanism, here as at any other
+    configuration, and nothing is said of it.
+    """
+    system, size = constraint_set(model), np.linalg.norm
+    rigid = [i for i, (c, k) in enumerate(zip(system.compliance, system.switch_of_row, strict=True)) if not c and k < 0]
+    m, at, speeds = Mechanism.of(model), q.astype(object), v.astype(object)
+    rates = SystemRates(m, system, rigid, at, t)
+    rows = system.rows(m, m.moving(at, speeds), at, speeds, t)
+    A, gamma, slips = (x.astype(float)[rigid] for x in (rows.jacobian(), rows.bias(), rows.velocity()))
+    if size(slips) > OFF_BRANCH * size(A) * size(v):
+        return ""
+    y = null_spaces(A, RANK_TOLERANCE).left
+    drift = rates.along(rates.move(speeds), speeds, 0 * speeds, 1)[0].astype(float)
+    usual = max(size(drift) * size(v), size(gamma))
+    if not np.any(np.abs(y.T @ gamma) > OFF_BRANCH * usual):
+        return ""
+    return (
+        f"model {model.name!r} is on a dead point, and its velocity points along none of the motions that meet there: "
+        f"the rows of its constraints allow it to first order only, so no acceleration continues it. The one that "
+        f"meets them best is taken, and energy is lost. A velocity along one of these motions is needed; or a start a "
+        f"little way along one of them (wt.assemble(model, q, hold={{joint: angle}})), where project_velocity finds "
+        f"it. wt.diagnose(model, q) names the rows"
+    )
 
 
 def beside_rows(B: Array, beta: Array, factor: kkt.Nullspace, gamma: Array) -> tuple[Array, Array]:

@@ -205,7 +205,7 @@ def _on_branch(at: Closed, m: Mechanism, q: Array, v: Array, t: Any, load: Array
     beta = zeros(0)
     found = factor
     if not is_at_rest(v):
-        B, beta, y = branch_rows(rates, y, v, float(sum(abs(x) for x in v)), gamma[hard])
+        B, beta, y = branch_rows(rates, y, v, float(sum(abs(x) for x in v)))
         B, beta = beside_rows(B, beta, factor, gamma[hard])
         found = kkt.nullspace(factor.M, np.concatenate([factor.A, B]), RANK_TOLERANCE) if len(B) else factor
     dead = Dead(found.M, b, found.basis, found.particular(np.concatenate([gamma[hard], beta])))

@@ -131,7 +131,7 @@ class DeadBlock(NamedTuple):
             y = (y.T * self.terms.mask[self.hard]).T
         if self.speed == 0:
             return zeros(0, self.kind.nv), zeros(0), y
-        return branch_rows(self.rates, y, self.v, self.speed, self.terms.mask_rows(self.gamma)[self.hard])
+        return branch_rows(self.rates, y, self.v, self.speed)
 
     @property
     def hard(self) -> list[int]:

@@ -19,6 +19,8 @@ from whippletree.compiler.compiled import compile as compile_model
 from whippletree.compiler.frontend.fingerprint import fingerprint
 from whippletree.compiler.rollout.activation_steps import checked_activations
 from whippletree.constraints.assembly import require_consistent
+from whippletree.constraints.dead_points import words_off_branch
+from whippletree.constraints.exploration import LONG_SYSTEM
 from whippletree.constraints.tangent_cone import TieWarning
 from whippletree.contact.kinematics.joint_contacts import limited_axes, rubbing_axes
 from whippletree.controllers import ActuatorForces, limited
@@ -172,6 +174,7 @@ def simulate(
     result = dataset(motion, stepper, record, settings, watch, points, variables, reactions)
     if not way.touches:
         _tell_of_unseen_limits(model, result, method)
+    _tell_of_start_off_branch(motion, *_first(q, v, model))
     return _with_ties(result, motion)
 
 
@@ -273,6 +276,13 @@ def _rows_of(act: Array, q: Array) -> Array:
         return np.broadcast_to(act, (*q.shape[:-1], act.shape[-1]))
     except ValueError:
         raise ShapeError(f"simulate: act0 has shape {act.shape}, and there are {len(q)} runs") from None
+
+
+def _tell_of_start_off_branch(motion: Motion, q: Array, v: Array) -> None:
+    """Tell of a velocity at the start, on a dead point, that no motion has; the first of several starts."""
+    small = motion.model.nv <= LONG_SYSTEM and bool(motion.model.constraints)
+    if motion.dead_points and small and (words := words_off_branch(motion.model, q, v, 0.0)):
+        warn_caller(f"simulate: {words}", RuntimeWarning)
 
 
 def _with_ties(run: xarray.Dataset, motion: Motion) -> xarray.Dataset:

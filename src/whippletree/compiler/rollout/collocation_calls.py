@@ -76,7 +76,7 @@ class Callees(NamedTuple):
     integrate: Callee | None = None
 
 
-class Form(NamedTuple):
+class CalledModel(NamedTuple):
     """Differences between programs of this kind that are part of their code, beside scheme and limits."""
 
     callees: Callees
@@ -100,7 +100,7 @@ class CalledCollocation(CollocationFrame):
     that are quaternions; ``gains``: of an affine controller, constant (nv), by time (nv), by q (nv, nq), by v (nv, nv).
     """
 
-    def __init__(self, scheme: Scheme, patience: IterationLimits, form: Form) -> None:
+    def __init__(self, scheme: Scheme, patience: IterationLimits, form: CalledModel) -> None:
         self.callees, self.quaternions, self.affine = form.callees, form.quaternions, form.affine
         s = len(scheme.nodes)
         given: dict[str, tuple[Dimension, ...]] = {f"start {part}": (n,) for part, n in PARTS.items()}

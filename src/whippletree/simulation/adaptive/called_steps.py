@@ -20,7 +20,7 @@ from whippletree.compiler.llvm.cache import default_cache
 from whippletree.compiler.llvm.kernel import Kernel, Options, Recipe
 from whippletree.compiler.named_function import Wording
 from whippletree.compiler.program import Program
-from whippletree.compiler.rollout.collocation_calls import CalledCollocation, Callee, Callees, Form
+from whippletree.compiler.rollout.collocation_calls import CalledCollocation, CalledModel, Callee, Callees
 from whippletree.compiler.rollout.collocation_frame import IterationLimits, Scheme
 from whippletree.simulation.motion import Motion
 
@@ -59,7 +59,7 @@ class CalledSteps:
         rigid = [motion.rigid_rows] if "residual" in functions else []
         switches = [motion.all_on] if len(motion.all_on) else []
         self._first, self._last = groups, [*switches, *rigid, *unit]
-        form = Form(
+        form = CalledModel(
             Callees(**{name: _callee(function) for name, function in functions.items()}),
             switches=bool(switches),
             quaternions=bool(unit),
@@ -112,7 +112,7 @@ _kernels: dict[tuple[Any, ...], Kernel] = {}
 """Code for all models, by its form."""
 
 
-def _kernel(scheme: Scheme, patience: IterationLimits, form: Form) -> Kernel:
+def _kernel(scheme: Scheme, patience: IterationLimits, form: CalledModel) -> Kernel:
     key = scheme.name, patience, form
     if key not in _kernels:
 
