@@ -203,6 +203,19 @@ def test_a_loop_at_rest_in_line_falls_beside_one_that_moves(route, rockers):
         np.testing.assert_allclose(a[model.slice(f"rocker {u}.0")], expected, rtol=1e-9)
 
 
+@pytest.mark.parametrize("route", ["nullspace", "embedding"])
+@pytest.mark.parametrize("joints", [["rocker 0.0"], ["rocker 1.0"]])
+def test_hybrid_dynamics_obeys_every_row_of_a_redundant_loop_in_line(route, joints):
+    model = parallelograms(2, 3, chained=True)
+    q, v, given = state_of(model, 1, (0, 1))
+    functions = wt.reference(model, route=route, watch="never")
+    a, _ = functions.hybrid_dynamics(joints)(q, v, given)
+    left = functions.constraint_jacobian(q) @ a + functions.constraint_bias(q, v)
+    np.testing.assert_allclose(left, 0, atol=1e-12)
+    own = model.slice(joints[0])
+    np.testing.assert_array_equal(a[own], given[own])
+
+
 def test_a_run_tells_of_a_velocity_along_no_branch():
     """Both bars may turn to first order, at any rates; but parallelogram and antiparallelogram are all that goes on.
     Such a run loses energy in its first step."""

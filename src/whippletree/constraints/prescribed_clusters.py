@@ -69,9 +69,12 @@ def hybrid_dynamics(
     standing = stand(at, links, factors, numbers, gamma, base)
 
     def margins(piece: ClusterPiece, factor: Any, A: Array, gamma: Array, own: Any) -> list[kkt.Margin]:
-        if isinstance(factor, PrescribedFactor):
-            return factor.margins(at.clusters.kinds[piece.word], gamma, own)
-        return cluster_margins(at.clusters.kinds[piece.word], factor, A)
+        kind = at.clusters.kinds[piece.word]
+        if not isinstance(factor, PrescribedFactor):
+            return cluster_margins(kind, factor, A)
+        # where they depend on each other, rows that are redundant elsewhere are wanted too: a matter of the whole
+        lacks_rows = factor.revealed and len(A) < kind.row_count
+        return [*factor.margins(kind, gamma, own), *([(kkt.ROWS, -1)] if lacks_rows else [])]
 
     required = at.sweep.map(margins, at.pieces, factors, matrices, gamma, standing)
     at.require(required, at.sweep.map(joint_pivots, factors))

@@ -54,7 +54,8 @@ def hybrid_dynamics(
     system = constraint_set(model)
     links = m.moving(q, v)
     rows = system.rows(m, links, q, v, t)
-    kept = list(system.structure.independent)
+    # all rows where ranks are revealed: some that are redundant elsewhere may not be where others depend on each other
+    kept = list(range(len(system.row_names)) if m.route == "nullspace" else system.structure.independent)
     terms = row_terms(system, active, kept)
     A, gamma = terms.mask_rows(rows.jacobian()[kept]), terms.mask_rows(rows.bias()[kept])
     M, c = inertia.mass_matrix(m.tree, m.sweep, links), bias_forces(m, links)
