@@ -281,9 +281,11 @@ def _specialise(entry: Function, model: Model) -> Function:
 
     # the tree's own recursions run as loops over bodies, and constraints of long systems, which are sweeps too; joints
     # that are named have a place in the sweeps over clusters only
+    def swept() -> bool:
+        return not entry.names and not loops_over_clusters(model, None) and is_long(model)
+
     free = not model.constraints or entry.constraints == "tree"
-    swept = not entry.names and not loops_over_clusters(model, None) and is_long(model)
-    loops = entry.loops and (free or swept)
+    loops = entry.loops and (free or swept())
     return replace(entry, inputs=inputs, implementation=implementation, loops=loops)
 
 

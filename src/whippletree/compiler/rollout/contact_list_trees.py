@@ -59,6 +59,10 @@ from whippletree.tree.sweeps import Field
 MOST_WRITTEN_VELOCITIES = 40
 """Velocities of a tree up to which its dynamics are written out; beyond, they are loops over nodes."""
 
+LONG_CHAIN = 20
+"""Joints one behind the other beyond which momenta of a planar tree are carried: steps of many short mechanisms in one
+scene are those of one alone."""
+
 MOST_WRITTEN_WITHOUT_LOOPS = 130
 """Velocities up to which dynamics are written out that loops over nodes cannot have: code of dm_control's rodent, 67
 velocities and a servo that couples joints, takes seconds to compile, and its steps in Python take a thousand times as
@@ -271,6 +275,14 @@ class Halved(NamedTuple):
     """C⁻¹ (n, n)."""
 
 
+def _longest_chain(parents: Sequence[int]) -> int:
+    """Joints one behind the other, of a forest whose nodes come after their parents."""
+    found: list[int] = []
+    for parent in parents:
+        found.append(1 + (found[parent] if parent >= 0 else 0))
+    return max(found, default=0)
+
+
 class LoopedTree:
     """A tree whose dynamics are loops over its nodes."""
 
@@ -280,7 +292,7 @@ class LoopedTree:
         """Of the names of the buffers that a pose and its factor of M are in."""
         self.motors = MotorNumbers(space)
         self.motions = motion_space(space.model, self.tree)
-        self.carries = self.motions.width < 6
+        self.carries = self.motions.width < 6 and _longest_chain(self.tree.parents) > LONG_CHAIN
         """Whether momenta are carried from step to step (:mod:`~whippletree.compiler.rollout.contact_list_momentum`),
         so that no step knows inertial forces."""
         nodes, nv, width = len(self.tree.nodes), space.model.nv, self.motions.width
