@@ -31,6 +31,8 @@ from unittest import mock
 import numpy as np
 
 import whippletree as wt
+from benchmarks.peers import steps_of_mujoco
+from benchmarks.timing import processor_seconds
 from whippletree.compiler.rollout.contact_list_suitability import reason_against_lists
 from whippletree.contact.time_step import ContactBlocks
 from whippletree.simulation.time_stepping.scene_method import is_scene
@@ -282,7 +284,7 @@ def contest(name: str, path: Path, steps: int) -> None:
     for _ in range(2):
         data = mujoco.MjData(peer)
         mujoco.mj_step(peer, data, steps)
-        other = min(other, _timed(lambda data=data: _steps_of_peer(peer, data, steps)) / steps * 1e6)
+        other = min(other, processor_seconds(lambda data=data: steps_of_mujoco(peer, data, steps)) / steps * 1e6)
         depth = max([depth, *[-c.dist for c in data.contact]])
     slow = _in_python(model, step)
     overlap = float(whole["penetration"].values.max()) if "penetration" in whole else math.nan
@@ -297,7 +299,9 @@ def contest(name: str, path: Path, steps: int) -> None:
 
 def _half_time(model: wt.Model, step: float, steps: int) -> float:
     """µs per step of the second half of a run."""
-    short, long = (min(_timed(lambda n=n: _simulated(model, step, n * steps)) for _ in range(3)) for n in (1, 2))
+    short, long = (
+        min(processor_seconds(lambda n=n: _simulated(model, step, n * steps)) for _ in range(3)) for n in (1, 2)
+    )
     return (long - short) / steps * 1e6
 
 
@@ -308,28 +312,15 @@ def _kernel_time(model: wt.Model, step: float, steps: int) -> float:
     given = [np.zeros((steps, model.nv)), *([np.zeros((steps, len(model.actuators)))] if model.actuators else [])]
     given += [np.full(steps, step), 1e-7, math.inf]
     q, v, impulses, *_ = kernel(model.home.q, model.home.v, np.zeros((blocks, 3)), *given)
-    return min(_timed(lambda: kernel(q[-1], v[-1], impulses[-1], *given)) for _ in range(3)) / steps * 1e6
+    return min(processor_seconds(lambda: kernel(q[-1], v[-1], impulses[-1], *given)) for _ in range(3)) / steps * 1e6
 
 
 def _in_python(model: wt.Model, step: float) -> float:
     """µs per step without the kernel, of steps 40 to 60."""
     with mock.patch("whippletree.simulation.time_stepping.impulse_step.suits_lists", return_value=False):
         _simulated(model, step, 2)
-        few, more = (_timed(lambda count=count: _simulated(model, step, count)) for count in (40, 60))
+        few, more = (processor_seconds(lambda count=count: _simulated(model, step, count)) for count in (40, 60))
     return (more - few) / 20 * 1e6
-
-
-def _timed(function: Callable[[], Any]) -> float:
-    begun = time.process_time()
-    function()
-    return time.process_time() - begun
-
-
-def _steps_of_peer(peer: Any, data: Any, steps: int) -> None:
-    import mujoco
-
-    for _ in range(steps):
-        mujoco.mj_step(peer, data)
 
 
 def _simulated(model: wt.Model, step: float, steps: int) -> Any:

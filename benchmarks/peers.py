@@ -154,3 +154,11 @@ class FrictionProblem:
         found = np.zeros(len(self._order))
         found[self._order] = np.asarray(result.retrieveConstraintImpulses()).ravel()
         return found.reshape(-1, 3)
+
+
+def steps_of_mujoco(model: Any, data: Any, steps: int) -> None:
+    """Steps of a scene, with the integrator that its model names."""
+    import mujoco
+
+    for _ in range(steps):
+        mujoco.mj_step(model, data)

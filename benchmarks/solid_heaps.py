@@ -18,9 +18,7 @@ from __future__ import annotations
 
 import argparse
 import math
-import time
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -28,6 +26,8 @@ from typing import Any
 import numpy as np
 
 import whippletree as wt
+from benchmarks.peers import steps_of_mujoco
+from benchmarks.timing import processor_seconds
 
 STEP = 0.002
 SIZE = 0.05
@@ -85,13 +85,13 @@ def row(kind: str, count: int, steps: int, tolerance: float, folder: Path) -> st
         warnings.simplefilter("ignore")
         model = wt.load(path)
     peer = mujoco.MjModel.from_xml_path(str(path))
-    first = _timed(lambda: _simulated(model, 1, tolerance))
+    first = processor_seconds(lambda: _simulated(model, 1, tolerance))
     half, whole, theirs = [], [], []
     for _ in range(3):
         data, runs = mujoco.MjData(peer), []
-        half.append(_timed(lambda: _simulated(model, steps, tolerance)))
-        whole.append(_timed(lambda runs=runs: runs.append(_simulated(model, 2 * steps, tolerance))))
-        theirs.append([_timed(lambda data=data: _steps_of_peer(peer, data, steps)) for _ in range(2)])
+        half.append(processor_seconds(lambda: _simulated(model, steps, tolerance)))
+        whole.append(processor_seconds(lambda runs=runs: runs.append(_simulated(model, 2 * steps, tolerance))))
+        theirs.append([processor_seconds(lambda data=data: steps_of_mujoco(peer, data, steps)) for _ in range(2)])
     falling, lying = 1e6 * min(half) / steps, 1e6 * (min(whole) - min(half)) / steps
     fell, lay = 1e6 * np.min(theirs, axis=0) / steps
     run, depth = runs[0], max([0.0, *[-float(c.dist) for c in data.contact]])
@@ -103,19 +103,6 @@ def row(kind: str, count: int, steps: int, tolerance: float, folder: Path) -> st
         f"{run.attrs['largest_residual_velocity']:9.0e}{run.attrs['unconverged_steps']:7}{overlap:9.0e}{depth:9.0e}"
         f"  {run.attrs['path']}"
     )
-
-
-def _timed(function: Callable[[], Any]) -> float:
-    begun = time.process_time()
-    function()
-    return time.process_time() - begun
-
-
-def _steps_of_peer(peer: Any, data: Any, steps: int) -> None:
-    import mujoco
-
-    for _ in range(steps):
-        mujoco.mj_step(peer, data)
 
 
 def _simulated(model: wt.Model, steps: int, tolerance: float) -> Any:

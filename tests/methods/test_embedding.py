@@ -17,9 +17,9 @@ from whippletree.arithmetic.trace import Trace, Traced
 from whippletree.compiler.frontend.unrolled import unrolled_program
 from whippletree.compiler.named_function import ANSWERED_IN_PYTHON
 from whippletree.constraints import cluster_structure, dynamics, minimal_coordinates
+from whippletree.constraints.cluster_routes import cluster_routes
 from whippletree.constraints.cluster_structure import structure_by_clusters
 from whippletree.constraints.constraint_set import constraint_set
-from whippletree.constraints.embedding import cluster_routes
 from whippletree.constraints.few_motions import null_vector
 from whippletree.constraints.loop_clusters import cluster_tree, is_cheaper_by_clusters
 from whippletree.constraints.redundancy import find_structure

@@ -22,6 +22,7 @@ From what a constraint demands to what it carries:
     clustered_mechanism      a mechanism as a tree of clusters: their links and rows
     cluster_members          recursions over the members of one cluster
     embedding                the articulated recursion over clusters, with dagger terms in place of D⁻¹
+    cluster_routes           the route that each kind of cluster takes
     singular_clusters        the rank-revealing route for single clusters, where their rows depend on each other
     few_motions              clusters whose rows leave few motions, or none
     cluster_operators        the spatial operators of a tree of clusters (``wt.spatial_operators``)

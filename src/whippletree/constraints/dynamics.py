@@ -30,6 +30,7 @@ from whippletree.constraints import (
     singular_clusters,
 )
 from whippletree.constraints.body_system import find_body_fronts, is_cheaper_by_bodies, rows_without_bodies
+from whippletree.constraints.cluster_routes import unrolled_clusters
 from whippletree.constraints.constraint_set import ConstraintSet, constraint_set
 from whippletree.constraints.dead_points import (
     Dead,
@@ -388,7 +389,7 @@ def clusters_and_rows(m: Mechanism, active: Array | None) -> tuple[clustered_mec
     """The clusters of a mechanism, and which of their rows are on."""
     system = constraint_set(m.tree.model)
     require_clusters(system)
-    at = m.clustered if m.clustered is not None else embedding.unrolled_clusters(m, system)
+    at = m.clustered if m.clustered is not None else unrolled_clusters(m, system)
     mask = system.mask(active)
     return at, None if mask is None else at.of_factored_rows(mask[list(system.structure.independent)])
 

@@ -22,9 +22,9 @@ from whippletree.compiler.frontend.loops.looped_functions import (
 )
 from whippletree.compiler.frontend.loops.recorder import Looped
 from whippletree.compiler.program import Address, Index, Program
+from whippletree.constraints.cluster_routes import cluster_routes
 from whippletree.constraints.clustered_mechanism import FAILURES, members_among, routes_in_any_state
 from whippletree.constraints.constraint_set import constraint_set
-from whippletree.constraints.embedding import cluster_routes
 from whippletree.constraints.loop_clusters import ClusterKind, cluster_tree
 from whippletree.errors import UnsupportedError
 from whippletree.functions.registry import Function, Shape
