@@ -22,6 +22,7 @@ from whippletree.constraints.light_loops import WEIGHTLESS, is_light, weightless
 from whippletree.constraints.redundancy import Structure, free_velocities, independent_rows
 from whippletree.constraints.rows import Prepared, Rows, prepare
 from whippletree.model import Constraint, Model
+from whippletree.model.frozen import found_once
 from whippletree.tree import inertia
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import skeleton
@@ -210,20 +211,18 @@ def constraint_set(model: Model) -> ConstraintSet:
 
     A model with open parameters has the structure of the model that it came from.
     """
-    if model.origin is not None:
-        model = model.origin
-    # kept beside the model's own cached properties: it lives as long as the model and no longer
-    found: ConstraintSet | None = model.__dict__.get("_constraint_set")
-    if found is None:
-        demands = [c for c in prepare(model) if _is_on(c) or _is_switchable(c)]
-        others = tuple(c for c in demands if c.constraint.kind not in RELAXING)
-        demands = [replace(c, others=others) if c.constraint.kind in RELAXING else c for c in demands]
-        switches = dict.fromkeys(c.constraint.name for c in demands if _is_switchable(c))
-        on = {c.constraint.name for c in demands}
-        off = [c.name for c in model.constraints if c.name not in on]
-        found = ConstraintSet(model, tuple(demands), tuple(off), tuple(switches))
-        model.__dict__["_constraint_set"] = found
-    return found
+    return _constraint_set(model if model.origin is None else model.origin)
+
+
+@found_once
+def _constraint_set(model: Model) -> ConstraintSet:
+    demands = [c for c in prepare(model) if _is_on(c) or _is_switchable(c)]
+    others = tuple(c for c in demands if c.constraint.kind not in RELAXING)
+    demands = [replace(c, others=others) if c.constraint.kind in RELAXING else c for c in demands]
+    switches = dict.fromkeys(c.constraint.name for c in demands if _is_switchable(c))
+    on = {c.constraint.name for c in demands}
+    off = [c.name for c in model.constraints if c.name not in on]
+    return ConstraintSet(model, tuple(demands), tuple(off), tuple(switches))
 
 
 def _carries_massless_motion(c: Constraint) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields
+from functools import wraps
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -13,8 +14,30 @@ from whippletree.arithmetic.arrays import Array
 
 Vector: TypeAlias = Sequence[Any] | Array
 
+Whole = TypeVar("Whole")
+Fact = TypeVar("Fact")
+
 LARGEST_INTEGER = 2**63 - 1
 """Of an array of 64-bit integers."""
+
+
+def found_once(find: Callable[[Whole], Fact]) -> Callable[[Whole], Fact]:
+    """A function of a model, or of another frozen whole, that is evaluated once for each: the same object every time.
+
+    What it finds is kept beside the model's own cached properties: it lives as long as the model and no longer, and
+    copies and pickles leave it out.
+    """
+    place = f"_{find.__name__.lstrip('_')}"
+
+    @wraps(find)
+    def recall(whole: Whole) -> Fact:
+        kept = whole.__dict__
+        if place not in kept:
+            kept[place] = find(whole)
+        fact: Fact = kept[place]
+        return fact
+
+    return recall
 
 
 def frozen_array(values: Any, shape: tuple[int, ...]) -> Array:

@@ -23,6 +23,7 @@ from whippletree.arithmetic.arrays import Array, vector, zeros
 from whippletree.arithmetic.scalars import is_zero
 from whippletree.errors import ScalarError, UnsupportedError
 from whippletree.model import WORLD, Body, Joint, Model
+from whippletree.model.frozen import found_once
 from whippletree.spatial import Pose, RigidInertia, joints
 from whippletree.spatial.joints import JointType, rotation_to
 from whippletree.spatial.modal import Modal, ModalInertia, Port
@@ -198,20 +199,13 @@ def meeting_point(parents: Sequence[int], nodes: Sequence[int]) -> int:
     return heads.pop()
 
 
+@found_once
 def skeleton(model: Model) -> Skeleton:
     """The moving parts of a model; the same object for the same model.
 
     Its numbers may be of any scalar type, also traced (open parameters). This is the tree alone. Whether a function may
     be asked of a model with constraints is the catalogue's business.
     """
-    # kept beside the model's own cached properties: it lives as long as the model and no longer
-    found: Skeleton | None = model.__dict__.get("_skeleton")
-    if found is None:
-        found = model.__dict__["_skeleton"] = _skeleton(model)
-    return found
-
-
-def _skeleton(model: Model) -> Skeleton:
     bodies: dict[str, Place] = {WORLD: Place(-1, Pose.identity())}
     parents: list[int] = []
     nodes: list[Node] = []

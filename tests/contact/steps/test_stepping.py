@@ -273,11 +273,18 @@ def test_a_run_that_is_taken_up_again_gives_the_same_bits():
     motion = Motion(wt.compile(model))
     start = np.concatenate([model.home.q, model.home.v])
     task = Task(motion, start, np.linspace(0, 0.05, 6), 1e-8, 1e-10)
-    whole = list(TimeStepping(task).chunks())
-    rest = list(TimeStepping(task).chunks(whole[2].memo))
-    assert np.array_equal(np.concatenate([c.states for c in whole[3:]]), np.concatenate([c.states for c in rest]))
-    for before, after in zip(whole[3:], rest, strict=True):
-        assert all(np.array_equal(before.variables[name], after.variables[name]) for name in before.variables)
+    by_two_rows, at_once = TimeStepping(task), TimeStepping(task)
+    by_two_rows.stepper.stride = 20
+    whole = list(by_two_rows.chunks())
+    assert [len(chunk.times) for chunk in whole] == [1, 2, 2, 1]
+    (rest,) = at_once.chunks(whole[1].memo)  # the other rows come in one piece
+    assert np.array_equal(np.concatenate([chunk.states for chunk in whole[2:]]), rest.states)
+    for name, column in rest.variables.items():
+        assert np.array_equal(np.concatenate([chunk.variables[name] for chunk in whole[2:]]), column)
+    at_once.take_over(by_two_rows.tally() | {"gained": 0.0})
+    (*_, last) = at_once.chunks()
+    assert np.array_equal(last.states[-1], rest.states[-1])
+    assert at_once.gained == by_two_rows.gained
 
 
 def test_what_is_asked_of_normal_velocities():

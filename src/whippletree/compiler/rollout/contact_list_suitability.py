@@ -15,6 +15,7 @@ from whippletree.constraints.constraint_set import constraint_set
 from whippletree.contact.implicit_springs import implicit_links
 from whippletree.contact.time_step import ContactBlocks
 from whippletree.model import Model
+from whippletree.model.frozen import found_once
 from whippletree.tree import inertia
 from whippletree.tree.forward import articulate
 from whippletree.tree.links import joint_zeros
@@ -50,7 +51,7 @@ def reason_against_lists(model: Model) -> str | None:
         _reason_against_frames(model, blocks)
         or reason_against_ties(model)
         or (reason_against_loops(model, blocks.actuators) if long else None)
-        or (None if _has_inertia(model, long) else "a motion has no inertia")
+        or (None if (_has_inertia_by_loops if long else _has_inertia)(model) else "a motion has no inertia")
     )
 
 
@@ -76,25 +77,36 @@ def lists_pay(model: Model) -> bool:
     return ContactBlocks(model, limits=False).couplings > COUPLINGS_PER_VELOCITY * model.nv
 
 
-def _has_inertia(model: Model, long: bool) -> bool:
+@found_once
+def _has_inertia(model: Model) -> bool:
     """Whether every motion has inertia at home, a damper or spring in its stead, or a constraint that stops it.
 
-    Elsewhere a pivot that is not positive makes a step NaN, which is no answer. ``long``: the tree is one of loops, in
-    which constraints cannot stand in for inertia.
+    Elsewhere a pivot that is not positive makes a step NaN, which is no answer.
     """
     m = Mechanism.of(model)
     if not m.tree.doubtful:
         return True
     q = np.asarray(model.home.q).astype(object)
     links = implicit_links(m, m.still(q), USUAL_STEP)
-    if long:
-        # inertias of the joints with all that they carry, the rest free to follow: M itself would take its square
-        freedoms = articulate(m.sweep, links, joint_zeros(m.sweep, links))
-        pivots = [float(pivot) for freedom in freedoms for pivot in freedom.pivots]
-        return min(pivots) > NO_SHARE_OF_INERTIA * max(pivots)
     M = inertia.mass_matrix(m.tree, m.sweep, links).astype(float)
     if model.constraints:
         A = constraint_set(model).matrix(m, links, q)
         M = M + np.trace(M) / max(np.sum(A * A), 1.0) * A.T @ A
     sizes = np.linalg.eigvalsh(M)
     return bool(sizes[0] > NO_SHARE_OF_INERTIA * sizes[-1])
+
+
+@found_once
+def _has_inertia_by_loops(model: Model) -> bool:
+    """Whether every motion of a long tree has inertia at home, or a damper or spring in its stead.
+
+    Its steps are loops, in which constraints cannot stand in for inertia. What is asked for are the inertias of the
+    joints with all that they carry, the rest free to follow: M itself would take its square.
+    """
+    m = Mechanism.of(model)
+    if not m.tree.doubtful:
+        return True
+    links = implicit_links(m, m.still(np.asarray(model.home.q).astype(object)), USUAL_STEP)
+    freedoms = articulate(m.sweep, links, joint_zeros(m.sweep, links))
+    pivots = [float(pivot) for freedom in freedoms for pivot in freedom.pivots]
+    return min(pivots) > NO_SHARE_OF_INERTIA * max(pivots)

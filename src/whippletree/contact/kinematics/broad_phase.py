@@ -76,6 +76,13 @@ class Neighbourhood:
         """Candidates whose gaps at q (nq,) are at most ``reach``, m."""
         return _find_near(Snapshot(self.contacts, q), reach)
 
+    def overlapping(self, q: Array) -> Near:
+        """Candidates that touch or overlap at q (nq,), which are few in any scene that makes sense: with dense rows."""
+        at = Snapshot(self.contacts, q)
+        points = at.within(0.0)
+        numbers = np.flatnonzero(points.gap <= 0)
+        return Near(numbers, points.gap[numbers], at.dense_jacobian(numbers, points))
+
     def turning_jacobian(self, q: Array, near: Near) -> Any:
         """Of the angular velocities of some candidates' bodies about their axes at q (nq,), (3k, nv), sparse."""
         at = Snapshot(self.contacts, q)

@@ -30,6 +30,7 @@ from whippletree.contact.geometry.shapes import Hull
 from whippletree.contact.geometry.step_forms import step_form
 from whippletree.contact.kinematics.pairs import Pair, find_pairs, no_closed_form, pairs_with_solids
 from whippletree.model import Model
+from whippletree.model.frozen import found_once
 from whippletree.spatial import Pose, cross, join, skew
 from whippletree.tree import kinematics
 from whippletree.tree.mechanism import Mechanism
@@ -170,14 +171,12 @@ def contact_set(model: Model) -> ContactSet:
     Raises:
         ModelError: with every geometry that cannot touch, by name.
     """
-    if model.origin is not None:
-        model = model.origin
-    # kept beside the model's own cached properties: it lives as long as the model and no longer
-    found: ContactSet | None = model.__dict__.get("_contact_set")
-    if found is None:
-        found = ContactSet(model, find_pairs(model))
-        model.__dict__["_contact_set"] = found
-    return found
+    return _contact_set(model if model.origin is None else model.origin)
+
+
+@found_once
+def _contact_set(model: Model) -> ContactSet:
+    return ContactSet(model, find_pairs(model))
 
 
 def contact_set_of_steps(model: Model) -> ContactSet:
@@ -185,15 +184,15 @@ def contact_set_of_steps(model: Model) -> ContactSet:
     :mod:`whippletree.contact.geometry.step_forms` and :mod:`whippletree.contact.geometry.solid_pairs`, which leave no
     pair without one.
     """
+    return _contact_set_of_steps(model if model.origin is None else model.origin)
+
+
+@found_once
+def _contact_set_of_steps(model: Model) -> ContactSet:
     usual = contact_set(model)
-    model = usual.model
-    found: ContactSet | None = model.__dict__.get("_contact_set_of_steps")
-    if found is None:
-        pairs = pairs_with_solids(usual.pairs if usual.closed_form else find_pairs(model, step_form))
-        plain = usual.closed_form and all(pair.solids is None for pair in pairs)
-        found = usual if plain else ContactSet(model, pairs)
-        model.__dict__["_contact_set_of_steps"] = found
-    return found
+    pairs = pairs_with_solids(usual.pairs if usual.closed_form else find_pairs(model, step_form))
+    plain = usual.closed_form and all(pair.solids is None for pair in pairs)
+    return usual if plain else ContactSet(model, pairs)
 
 
 def contact_set_named(model: Model, names: Sequence[str]) -> ContactSet:

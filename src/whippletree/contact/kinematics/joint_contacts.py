@@ -24,6 +24,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.scalars import less, select
 from whippletree.contact.kinematics.contact_set import Candidate
 from whippletree.model import Joint, Model
+from whippletree.model.frozen import found_once
 
 
 class JointAxis(NamedTuple):
@@ -101,14 +102,11 @@ class Stop(NamedTuple):
         return below if self.sign > 0 else above
 
 
+@found_once
 def joint_axes(model: Model) -> tuple[JointAxis, ...]:
-    """Every joint with one freedom and one coordinate, in the model's order; found once."""
-    found: tuple[JointAxis, ...] | None = model.__dict__.get("_joint_axes")
-    if found is None:
-        places = zip(model.joints, model.joint_types, model.q_slices, model.v_slices, strict=True)
-        found = tuple(JointAxis(joint, q.start, v.start) for joint, kind, q, v in places if kind.nv == kind.nq == 1)
-        model.__dict__["_joint_axes"] = found
-    return found
+    """Every joint with one freedom and one coordinate, in the model's order."""
+    places = zip(model.joints, model.joint_types, model.q_slices, model.v_slices, strict=True)
+    return tuple(JointAxis(joint, q.start, v.start) for joint, kind, q, v in places if kind.nv == kind.nq == 1)
 
 
 def limited_axes(model: Model) -> tuple[JointAxis, ...]:

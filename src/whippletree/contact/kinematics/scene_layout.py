@@ -24,6 +24,7 @@ from whippletree.contact.geometry.shapes import Cavity, HalfSpace, HeightField, 
 from whippletree.contact.geometry.solid_pairs import compares_solids, form_of_solids
 from whippletree.contact.geometry.step_forms import step_form
 from whippletree.model import Model
+from whippletree.model.frozen import found_once
 from whippletree.spatial import Pose
 from whippletree.spatial.joints import Free
 from whippletree.tree.skeleton import skeleton
@@ -199,15 +200,6 @@ def row_length(classes: Iterable[GeometryClass], kinds: Iterable[PairKind] = ())
     return max([1, *[side.column + len(side.open) for side in sides]])
 
 
-def scene_layout(model: Model) -> SceneLayout | Unsuited:
-    """The tables of a model; or what keeps it from being a scene of free bodies."""
-    found = model.__dict__.get("_scene_layout")
-    if found is None:
-        found = model.__dict__["_scene_layout"] = _laid_out(model)
-    result: SceneLayout | Unsuited = found
-    return result
-
-
 def _find_unsuited(model: Model) -> Unsuited | None:
     """Why a model is no scene of free bodies, as far as its bodies and forces tell."""
     if not model.touches:
@@ -230,7 +222,9 @@ def _find_unsuited(model: Model) -> Unsuited | None:
     return None
 
 
-def _laid_out(model: Model) -> SceneLayout | Unsuited:
+@found_once
+def scene_layout(model: Model) -> SceneLayout | Unsuited:
+    """The tables of a model; or what keeps it from being a scene of free bodies."""
     unsuited = _find_unsuited(model)
     if unsuited is not None:
         return unsuited

@@ -381,9 +381,8 @@ class ImpulseStep:
     def immovable(self, q: Array) -> set[int]:
         """Numbers of the contacts that overlap at q (nq,) and whose gaps no velocity of the model changes."""
         # asked once, of a start that overlaps: in Python, rather than compile every row of J for it
-        near = self.neighbourhood.within(q, 0.0) if self.contacts else self._nothing_near
-        rows = near.jacobian if isinstance(near.jacobian, np.ndarray) else near.jacobian.toarray()
-        normals = self._without_held(0.0, q, rows[::3])
+        near = self.neighbourhood.overlapping(q) if self.contacts else self._nothing_near
+        normals = self._without_held(0.0, q, near.jacobian[::3])
         return {int(number) for number, row in zip(near.numbers, normals, strict=True) if not row.any()}
 
     def _choose_near(self, gaps: Array, J: Array, reach: float) -> Near:

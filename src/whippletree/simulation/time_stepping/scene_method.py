@@ -20,6 +20,7 @@ from whippletree.contact.kinematics.contact_set import ContactSet, contact_set_o
 from whippletree.contact.kinematics.scene_layout import SceneLayout, Unsuited, scene_layout
 from whippletree.errors import warn_caller
 from whippletree.model import Model
+from whippletree.model.frozen import found_once
 from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.method import Chunk, Memo, Method, Task, Variable, positive
 from whippletree.simulation.output.dataset import velocities
@@ -126,7 +127,7 @@ class SceneStepping(TimeStepping):
         if told:
             warn_caller(overlapping_start(list(told.values())), RuntimeWarning)
 
-    @property
+    @cached_property
     def variables(self) -> dict[str, Variable]:
         bodies = tuple(joint.child for joint in self.layout.model.joints if joint.kind == "free")
         wrench = "moment about its centre of mass and force of all contacts on a body, in the axes of the world"
@@ -259,17 +260,13 @@ class SceneStepping(TimeStepping):
     def _by_name(self, told: StepsTaken, gaps: Array | None, q: Array, h: float) -> dict[str, Array]:
         """Gaps and forces of contacts that have names; those that are far away, or not in use, have an infinite gap."""
         keys, gaps = (told.keys, gaps) if gaps is not None else self.scene.gaps(q)
-        names = self._names
+        names = _named_candidates(self.layout.model)
         every, forces = np.full(names.count, np.inf), np.zeros((names.count, 3))
         every[names.places(keys)[0]] = np.where(gaps < NOWHERE / 2, gaps, np.inf)
         places, swapped = names.places(told.warm.keys)
         # seen from the other shape, the normal and the second tangent are reversed, and so is the force
         forces[places] = told.warm.impulses / h * np.where(swapped[:, None], [1.0, -1.0, 1.0], 1.0)
         return {"contact_gap": every, "contact_force": forces}
-
-    @cached_property
-    def _names(self) -> _Names:
-        return _Names(self.layout, contact_set_of_steps(self.layout.model))
 
     def _wrenches(self, q: Array, kick: Array, h: float) -> Array:
         """M Δv / h of each body: what contacts did to it in the last step, (bodies, 6)."""
@@ -319,7 +316,7 @@ def _pair_count(layout: SceneLayout) -> int:
     return len(layout.declared.first) + sum(in_groups)
 
 
-class _Names:
+class _NamedCandidates:
     """Where the candidates of the lists are among those that have names."""
 
     def __init__(self, layout: SceneLayout, contacts: ContactSet) -> None:
@@ -342,3 +339,10 @@ class _Names:
         a, b = np.divmod(pair, self._geometries)
         at = np.searchsorted(self._keys, np.minimum(a, b) * self._geometries + np.maximum(a, b))
         return self._first[at] + slot, self._leading[at] != a
+
+
+@found_once
+def _named_candidates(model: Model) -> _NamedCandidates:
+    layout = scene_layout(model)
+    assert isinstance(layout, SceneLayout)
+    return _NamedCandidates(layout, contact_set_of_steps(model))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -167,7 +168,7 @@ class TimeStepping(Method):
             )
         return f"{name} is nearer than its margin of {margin:.3g} m by {depth:.3g} m"
 
-    @property
+    @cached_property
     def variables(self) -> dict[str, Variable]:
         blocks = self.stepper.blocks
         names, motions = tuple(blocks.contacts.names), tuple(velocities(blocks.model))
@@ -220,10 +221,9 @@ class TimeStepping(Method):
                 # one after the other, so that it does not matter how many rows come at once
                 sums = {w: np.cumsum(np.stack([done, *getattr(made, w)]), axis=0)[1:] for w, done in work.items()}
             work = {word: done[-1] for word, done in sums.items()}
-            for number, chunk in enumerate(self._rows(row, made, gaps, h, sums)):
-                self._note(made, number, int(counts[number]))
-                self._warn_of_misses(row + number, made, number)
-                yield chunk
+            self._note(made, int(counts.sum()))
+            self._warn_of_misses(row, made)
+            yield self._rows(row, made, gaps, h, sums)
             row += len(h)
 
     def _one_row(self, row: int, y: Array, impulses: Array) -> tuple[Advance, Gaps, Array, Array]:
@@ -235,7 +235,7 @@ class TimeStepping(Method):
         try:
             made = self._tell_steps(made, gaps[0], float(self.task.times[row]))
         except IntegrationError:
-            self._note(made.as_rows(), 0, count)  # of the row that will not be handed out
+            self._note(made.as_rows(), count)  # of the row that will not be handed out
             raise
         return made.as_rows(), tuple(part[None] for part in gaps), np.array([h]), np.array([count])
 
@@ -283,7 +283,7 @@ class TimeStepping(Method):
             trial = self._advance(0, y, impulses, h, 1)
         gaps = self.stepper.gaps(self.task.motion.split(y)[0][None])
         none = Advance.none(self.stepper, y, trial.impulses, trial.a).as_rows()
-        (chunk,) = self._rows(0, none, gaps, np.array([h]), {word: done[None] for word, done in work.items()})
+        chunk = self._rows(0, none, gaps, np.array([h]), {word: done[None] for word, done in work.items()})
         return replace(chunk, memo=chunk.memo | {"impulses": impulses})
 
     def _advance(self, row: int, y: Array, impulses: Array, h: float, count: int) -> Advance:
@@ -299,29 +299,36 @@ class TimeStepping(Method):
         count = max(1, int(np.ceil(span / self.longest * (1 - 1e-9))))
         return span / count, count
 
-    def _note(self, made: Advance, row: int, count: int) -> None:
-        """Count the steps of one of some rows, before it is handed out."""
+    def _note(self, made: Advance, count: int) -> None:
+        """Count the steps of some rows, before these are handed out."""
         self.steps += count
-        self.unconverged += int(np.sum(made.unconverged[row]))
-        self.at_rounding += int(np.sum(made.at_rounding[row]))
-        self.halved += int(np.sum(made.halved[row]))
+        self.unconverged += int(np.sum(made.unconverged))
+        self.at_rounding += int(np.sum(made.at_rounding))
+        self.halved += int(np.sum(made.halved))
         with np.errstate(over="ignore"):  # a run on its way out of bounds
-            self.gained += float(np.sum(np.maximum(np.nan_to_num(made.contact_work[row]), 0.0)))
-        self.worst = max(self.worst, float(np.max(made.residual_velocity[row], initial=0.0)))
+            gained = np.maximum(np.nan_to_num(made.contact_work), 0.0).reshape(len(made.state), -1).sum(axis=1)
+            # one after the other, so that it does not matter how many rows come at once
+            self.gained = float(np.cumsum([self.gained, *gained])[-1])
+        self.worst = max(self.worst, float(np.max(made.residual_velocity, initial=0.0)))
 
-    def _warn_of_misses(self, row: int, made: Advance, number: int) -> None:
-        """Tell, once, of the first steps of a single scene for which no impulses were found that obey the laws."""
-        missed = float(np.max(made.residual_velocity[number], initial=0.0))
-        if self._missed or self.task.start.ndim > 1 or missed < max(RESIDUAL_WORTH_TELLING, self.stepper.tolerance):
+    def _warn_of_misses(self, first: int, made: Advance) -> None:
+        """Tell, once, of the first steps of a single scene for which no impulses were found that obey the laws.
+
+        ``first``: which row of output is the first of these.
+        """
+        if self._missed or self.task.start.ndim > 1:
             return
-        names = np.array(self.stepper.blocks.names, dtype=object)
-        pressing = names[np.abs(made.impulses[number]).max(axis=-1, initial=0.0) > 0]
-        if not len(pressing):
-            return  # velocities beyond bounds: no law of contact is at fault
-        self._missed = True
+        missed = np.flatnonzero(made.residual_velocity >= max(RESIDUAL_WORTH_TELLING, self.stepper.tolerance))
+        # where nothing presses, velocities are beyond bounds: no law of contact is at fault
+        missed = missed[np.any(made.impulses[missed], axis=(-1, -2))]
+        if not len(missed):
+            return
+        self._missed, number = True, int(missed[0])
+        pressing = np.array(self.stepper.blocks.names, dtype=object)[np.any(made.impulses[number], axis=-1)]
         warn_caller(
-            f"simulate: before t = {self.task.times[row]:.6g} s a step was left with a residual of {missed:.3g} m/s: "
-            f"no impulses were found that obey the laws of friction and contact at {list_items(map(repr, pressing))}. "
+            f"simulate: before t = {self.task.times[first + number]:.6g} s a step was left with a residual of "
+            f"{made.residual_velocity[number]:.3g} m/s: no impulses were found that obey the laws of friction and "
+            f"contact at {list_items(map(repr, pressing))}. "
             f"There may be none: what is led by a given motion, or held, can jam a body between rough surfaces. Later "
             f"steps go on from there (residual_velocity, unconverged): less friction, or a drive that can yield, "
             f"cures it",
@@ -360,7 +367,7 @@ class TimeStepping(Method):
         with np.errstate(invalid="ignore"):
             return np.asarray(self._energy(y) - self._start_energy - work["contact_work"] - work["joint_work"])
 
-    def _rows(self, first: int, made: Advance, found: Gaps, h: Array, work: Mapping[str, Array]) -> Iterator[Chunk]:
+    def _rows(self, first: int, made: Advance, found: Gaps, h: Array, work: Mapping[str, Array]) -> Chunk:
         """Rows of output from the first one on, steps of lengths h (rows,), and what the next step begins with."""
         contacts, forces = self.stepper.contacts, made.impulses / h.reshape(-1, *[1] * (made.impulses.ndim - 1))
         blocks = self.stepper.blocks
@@ -382,11 +389,10 @@ class TimeStepping(Method):
             }
         )
         rows = {name: np.asarray(values[name], dtype=float) for name in self.variables}
-        for i in range(len(h)):
-            memo = {"row": np.array(first + i), "state": made.state[i], "impulses": made.impulses[i]}
-            memo |= {word: np.asarray(done[i]) for word, done in work.items()}
-            own = {name: column[i : i + 1] for name, column in rows.items()}
-            yield Chunk(self.task.times[first + i : first + i + 1], made.state[i : i + 1], memo, variables=own)
+        last_row = first + len(h) - 1
+        memo = {"row": np.array(last_row), "state": made.state[-1], "impulses": made.impulses[-1]}
+        memo |= {word: np.asarray(done[-1]) for word, done in work.items()}
+        return Chunk(self.task.times[first : last_row + 1], made.state, memo, variables=rows)
 
     def _moments(self, forces: Array) -> Array:
         """Moments (..., contacts, 3) of torsional and rolling friction, of forces (..., blocks, 3)."""
