@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import whippletree as wt
-from whippletree.constraints.tangent_cone import TieWarning, least_constraint
+from whippletree.constraints.tangent_cone import Choice, TieWarning, least_constraint
 from whippletree.mechanisms.linkages import rod
 
 IN_LINE = {
@@ -159,6 +159,15 @@ def test_a_tie_is_told():
     assert run.attrs["failure"] == ""
     assert "would do as well" in run.attrs["ties"]
     assert run.a.values[0] == pytest.approx(a, abs=1e-12)
+
+
+def test_of_scores_of_branches_a_message_describes_two():
+    model, turns = in_line("parallelogram"), np.linspace(1.0, 2.0, 40)
+    told = Choice(np.ones(3), tuple(np.array([1.0, -x, x]) for x in turns)).words(model)
+    assert " or 38 others would do as well." in told
+    assert len(told) < 1200
+    same = Choice(np.ones(3), (np.array([3.0, -2.0, 1.0]), np.array([3.0, -2.0, 1.0 + 1e-9]))).words(model)
+    assert same.count("the motion of") == 2, "the one that is taken, and another one"
 
 
 @pytest.mark.slow

@@ -56,6 +56,10 @@ TOUCHING_CONE = 1e-4
 """Slope of a combination of quadrics of unit size, at a direction on the cone, below which they touch there."""
 
 
+SHOWN_BRANCHES = 2
+"""Branches as good as the one taken that a message describes; of a lattice in line there are scores."""
+
+
 class TieWarning(RuntimeWarning):
     """A mechanism at rest where branches meet that are equally good: which one is taken follows from a rule."""
 
@@ -71,7 +75,9 @@ class Choice:
 
     def words(self, model: Model) -> str:
         """The choice, and others that would have been as good; for messages."""
-        listed = " or ".join(f"the motion of {_text_of_direction(a, model)}" for a in self.others)
+        texts = list(dict.fromkeys(f"the motion of {_text_of_direction(a, model)}" for a in self.others))
+        more = [f"{len(texts) - SHOWN_BRANCHES} others"] if len(texts) > SHOWN_BRANCHES else []
+        listed = " or ".join([*texts[:SHOWN_BRANCHES], *more])
         return (
             f"model {model.name!r} is at rest on a dead point where branches meet that are equally good by Gauss's "
             f"principle of least constraint: it takes the motion of {_text_of_direction(self.a, model)}; {listed} "

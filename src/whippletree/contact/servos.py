@@ -139,7 +139,7 @@ class Servos:
 
     def rows(self, m: Mechanism, q: Array, servos: list[Servo]) -> Array:
         """G (servos, nv) of some servos."""
-        return np.array([self.row(m, q, servo) for servo in servos], dtype=object).reshape(-1, self.model.nv)
+        return np.array([self.row(m, q, servo) for servo in servos], dtype=object).reshape(len(servos), self.model.nv)
 
     def moved_velocities(self, servo: Servo) -> set[int]:
         """The velocities whose entries of a servo's row may differ from 0."""

@@ -8,7 +8,7 @@ stopped give the same bits.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, is_dataclass
 from functools import partial
 from importlib import import_module
@@ -129,9 +129,15 @@ class Method(ABC):
         self.task = task
 
     @classmethod
-    def form_for(cls, model: Model, alone: bool) -> type[Method]:
-        """The form of this method that suits a model; ``alone``: one start state, not a batch."""
+    def form_for(cls, model: Model, alone: bool, asked: Collection[str] = ()) -> type[Method]:
+        """The form of this method that suits a model; ``alone``: one start state, not a batch; ``asked``: names of the
+        options that are given, some of which only one form may know."""
         return cls
+
+    @classmethod
+    def all_options(cls) -> tuple[str, ...]:
+        """Options of this method in any of its forms."""
+        return cls.options
 
     @classmethod
     def spacing(cls, duration: float, options: Mapping[str, Any]) -> float:

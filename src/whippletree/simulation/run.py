@@ -30,7 +30,7 @@ from whippletree.model.input_checks import PART_OF_STATE, as_names, floats, refu
 from whippletree.simulation.adaptive.integrator import Event
 from whippletree.simulation.checkpoint import Checkpoint
 from whippletree.simulation.conditioning_watch import Watch
-from whippletree.simulation.method import Method, Task, find_method, limited_tendons, positive, suitable
+from whippletree.simulation.method import METHODS, Method, Task, find_method, limited_tendons, positive, suitable
 from whippletree.simulation.motion import Motion
 from whippletree.simulation.one_by_one import InTurn
 from whippletree.simulation.output.dataset import check_names, dataset, refuse_more_than_memory
@@ -183,7 +183,7 @@ def _way(model: Model, method: str, options: dict[str, Any], alone: bool) -> typ
     is refused or warned of."""
     if method == "time_stepping" and model.time_step is not None:
         options.setdefault("step", model.time_step)
-    way = _with_options(find_method(method, model).form_for(model, alone), method, options)
+    way = _with_options(find_method(method, model).form_for(model, alone, options), method, options, model)
     _refuse_unseen_contacts(model, way, method)
     _tell_of_unseen_forces(model, way, method)
     return way
@@ -299,20 +299,23 @@ def _is_alone(q0: Any, v0: Any) -> bool:
     return max(np.ndim(q0), np.ndim(v0)) < 2
 
 
-def _with_options(way: type[Method], method: str, options: dict[str, Any]) -> type[Method]:
+def _with_options(way: type[Method], method: str, options: dict[str, Any], model: Model) -> type[Method]:
     """The method, if it knows all these options."""
     for word in options:
         if word not in way.options:
             known = [*way.options, *(name for name in inspect.signature(simulate).parameters if name != "options")]
-            raise NameLookupError("option", word, known, where=f"simulate with method {method!r}")
+            others = [f"method={name!r}" for name in METHODS if word in find_method(name, model).all_options()]
+            hint = f". {' and '.join(others)} {'has' if len(others) == 1 else 'have'} it" if others else ""
+            raise NameLookupError("option", word, known, where=f"simulate with method {method!r}", hint=hint)
     return way
 
 
 def _refuse_unseen_contacts(model: Model, way: type[Method], method: str) -> None:
     if model.touches and not way.touches:
+        without = ", ".join(f"{name}=()" for name in ("contacts", "contact_groups") if getattr(model, name))
         raise UnsupportedError(
             f"simulate: model {model.name!r} has contacts, which method {method!r} does not see: choose "
-            f"method='events' or 'time_stepping', or take them off: dataclasses.replace(model, contacts=())"
+            f"method='events' or 'time_stepping', or take them off: dataclasses.replace(model, {without})"
         )
 
 

@@ -313,7 +313,7 @@ def tendon_lengths(m: Mechanism, q: Array, tendons: Sequence[Tendon]) -> tuple[A
     elements = Elements(m, q, zeros(m.tree.model.nv))
     lengths = [elements.stretch(tendon).length for tendon in tendons]
     rows = [elements.row(tendon) for tendon in tendons]
-    return np.array(lengths, dtype=object), np.array(rows, dtype=object).reshape(-1, m.tree.model.nv)
+    return np.array(lengths, dtype=object), np.array(rows, dtype=object).reshape(len(lengths), m.tree.model.nv)
 
 
 def joints_of_tendon(tree: Skeleton, tendon: Tendon) -> set[str]:

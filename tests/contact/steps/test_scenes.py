@@ -501,6 +501,22 @@ def test_islands_fall_asleep_and_wake_when_something_comes_near():
         wt.simulate(model, controller=lambda t, q, v: np.zeros(24), **options, sleep=1e-3)
 
 
+def test_few_bodies_sleep_too_and_others_say_why_they_cannot():
+    ball = wt.Builder("ball").geometry("floor", "world", "half_space").body("ball", 1.0, inertia=(0.01, 0.01, 0.01))
+    ball.joint("fly", "free", "world", "ball", start=(0, 0, 0.101, 1, 0, 0, 0))
+    # no group, and one pair in closed form
+    model = ball.geometry("skin", "ball", "sphere", radius=0.1).contact("rest", "skin", "floor").build()
+    options = {"duration": 0.4, "method": "time_stepping", "output_dt": 0.1}
+    assert wt.simulate(model, **options, sleep=1e-3).asleep.values[-1] == 1
+    assert wt.simulate(model, **options, effort=50).attrs["unconverged_steps"] == 0
+    with pytest.raises(wt.UnsupportedError, match=r"sleep can be .* of model 'ball': there are several start states"):
+        wt.simulate(model, np.tile(model.home.q, (2, 1)), **options, sleep=1e-3)
+    with pytest.raises(wt.UnsupportedError, match=r"sleep and effort .*: not all of its bodies move freely"):
+        wt.simulate(wt.mechanisms.rocking_block(), **options, sleep=1e-3, effort=9)
+    with pytest.raises(wt.NameLookupError, match=r"there is no option 'sleep'.*method='time_stepping' has it"):
+        wt.simulate(model, duration=0.1, sleep=1e-3)
+
+
 def test_steps_of_sleepers_are_the_same_where_a_run_goes_on_elsewhere():
     layout = scene_layout(tower(3))
     nv = layout.model.nv

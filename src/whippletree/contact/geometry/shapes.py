@@ -219,7 +219,8 @@ def _grid(geometry: Geometry) -> Grid:
     except (TypeError, ValueError):
         heights = np.zeros(0)
     if heights.ndim != 2 or min(heights.shape) < 2 or not np.all(np.isfinite(heights)):
-        found = "nothing" if given is None else f"shape {heights.shape}" + ", not all finite" * (heights.ndim == 2)
+        endless = ", not all finite" * (not np.all(np.isfinite(heights)))
+        found = "nothing" if given is None else f"shape {heights.shape}{endless}"
         raise _fault(geometry, f"a height_field needs heights (n, m) in m, finite, n and m at least 2, got {found}")
     dx, dy = _positive(geometry, "cell", 2)
     return Grid(heights, (float(dx), float(dy)))

@@ -204,7 +204,7 @@ class JointContacts:
             J[i, 0, stop.axis.v] = stop.sign
         for i, axis in enumerate(self.rubbing, start=len(self.stops)):
             J[i, 1, axis.v] = 1.0
-        return J.reshape(-1, self.model.nv)
+        return J.reshape(3 * len(self.candidates), self.model.nv)
 
     def gaps(self, q: Array) -> Array:
         """(..., k) at coordinates of any scalars, rad or m; 0 for dry friction, which is always closed."""
@@ -222,4 +222,4 @@ class JointContacts:
     def resistance(self, slips: Array) -> Array:
         """Friction (nv,) of joints that move with these signs (rubbing,); none of those that rest, 0."""
         first = len(self.stops)
-        return -(self.pressed[first:] * slips) @ self.rows.reshape(-1, 3, self.model.nv)[first:, 1]
+        return -(self.pressed[first:] * slips) @ self.rows.reshape(len(self.candidates), 3, self.model.nv)[first:, 1]

@@ -199,8 +199,8 @@ class _Grid:
 
     def at_states(self, values: Array) -> Array:
         """Values (k, …) at the good states, of those (times, …) or (times, runs, …) of a method."""
-        across = 1 if self.runs is None else 2
-        found: Array = np.asarray(values, dtype=float).reshape(-1, *values.shape[across:])[self._good]
+        own = np.shape(values)[len(self._shape) :]
+        found: Array = np.asarray(values, dtype=float).reshape(int(np.prod(self._shape)), *own)[self._good]
         return found
 
     def whole(self, meaning: Variable, values: Array) -> Any:

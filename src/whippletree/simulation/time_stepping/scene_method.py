@@ -8,7 +8,7 @@ told.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -18,7 +18,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.contact.geometry.box_pairs import NOWHERE
 from whippletree.contact.kinematics.contact_set import ContactSet, contact_set_of_steps
 from whippletree.contact.kinematics.scene_layout import SceneLayout, Unsuited, scene_layout
-from whippletree.errors import warn_caller
+from whippletree.errors import UnsupportedError, warn_caller
 from whippletree.model import Model
 from whippletree.model.frozen import found_once
 from whippletree.simulation.adaptive.integrator import IntegrationError
@@ -70,6 +70,21 @@ def is_scene(model: Model) -> bool:
     if model.contact_groups or len(layout.bodies) - 1 > FEW_BODIES:
         return True
     return not any(kind.of_solids for kind in layout.kinds) and not all(kind.written for kind in layout.kinds)
+
+
+def require_scene(model: Model, alone: bool, options: Sequence[str]) -> None:
+    """Refuse these options, which only scenes of free bodies know, where there is no such scene.
+
+    Raises:
+        UnsupportedError: with the reason.
+    """
+    layout = scene_layout(model)
+    reason = layout.reason if isinstance(layout, Unsuited) else None if alone else "there are several start states"
+    if reason is not None:
+        raise UnsupportedError(
+            f"simulate: {' and '.join(options)} can be asked for where one scene is run whose bodies all move freely. "
+            f"That is not so of model {model.name!r}: {reason}. Leave it out"
+        )
 
 
 class SceneStepping(TimeStepping):

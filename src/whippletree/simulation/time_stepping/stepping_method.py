@@ -7,7 +7,7 @@ of energy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -108,11 +108,27 @@ class TimeStepping(Method):
         self._warn_of_overlap()
 
     @classmethod
-    def form_for(cls, model: Model, alone: bool) -> type[Method]:
-        """Scenes of many free bodies have a form of their own, for single runs."""
-        from whippletree.simulation.time_stepping.scene_method import SceneStepping, is_scene
+    def form_for(cls, model: Model, alone: bool, asked: Collection[str] = ()) -> type[Method]:
+        """Scenes of many free bodies have a form of their own, for single runs; smaller ones take it where an option
+        that only that form knows is given.
 
+        Raises:
+            UnsupportedError: such an option for what is no single scene of free bodies.
+        """
+        from whippletree.simulation.time_stepping.scene_method import SceneStepping, is_scene, require_scene
+
+        own = [word for word in asked if word in SceneStepping.options and word not in cls.options]
+        if own:
+            require_scene(model, alone, own)
+            return SceneStepping
         return SceneStepping if alone and is_scene(model) else cls
+
+    @classmethod
+    def all_options(cls) -> tuple[str, ...]:
+        """See :meth:`Method.all_options`."""
+        from whippletree.simulation.time_stepping.scene_method import SceneStepping
+
+        return SceneStepping.options
 
     @classmethod
     def spacing(cls, duration: float, options: Mapping[str, Any]) -> float:
