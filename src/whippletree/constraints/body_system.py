@@ -36,7 +36,7 @@ from whippletree.constraints.rows import (
     joint_coefficients,
     tied_nodes,
 )
-from whippletree.constraints.ties import find_ties, tied_bodies
+from whippletree.constraints.ties import tied_bodies
 from whippletree.graph.elimination import Front, elimination_order, find_fronts
 from whippletree.spatial import Pose
 from whippletree.spatial.joints import JointType
@@ -480,7 +480,7 @@ def is_cheaper_by_bodies(system: ConstraintSet) -> bool:
 
 def _is_long_or_wide(system: ConstraintSet) -> bool:
     tree = skeleton(system.model)
-    ties = find_ties(tree, system.demands)
+    ties = system.ties
     rows = np.zeros(len(ties.members), dtype=int)
     for c, own in zip(system.demands, ties.of_demand, strict=True):
         rows[own] += len(c.demand.rows)

@@ -15,7 +15,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.constraints.redundancy import Structure, find_structure
 from whippletree.constraints.rows import Prepared, frame_places, tied_nodes
-from whippletree.constraints.ties import Ties, demand_content, find_ties, kinematic_content
+from whippletree.constraints.ties import Ties, demand_content, kinematic_content
 from whippletree.errors import AssemblyError
 from whippletree.model import WORLD, Frame, Model, State
 from whippletree.model.frozen import frozen_array
@@ -36,7 +36,7 @@ def structure_by_clusters(system: ConstraintSet) -> Structure:
     whole = any(c.demand.on == "massless" and c.constraint.kind != "hold" for c in system.demands)
     if whole or not system.demands or system.model.is_flexible:
         return find_structure(system)
-    ties = find_ties(tree, system.demands)
+    ties = system.ties
     looped = sorted({own for own in ties.of_demand if own >= 0})
     if -1 in ties.of_demand or (len(looped) == 1 and len(ties.members) == 1):
         return find_structure(system)

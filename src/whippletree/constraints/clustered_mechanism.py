@@ -138,9 +138,11 @@ def routes_in_any_state(routes: dict[str, str], tree: Skeleton, clusters: Cluste
 
 
 def members_among(clusters: ClusterTree, nodes: Sequence[int]) -> list[tuple[bool, ...]]:
-    """Which members of each cluster are among these nodes of the tree."""
+    """Which members of each cluster are among these nodes of the tree; one object for all clusters with one answer."""
     chosen = set(nodes)
-    return [tuple(k in chosen for k in c.members) for c in clusters.clusters]
+    known: dict[tuple[bool, ...], tuple[bool, ...]] = {}
+    found = [tuple([k in chosen for k in c.members]) for c in clusters.clusters]
+    return [known.setdefault(own, own) for own in found]
 
 
 FAILURES = {kkt.ROWS: 0, kkt.MASS: 1, kkt.GIVEN: 2}

@@ -21,6 +21,7 @@ from whippletree.constraints.exploration import LONG_SYSTEM
 from whippletree.constraints.light_loops import WEIGHTLESS, is_light, weightless_motions
 from whippletree.constraints.redundancy import Structure, free_velocities, independent_rows
 from whippletree.constraints.rows import Prepared, Rows, prepare
+from whippletree.constraints.ties import Ties, find_ties
 from whippletree.model import Constraint, Model
 from whippletree.model.frozen import found_once
 from whippletree.tree import inertia
@@ -108,6 +109,11 @@ class ConstraintSet:
     def timed(self) -> bool:
         """Whether any row depends on time."""
         return any(c.demand.timed for c in self.demands)
+
+    @cached_property
+    def ties(self) -> Ties:
+        """Which joints the demands tie together."""
+        return find_ties(skeleton(self.model), self.demands)
 
     @cached_property
     def structure(self) -> Structure:

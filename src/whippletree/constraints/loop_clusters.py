@@ -23,7 +23,7 @@ from whippletree.arithmetic.linalg import sparse_order
 from whippletree.constraints.constraint_set import RELAXING, ConstraintSet
 from whippletree.constraints.kinds.demand import Demand
 from whippletree.constraints.rows import Prepared, frame_places, tied_nodes
-from whippletree.constraints.ties import Ties, demand_content, find_ties, tied_bodies
+from whippletree.constraints.ties import Ties, demand_content, tied_bodies
 from whippletree.spatial import Pose
 from whippletree.spatial.modal import Modal
 from whippletree.tree.skeleton import Node, Skeleton, meeting_point, path_below, skeleton
@@ -182,15 +182,15 @@ class ClusterTree:
         return tuple(c for c in self.clusters if c.demands)
 
     def pieces(self, tree: Skeleton, demands: Sequence[Prepared]) -> list[ClusterPiece]:
-        """The clusters as a field, with the numbers of this skeleton."""
-        return [
-            ClusterPiece(
-                c.word,
-                tuple(tree.nodes[k] for k in c.members),
-                tuple(tuple(pose for _, pose in frame_places(tree, demands[i])) for i in c.demands),
-            )
-            for c in self.clusters
-        ]
+        """The clusters as a field, with the numbers of this skeleton; those made of the same parts are one object."""
+        known: dict[tuple[Any, ...], ClusterPiece] = {}
+        pieces = []
+        for c in self.clusters:
+            nodes = tuple([tree.nodes[k] for k in c.members])
+            poses = tuple([tuple([pose for _, pose in frame_places(tree, demands[i])]) for i in c.demands])
+            made_of = (c.word, *map(id, nodes), *[id(pose) for own in poses for pose in own])
+            pieces.append(known.setdefault(made_of, ClusterPiece(c.word, nodes, poses)))
+        return pieces
 
 
 def cluster_tree(system: ConstraintSet) -> ClusterTree | None:
@@ -210,7 +210,7 @@ def _cluster_tree(system: ConstraintSet) -> ClusterTree | None:
     if rows_without_cluster(system):
         return None
     tree = skeleton(system.model)
-    found = find_ties(tree, system.demands)
+    found = system.ties
     number = {i: k for k, i in enumerate(system.structure.independent)}
     starts = np.cumsum([0, *[len(c.demand.rows) for c in system.demands]]).tolist()
     rows_of = [tuple(range(a, b)) for a, b in pairwise(starts)]

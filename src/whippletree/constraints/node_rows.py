@@ -169,7 +169,7 @@ class _PickedRows(FrameRows):
     """Rows on frames of nodes that have been picked out."""
 
     def __init__(self, m: Mechanism, c: Prepared, at: dict[int, Sighted], t: Any) -> None:
-        self.places: list[Place] = frame_places(m.tree, c)
+        self.places: Sequence[Place] = frame_places(m.tree, c)
         self.at: Sequence[Sighted] = [at[place.node] for place in self.places]
         super().__init__(c.demand, [own.X @ place.pose for own, place in zip(self.at, self.places, strict=True)], t)
 

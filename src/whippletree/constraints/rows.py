@@ -326,12 +326,9 @@ def _frame_rows(m: Mechanism, c: Prepared, links: Field, q: Array, v: Array | No
     return tree_frame_rows(c.demand, m.tree, links, frame_places(m.tree, c), t)
 
 
-def frame_places(tree: Skeleton, c: Prepared) -> list[Place]:
+def frame_places(tree: Skeleton, c: Prepared) -> tuple[Place, ...]:
     """Where the poses are that a demand on frames takes; none for a demand on joints."""
-    if c.demand.on != "frames":
-        return []
-    places = [tree.place(name) for name in c.constraint.on]
-    return [tree.carrier([place.node for place in places]), *places] if c.demand.carried else places
+    return tree.places(c.constraint.on, carried=c.demand.carried) if c.demand.on == "frames" else ()
 
 
 def frame_coefficients(demand: Demand, poses: Sequence[Pose], i: int, t: Any) -> Array:

@@ -19,7 +19,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.constraints.cluster_structure import submodel
 from whippletree.constraints.constraint_set import RELAXING, ConstraintSet, constraint_set
 from whippletree.constraints.rows import Prepared
-from whippletree.constraints.ties import PLACEMENT_DECIMALS, demand_content, find_ties
+from whippletree.constraints.ties import PLACEMENT_DECIMALS, demand_content
 from whippletree.model import WORLD, Model, State
 from whippletree.model.frozen import frozen_array
 from whippletree.tree.skeleton import skeleton
@@ -139,7 +139,7 @@ def separate_mechanisms(model: Model) -> tuple[SeparateMechanism, ...]:
     if model.is_flexible or model.elements or not model.joints:
         return ()
     system = constraint_set(model)
-    ties = find_ties(skeleton(model), system.demands)
+    ties = system.ties
     if -1 in ties.of_demand or any(c.constraint.kind in RELAXING for c in system.demands):
         return ()
     root = list(range(len(ties.members)))

@@ -40,7 +40,15 @@ from whippletree.model.faults import (
 )
 from whippletree.model.flexible_body import MODES, FlexibleBody, flexible_faults
 from whippletree.model.force_elements import Element, FluidBox, Lift, Tendon, Wrap, element_faults
-from whippletree.model.frozen import count_in_words, frozen_array, inertia_matrix, pose_matrix, vector_of
+from whippletree.model.frozen import (
+    NO_POSE,
+    ORIGIN,
+    count_in_words,
+    frozen_array,
+    inertia_matrix,
+    pose_matrix,
+    vector_of,
+)
 from whippletree.model.input_checks import as_names
 from whippletree.model.model import (
     EARTH_GRAVITY,
@@ -144,11 +152,11 @@ class Builder:
         parent: str,
         child: str,
         *,
-        position: Vector = (0, 0, 0),
+        position: Vector = ORIGIN,
         rotation: Any = None,
         axis: Vector = (0, 0, 1),
         second_axis: Vector = (0, 1, 0),
-        child_position: Vector = (0, 0, 0),
+        child_position: Vector = ORIGIN,
         child_rotation: Any = None,
         start: Any = None,
         **data: Any,
@@ -169,7 +177,7 @@ class Builder:
             axes = (self._unit(axis, f"joint {name!r}: axis"), self._unit(second_axis, f"joint {name!r}: second axis"))
             inner = pose_matrix(child_position, child_rotation)
             self._joints.append(Joint(name, kind, parent, child, pose_matrix(position, rotation), *axes, **data))
-            if not np.array_equal(inner, np.eye(4)):
+            if inner is not NO_POSE and not np.array_equal(inner, np.eye(4)):
                 self._child_poses[len(self._joints) - 1] = inner
         except (ValueError, TypeError) as error:
             self._faults.append(f"joint {name!r}: {error}")
@@ -178,7 +186,7 @@ class Builder:
             self._start[name] = start
         return self
 
-    def frame(self, name: str, body: str, *, position: Vector = (0, 0, 0), rotation: Any = None) -> Builder:
+    def frame(self, name: str, body: str, *, position: Vector = ORIGIN, rotation: Any = None) -> Builder:
         """Add a named frame fixed to a body."""
         name = self._check_name("frame", name)
         self._frames.append(Frame(name, body, self._pose(f"frame {name!r}", position, rotation)))
@@ -206,7 +214,7 @@ class Builder:
         body: str,
         kind: str,
         *,
-        position: Vector = (0, 0, 0),
+        position: Vector = ORIGIN,
         rotation: Any = None,
         collides: bool = True,
         visible: bool = True,
@@ -340,7 +348,7 @@ class Builder:
         body: str,
         *,
         size: Vector,
-        position: Vector = (0, 0, 0),
+        position: Vector = ORIGIN,
         rotation: Any = None,
         density: Any = 0,
         viscosity: Any = 0,
@@ -569,7 +577,8 @@ class Builder:
             self._faults += found
             return frozen_array([0, 0, 1], (3,))
         array = _within_squares(array)
-        square = array.astype(object) @ array.astype(object)
+        x, y, z = array.tolist()
+        square = x * x + y * y + z * z
         if not square > 0 or (isinstance(square, float) and not np.isfinite(square)):
             shown = ", ".join(map(str, np.asarray(axis).tolist()))
             self._faults.append(f"{where} ({shown}) has no direction: give a finite vector that is not zero")
@@ -577,7 +586,8 @@ class Builder:
         if square == 1 or (isinstance(square, float) and abs(square - 1) <= UNIT_ROUNDING):
             return array
         try:
-            return frozen_array(array.astype(object) / scalars.sqrt(square), (3,))
+            length = scalars.sqrt(square)
+            return frozen_array([x / length, y / length, z / length], (3,))
         except ScalarError as error:
             self._faults.append(f"{where} {tuple(array)} cannot be brought to unit length exactly: {error}")
             return frozen_array([0, 0, 1], (3,))

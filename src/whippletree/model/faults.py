@@ -22,7 +22,12 @@ LARGEST_INERTIA = 1e300
 """kg m². The trace of an inertia, and its product with the square of a length of 1 km, must not overflow."""
 
 LIMITS = ("lower", "upper", "velocity_limit", "effort_limit")
-"""Numbers of a joint that may be infinite."""
+"""Numbers of a joint that may be infinite,"""
+
+FINITE_NUMBERS = ("rotor_inertia", "gear_ratio", "stiffness", "rest", "damping", "friction", "pitch")
+"""and those that may not."""
+
+_NO_TURN = [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
 
 
 def naming_faults(kind: str, names: Iterable[str]) -> list[str]:
@@ -158,10 +163,8 @@ def joint_faults(joint: Joint) -> list[str]:
         known = ", ".join(joint_types.KINDS)
         hint = name_elsewhere(str(joint.kind)) or did_you_mean(str(joint.kind), joint_types.KINDS)
         faults.append(f"{where}: unknown kind {joint.kind!r}; known: {known}{hint}")
-    for word in ("rotor_inertia", "gear_ratio", "stiffness", "rest", "damping", "friction", "pitch"):
-        faults += number_faults(f"{where}: {word}", [getattr(joint, word)])
-    for word in LIMITS:
-        faults += number_faults(f"{where}: {word}", [getattr(joint, word)], infinite=True)
+    faults += _word_faults(where, joint, FINITE_NUMBERS)
+    faults += _word_faults(where, joint, LIMITS, infinite=True)
     faults += pose_faults(where, joint.pose)
     if any("number" in fault for fault in faults):
         return faults
@@ -243,6 +246,8 @@ def pose_faults(where: str, pose: Array) -> list[str]:
     faults = number_faults(f"{where}: pose", pose)
     if faults:
         return faults
+    if pose[:3, :3].tolist() == _NO_TURN:  # most are, and the rest takes ten times as long
+        return []
     rotation = pose[:3, :3].astype(float)
     # entries beyond 2 are those of no rotation, and their squares may overflow
     proper = np.abs(rotation).max() <= 2 and np.abs(rotation @ rotation.T - np.eye(3)).max() <= INERTIA_TOLERANCE
@@ -253,7 +258,10 @@ def pose_faults(where: str, pose: Array) -> list[str]:
 
 def number_faults(where: str, values: Any, *, infinite: bool = False) -> list[str]:
     """NaN, infinity (unless it is allowed) and things that are no real numbers."""
-    for x in values if isinstance(values, list) else np.array(values, dtype=object).flat:
+    entries = values if isinstance(values, list) else np.array(values, dtype=object).ravel().tolist()
+    if _are_sound(entries, infinite):
+        return []
+    for x in entries:
         try:
             number = None if isinstance(x, (str, bytes)) else float(x)
         except (TypeError, ValueError, OverflowError):
@@ -263,3 +271,22 @@ def number_faults(where: str, values: Any, *, infinite: bool = False) -> list[st
         if not infinite and not math.isfinite(number):
             return [f"{where} holds {number}: every number must be finite"]
     return []
+
+
+def _are_sound(numbers: Iterable[Any], infinite: bool) -> bool:
+    """Whether all are numbers, and finite unless infinity is allowed; False also where only a closer look can tell."""
+    try:
+        return not any(map(math.isnan, numbers)) if infinite else all(map(math.isfinite, numbers))
+    except (TypeError, ValueError, OverflowError):
+        return False
+
+
+def _word_faults(where: str, part: Any, words: Sequence[str], *, infinite: bool = False) -> list[str]:
+    """Faults of numbers of a part, by their names."""
+    if _are_sound([getattr(part, word) for word in words], infinite):
+        return []
+    return [
+        fault
+        for word in words
+        for fault in number_faults(f"{where}: {word}", [getattr(part, word)], infinite=infinite)
+    ]

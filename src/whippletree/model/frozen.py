@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields
-from functools import wraps
+from functools import cache, wraps
 from types import MappingProxyType
 from typing import Any, TypeAlias, TypeVar
 
@@ -50,33 +50,53 @@ def frozen_array(values: Any, shape: tuple[int, ...]) -> Array:
         ValueError: an integer too large for a float.
     """
     array = np.array(values, dtype=object).reshape(shape)
-    if all(isinstance(x, (int, np.integer)) and -LARGEST_INTEGER <= x <= LARGEST_INTEGER for x in array.flat):
-        array = array.astype(np.int64)
-    elif all(isinstance(x, (int, float, np.floating, np.integer)) for x in array.flat):
+    entries = array.ravel().tolist()
+    common = _common_type(frozenset(map(type, entries)))
+    if common is np.int64 and not all(-LARGEST_INTEGER <= x <= LARGEST_INTEGER for x in entries):
+        common = np.float64
+    if common is not object:
         try:
-            array = array.astype(np.float64)
+            array = array.astype(common)
         except OverflowError:
             raise ValueError("holds an integer that is too large for a float (1.8e308)") from None
     array.setflags(write=False)
     return array
 
 
-def pose_matrix(position: Vector = (0, 0, 0), rotation: Any = None) -> Array:
+@cache
+def _common_type(types: frozenset[type]) -> type:
+    """The type of an array of entries of these types: models have hundreds of thousands of them, and few such sets."""
+    if all(issubclass(kind, (int, np.integer)) for kind in types):
+        return np.int64
+    return np.float64 if all(issubclass(kind, (int, float, np.floating, np.integer)) for kind in types) else object
+
+
+ORIGIN = (0, 0, 0)
+"""A position that is not said."""
+
+NO_POSE = frozen_array([[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]], (4, 4))
+"""The pose of what lies in the frame that it is told in; one array for all of them."""
+
+
+def pose_matrix(position: Vector = ORIGIN, rotation: Any = None) -> Array:
     """A (4, 4) pose from a position (3,) and a rotation matrix (3, 3), identity if None."""
-    pose = np.array([[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]], dtype=object)
-    pose[:3, 3] = vector_of("position", position)
-    if rotation is not None:
-        if np.shape(rotation) != (3, 3):
-            raise ValueError(f"rotation has shape {np.shape(rotation)}, expected (3, 3)")
-        pose[:3, :3] = rotation
-    return frozen_array(pose, (4, 4))
+    if position is ORIGIN and rotation is None:
+        return NO_POSE
+    x, y, z = vector_of("position", position).tolist()
+    if rotation is None:
+        return frozen_array([1, 0, 0, x, 0, 1, 0, y, 0, 0, 1, z, 0, 0, 0, 1], (4, 4))
+    if np.shape(rotation) != (3, 3):
+        raise ValueError(f"rotation has shape {np.shape(rotation)}, expected (3, 3)")
+    a, b, c = np.array(rotation, dtype=object).tolist()
+    return frozen_array([*a, x, *b, y, *c, z, 0, 0, 0, 1], (4, 4))
 
 
 def vector_of(what: str, values: Any) -> Array:
     """A read-only vector (3,); an error that says what it is if there are not three numbers."""
-    if np.size(values) != 3:
-        raise ValueError(f"{what} has {count_in_words(np.size(values))}, expected 3")
-    return frozen_array(values, (3,))
+    entries = np.array(values, dtype=object)
+    if entries.size != 3:
+        raise ValueError(f"{what} has {count_in_words(entries.size)}, expected 3")
+    return frozen_array(entries, (3,))
 
 
 def count_in_words(n: int) -> str:

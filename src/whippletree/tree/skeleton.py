@@ -86,9 +86,25 @@ class Skeleton:
             known[frame] = self._find_place(frame)
         return known[frame]
 
+    def places(self, frames: tuple[str, ...], *, carried: bool) -> tuple[Place, ...]:
+        """Where several frames or bodies are; before them, with ``carried``, the lowest node that carries them all."""
+        known = self._places_together
+        found = known.get((frames, carried))
+        if found is None:
+            found = tuple([self.place(frame) for frame in frames])
+            if carried:
+                found = (self.carrier([place.node for place in found]), *found)
+            known[frames, carried] = found
+        return found
+
+    @cached_property
+    def _places_together(self) -> dict[tuple[tuple[str, ...], bool], tuple[Place, ...]]:
+        """Places that were asked for: analyses of constraints ask for those of each a dozen times."""
+        return {}
+
     @cached_property
     def _places(self) -> dict[str, Place]:
-        """Places that were asked for: analyses of constraints ask for each frame a dozen times."""
+        """Those of single frames."""
         return {}
 
     @cached_property
@@ -147,13 +163,24 @@ class Skeleton:
         """The lowest node that carries all of these, turned to world axes at zero coordinates."""
         node = self.meeting(nodes)
         if node not in self._carriers:
-            pose = Pose(self.neutral_rotations[node].T, zeros(3)) if node >= 0 else Pose.identity()
-            self._carriers[node] = Place(node, pose)
+            self._carriers[node] = Place(node, self._turned_back(node) if node >= 0 else Pose.identity())
         return self._carriers[node]
 
     @cached_property
     def _carriers(self) -> dict[int, Place]:
         """Those that were asked for, by node."""
+        return {}
+
+    def _turned_back(self, node: int) -> Pose:
+        """The pose of world axes in a node at zero coordinates; nodes with the same numbers share it."""
+        turn = self.neutral_rotations[node].T
+        numbers = tuple(turn.ravel().tolist())
+        # 1 and 1.0 are equal, but one of them is exact
+        return self._turns.setdefault((numbers, tuple(map(type, numbers))), Pose(turn, zeros(3)))
+
+    @cached_property
+    def _turns(self) -> dict[Any, Pose]:
+        """Those that were asked for, by their numbers."""
         return {}
 
     @cached_property
