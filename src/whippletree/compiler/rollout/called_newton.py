@@ -54,8 +54,10 @@ class CalledNewton:
         p = self.modes = len(scheme.values)
         space.work(looking=(1,), stale=(1,), first=(1,), delta=("all",), JT=("all", "all"))
         space.work(**{f"base_{part}": (n,) for part, n in parts.items()})
-        space.work(probe=("all",), image=("all",), size=(1,), rate=(1,), radius=(1,))
-        space.work(z=(2, p), zz=(2, p), total=(2, p), **({"own_q": (parts["q"], 2, p)} if halved else {}))
+        space.work(probe=("all",), image=("all",), size=(1,), rate=(1,), radius=(1,), unclear=(1,))
+        space.work(z=(2, p), zz=(2, p))
+        if halved:
+            space.work(own_q=(parts["q"], 2, p), products=(parts["v"], 2, p))
         space.table("modes", np.stack([scheme.values.real, scheme.values.imag]))
         space.table("into", np.stack([scheme.into.real.T, scheme.into.imag.T]))
         space.table("back", np.stack([scheme.back.real.T, -scheme.back.imag.T]))
@@ -87,7 +89,7 @@ class CalledNewton:
         """The matrices of a step: J, if the step begins anew, and the systems of all modes. X and T are used up."""
         done = self.space.put(-1, self.space.at("stale"))
         return [
-            If(self.space.address("stale"), (*self._differences(rates), *self._radius(), done)),
+            If(self.space.address("stale"), (*self._differences(rates), done)),
             *self._shifts(),
             *(self._build_halved() if self.halved else self._build()),
             *self.systems.factor(),
@@ -138,7 +140,34 @@ class CalledNewton:
             Loop(BUNDLE, "bundles", bundle),
         ]
 
-    def _radius(self) -> list[Statement]:
+    # ---- how fast its fastest part is ----------------------------------------------------------------------------
+
+    def radius(self) -> list[Statement]:
+        """The largest |eigenvalue| of J, or something below it where that is too fast for Picard iteration already.
+
+        The mean of the squared eigenvalues, tr J² / n, is not above the square of the largest.
+        """
+        at, each, put = self.space.at, self.space.each, self.space.put
+
+        def judge(size: Array, bounds: Array, control: Array) -> list[Any]:
+            least = sqrt(abs(size[0]) / bounds[6])
+            return [[least], [select(less(control[0] * least, bounds[5]), 1, -1)]]
+
+        # one sum for each column: a single one would wait for itself
+        sums = at("image", COLUMN)
+        own = traced_block(lambda x: [x * x], [at("JT", COLUMN, COLUMN)], [sums])
+        reads = [sums, at("JT", COLUMN, ROW), at("JT", ROW, COLUMN)]
+        pairs = traced_block(lambda total, a, b: [total + 2 * (a * b)], reads, [sums])
+        return [
+            Loop(COLUMN, "all", (own,)),
+            Loop(ROW, "all", (Loop(COLUMN, Index(ROW), (pairs,)),)),
+            put(0, at("size")),
+            Loop(COLUMN, "all", (traced_block(lambda size, x: [size + x], [at("size"), sums], [at("size")]),)),
+            traced_block(judge, each(["size", "bounds", "control"]), each(["radius", "unclear"])),
+            If(self.space.address("unclear"), tuple(self._powers())),
+        ]
+
+    def _powers(self) -> list[Statement]:
         """|J^24 x| against |J^8 x|, to the power 1/16: about the largest |eigenvalue|."""
         at, put, each = self.space.at, self.space.put, self.space.each
 
@@ -237,13 +266,16 @@ class CalledNewton:
     def _gather(self) -> list[Statement]:
         """bᵥ + z ∂a/∂q b_q."""
         at, size = self.space.at, self.parts["v"]
-        zero = traced_block(lambda: [zeros(2, self.modes)], [], [at("total")])
-        reads = [at("total"), at("JT", OTHER_PLACE, PLACE), at("own q", COLUMN)]
-        add = traced_block(lambda total, entry, b: [total + entry * b], reads, [at("total")])
-        own = at("right", ROW)
-        give = traced_block(lambda b, z, total: [b + complex_product(z, total)], [own, at("z"), at("total")], [own])
-        products = Loop(COLUMN, size, (self._place("q", COLUMN, OTHER_PLACE), add))
-        return [Loop(ROW, size, (self._place("v", ROW), zero, products, give))]
+        products, own = at("products", ROW), at("right", ROW)
+        reads = [products, at("JT", OTHER_PLACE, PLACE), at("own q", COLUMN)]
+        add = traced_block(lambda total, entry, b: [total + entry * b], reads, [products])
+        give = traced_block(lambda b, z, total: [b + complex_product(z, total)], [own, at("z"), products], [own])
+        rows = Loop(ROW, size, (self._place("v", ROW), add))
+        return [
+            Loop(ROW, size, (traced_block(lambda: [zeros(2, self.modes)], [], [products]),)),
+            Loop(COLUMN, size, (self._place("q", COLUMN, OTHER_PLACE), rows)),
+            Loop(ROW, size, (give,)),
+        ]
 
     def _integrate(self) -> list[Statement]:
         """x_q = b_q + z xᵥ."""
