@@ -50,6 +50,41 @@ def test_rounds_side_by_side_have_the_bits_of_rounds_one_by_one(dtype: Any) -> N
     assert np.array_equal(together(x), np.stack([alone(one) for one in x]))
 
 
+def triangle(*, side_by_side: bool) -> Program:
+    """y[i] = sum of (i + 1) x[i, j] x[j, j] over j <= i, by rounds whose number the call decides, up to a counter."""
+    x, y = Buffer("x", "input", ("n", "n")), Buffer("y", "output", ("n",))
+    own, sums = Buffer("own", "work", ("n", "n")), Buffer("sums", "work", ("n", "n"))
+
+    def rounds(count: Any, counter: str, *body: Statement) -> Loop:
+        return Loop(counter, count, body, side_by_side=side_by_side)
+
+    copy = block(lambda x: [x], [piece(x, "i", "j")], [piece(own, "i", "j")])
+    add = block(lambda s, a, b: [s + a * b], [piece(sums, "i", "j"), piece(own, "i", "j"), piece(own, "k", "k")],
+                [piece(sums, "i", "j")])  # fmt: skip
+    pick = block(lambda y, s: [y + s], [piece(y, "i"), piece(sums, "i", "i")], [piece(y, "i")])
+    return Program("triangle", (x, y, own, sums), (
+        Loop("i", "n", (Loop("j", "n", (copy,)),)),
+        Loop("i", "n", (
+            rounds("n", "j", block(lambda: [0], [], [piece(sums, "i", "j")])),
+            block(lambda: [0], [], [piece(y, "i")]),
+            Loop("k", Index("i", 1), (rounds(Index("i", 1), "j", add),)),
+            pick,
+        )),
+    ))  # fmt: skip
+
+
+@pytest.mark.parametrize("n", [0, 1, 3, 4, 11])
+def test_the_call_may_decide_how_many_rounds_there_are(n: int) -> None:
+    x = np.random.default_rng(n).normal(size=(n, n))
+    check(triangle(side_by_side=True))
+    together, alone = (compile_function(triangle(side_by_side=way)) for way in (True, False))
+    assert np.array_equal(together(x), alone(x))
+    if n:
+        assert np.array_equal(together(x), interpret(triangle(side_by_side=True), {"x": x})["y"])
+        expected = [x[i, i] * sum(x[k, k] for k in range(i + 1)) for i in range(n)]
+        np.testing.assert_allclose(together(x), expected, rtol=1e-12, atol=1e-12)
+
+
 def test_what_is_no_such_loop_is_refused() -> None:
     one = block(lambda v: [v + 1], [piece(V, "k")], [piece(V, "k")])
     to_one_place = block(lambda v: [v], [piece(V, "k")], [piece(V, Index(None, 0))])

@@ -417,12 +417,54 @@ def test_machine_code_takes_the_steps_of_python(model, controller, monkeypatch):
         assert np.abs(np.subtract(count, counts[2])).max() <= 0.1 * max(count) + 2
 
 
+def loaded_ladder():
+    """A stiff spring and a damper hold the crank of a ladder of four-bars: fifteen bodies."""
+    model = wt.mechanisms.n_four_bar(7)
+    joints = [replace(j, stiffness=1e5, damping=50.0) if k == 0 else j for k, j in enumerate(model.joints)]
+    return replace(model, joints=tuple(joints))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("model", "controller"),
+    [
+        (stiff_chain(14, 1e6, 1e2), None),
+        (stiff_chain(14, 1e4, 0.0), lambda t, q, v: -50.0 * v + np.sin(t)),
+        (wt.mechanisms.double_pendulum(), lambda t, q, v: -2.0 * q - 0.1 * v + 0.3 * t),
+        (wt.mechanisms.four_bar(lengths=(1.0, 0.4, 1.2, 0.8)), lambda t, q, v: -500.0 * v),
+        (loaded_ladder(), None),
+        (hung_stone(), None),
+        (driven_pendulum(), None),
+        (soft_four_bar(), None),
+    ],
+    ids=["chain", "traced control", "affine control", "loop", "ladder", "quaternion", "in time", "compliant"],
+)
+def test_newton_steps_that_call_are_those_of_python(model, controller, monkeypatch):
+    monkeypatch.setattr(compiled_steps, "COMPILED_AT_ONCE", 0)
+    speed = Motion(wt.compile(model)).project(0.0, np.concatenate([model.home.q, np.linspace(0.2, 0.3, model.nv)]))
+    ends, counts = [], []
+    for way in ("calls", "python"):
+        method, start = adaptive(model, speed, 0.2, controller, rtol=1e-8)
+        method.integrator.solver = "newton"
+        if way == "python":
+            method.integrator.compiled = None
+        *_, last = method.integrator.pieces(Progress(0.0, start), 0.2)
+        if way == "calls":
+            assert {stiff for stiff, _ in method.integrator.compiled._called} == {False, True}
+        ends.append(last.state)
+        counts.append((method.statistics.steps, method.statistics.iterations))
+        assert method.statistics.newton_steps == method.statistics.steps
+    scale = 1 + np.abs(ends[1])
+    assert (np.abs(ends[0] - ends[1]) / scale).max() < 1e-7
+    assert np.abs(np.subtract(*counts)).max() <= 0.15 * max(counts[1]) + 2
+
+
 def test_a_trial_of_machine_code_has_the_length_that_was_asked_for():
     # strides shorten a step whose error is too large by themselves; a single trial must not
     method, start = adaptive(wt.mechanisms.double_pendulum(), [1.0, 0.5, 0.0, 0.0], 1.0, rtol=1e-13)
     integrator = method.integrator
     guess = Polynomial(0.0, 0.4, start, np.zeros((8, 4)))
-    assert integrator.compiled.prepare(0, False)
+    assert integrator.compiled.prepare(0)
     found = integrator.compiled.solve(0.0, start, 0.4, guess, 1e-13, 1e-15, False)
     integrator.compiled = None
     by_python = integrator._trial(0.0, start, 0.4, guess)

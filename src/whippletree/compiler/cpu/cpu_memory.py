@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from whippletree.compiler.cpu.copies import MOST_TILES, lane_pointers, tile_in, tiles
 from whippletree.compiler.cpu.cpu_arrays import AddressRun, Array, CallFrame, runs_of, starts_of
 from whippletree.compiler.cpu.result_arrays import Results
-from whippletree.compiler.llvm.emit import Memory, Registers, Takers
+from whippletree.compiler.llvm.emit import Factor, Memory, Registers, Takers
 from whippletree.compiler.llvm.ir import MachineLanes, Operand, Writer
 from whippletree.compiler.llvm.kernel import STOP
 from whippletree.compiler.llvm.packs import WIDTH, Place
@@ -59,7 +59,7 @@ class CpuMemory(Memory):
         super().__init__(program, writer)
         self.frame = frame
         self.lanes = writer.lanes
-        self._bases: dict[tuple[str, str, tuple[tuple[Operand, int], ...]], Operand] = {}
+        self._bases: dict[tuple[str, str, tuple[tuple[Operand, Factor], ...]], Operand] = {}
         """Pointers that the present basic block has worked out: of a buffer, an element, registers with factors."""
         self._bases_in = ""
         self.states = self.lanes.width
@@ -84,14 +84,16 @@ class CpuMemory(Memory):
         self.lanes = self.writer.lanes = every
 
     def _of_lane(
-        self, name: str, parts: list[tuple[Operand, int]], offset: int
-    ) -> tuple[list[tuple[Operand, int]], int]:
+        self, name: str, parts: list[tuple[Operand, Factor]], offset: int
+    ) -> tuple[list[tuple[Operand, Factor]], int]:
         """Where the lane that runs alone has a number of work space, from where a single state would have it."""
         if self.lane is None or self.role[name] != "work":
             return parts, offset
         if name in self._sizes:
             return [(self.lane, self._sizes[name]), *parts], offset
-        return [(self.lane, 1), *[(register, self.states * factor) for register, factor in parts]], self.states * offset
+        # the call decides no size where there are lanes
+        apart = [(register, self.states * int(factor)) for register, factor in parts]
+        return [(self.lane, 1), *apart], self.states * offset
 
     # ---- rounds of a loop as lanes -------------------------------------------------------------------------------
 

@@ -209,10 +209,11 @@ class _Loop:
         return release
 
     def bytes_of(self, buffer: Buffer, frame: CallFrame) -> Operand:
-        """Size of a buffer whose number of rows the call decides, as i64; one state at a time."""
-        w, (rows, *others) = self.writer, buffer.shape
-        row = math.prod(int(d) for d in others) * self.lanes.bytes
-        bytes_ = w.value(f"mul i64 {frame.dimensions[str(rows)]}, {row}")
+        """Size of a buffer some of whose dimensions the call decides, as i64; one state at a time."""
+        w = self.writer
+        bytes_ = str(math.prod(d for d in buffer.shape if isinstance(d, int)) * self.lanes.bytes)
+        for name in (d for d in buffer.shape if isinstance(d, str)):
+            bytes_ = w.value(f"mul i64 {frame.dimensions[name]}, {bytes_}")
         return w.value(f"and i64 {w.value(f'add i64 {bytes_}, {_ALIGNMENT - 1}')}, {-_ALIGNMENT}")
 
     def each_group(self, frame: CallFrame) -> None:

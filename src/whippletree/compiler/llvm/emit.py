@@ -14,7 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from whippletree.compiler.llvm.ir import Operand, Writer
 from whippletree.compiler.llvm.packs import Packs, Place, find_packs
@@ -45,6 +45,9 @@ Registers = Mapping[Register, Operand]
 ROUNDS_AHEAD = 4
 """Rounds of a loop over a list before which what one of them reads is fetched (``Each.ahead``)."""
 
+Factor: TypeAlias = int | Operand
+"""Numbers from one place along a dimension to the next: known, or of the call."""
+
 Takers = dict[Address, Callable[[Operand], None]]
 """Places that take a number as soon as it is known."""
 
@@ -68,6 +71,8 @@ class Memory(ABC):
         self.beside: Register | None = None
         """The counter of the loop whose rounds are the lanes here, see :class:`~whippletree.compiler.program.Loop`."""
 
+        self._products: dict[tuple[str, int, tuple[str, ...]], Operand] = {}
+        """Of sizes that the call decides, as each basic block has worked them out."""
         self.states = 1
         """How many lanes the target works on."""
         self.lane: Operand | None = None
@@ -162,18 +167,33 @@ class Memory(ABC):
     def list_entry(self, name: str, number: Operand) -> str:
         """A typed pointer to an entry of a list: an integer as wide as a real; of a vector, two side by side."""
 
-    def flat_index(self, address: Address, registers: Registers) -> tuple[list[tuple[Operand, int]], int]:
-        """Where a number is in a buffer with rows of fixed size, row by row: registers with factors, and an offset."""
-        found, offset, factor = [], 0, 1
+    def flat_index(self, address: Address, registers: Registers) -> tuple[list[tuple[Operand, Factor]], int]:
+        """Where a number is in a buffer, row by row: registers with factors, and an offset."""
+        found: list[tuple[Operand, Factor]] = []
+        offset, factor = 0, 1
         shape, pitch = self.shape[address.buffer], self.pitch[address.buffer]
+        sizes: list[str] = []
         for left, (index, size) in enumerate(zip(reversed(address.indices), reversed(shape), strict=True), 1):
             if left == len(shape) and pitch is not None:
                 factor = pitch
             if index.register is not None:
-                found.append((registers[index.register], factor))
-            offset += factor * index.offset
-            factor *= size if isinstance(size, int) else 0  # that of rows is not needed: nothing is outside them
+                found.append((registers[index.register], self._product(factor, sizes)))
+            offset += factor * index.offset  # which is 0 where the call decides a dimension
+            if isinstance(size, int):
+                factor *= size
+            else:
+                sizes.append(size)
         return found, offset
+
+    def _product(self, factor: int, sizes: Sequence[str]) -> Factor:
+        """A number times the sizes of dimensions that the call decides."""
+        if not sizes:
+            return factor
+        key = self.writer.block, factor, tuple(sizes)
+        if key not in self._products:
+            before = self._product(factor, sizes[:-1])
+            self._products[key] = self.writer.value(f"mul i64 {self.count(sizes[-1])}, {before}")
+        return self._products[key]
 
     def index(self, index: Index, registers: Registers) -> Operand:
         """register + offset, as i64."""
@@ -337,27 +357,41 @@ class _Body:
         self.memory.store([(a, self.memory.stored_form(a, x)) for a, x in pairs], registers)
 
     def loop(self, loop: Loop, registers: Registers) -> None:
-        if loop.side_by_side and isinstance(loop.count, int) and self.memory.together > 1:
-            self.side_by_side(loop, loop.count, registers)
+        if loop.side_by_side and self.memory.together > 1:
+            self.side_by_side(loop, registers)
         else:
             self.one_by_one(loop, registers)
 
-    def side_by_side(self, loop: Loop, count: int, registers: Registers) -> None:
+    def side_by_side(self, loop: Loop, registers: Registers) -> None:
         """Emit a loop whose rounds run side by side, as many as the target has lanes, and the rest one by one."""
         w, width = self.writer, self.memory.together
-        whole = count // width
 
         def several(first: Operand) -> None:
             with self.memory.rounds_as_lanes(loop.counter):
                 self.statements(loop.body, {**registers, loop.counter: first})
 
-        if whole == 1:
-            several("0")
-        elif whole:
-            with self.rounds(str(whole)) as step:
+        def in_groups(groups: Operand) -> None:
+            with self.rounds(groups) as step:
                 several(w.value(f"mul i64 {step}, {width}"))
-        for number in range(whole * width, count):
-            self.statements(loop.body, {**registers, loop.counter: str(number)})
+
+        def single(number: Operand) -> None:
+            self.statements(loop.body, {**registers, loop.counter: number})
+
+        if isinstance(loop.count, int):
+            whole = loop.count // width
+            if whole == 1:
+                several("0")
+            elif whole:
+                in_groups(str(whole))
+            for number in range(whole * width, loop.count):
+                single(str(number))
+        else:
+            count = self.count(loop.count, registers)
+            groups = w.value(f"sdiv i64 {count}, {width}")
+            in_groups(groups)
+            done = w.value(f"mul i64 {groups}, {width}")
+            with self.rounds(w.value(f"sub i64 {count}, {done}")) as step:
+                single(w.value(f"add i64 {done}, {step}"))
 
     def one_by_one(self, loop: Loop, registers: Registers) -> None:
         w = self.writer

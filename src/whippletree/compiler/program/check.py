@@ -8,7 +8,7 @@ The second is decided exactly where a register depends on one counter. An index 
 register is either the counter of a loop or was looked up in constant tables by way of one: so it is a *function of one
 counter*, and its values can be listed. A switch restricts the counters under which its cases run; a body with a short
 joint at the end of the work space is not blamed for what a longer joint would do there. A counter over a named
-dimension fits arrays with that dimension, and nothing else.
+dimension fits arrays with that dimension, and nothing else; so does that of a loop up to such a counter.
 
 What depends on several counters, or on numbers of a state, is bounded instead: a number looked up by way of two
 registers is any of those that their values can reach, the counter of a loop whose count is in a register goes up to the
@@ -103,12 +103,14 @@ def _check_buffers(program: Program) -> None:
             raise ProgramError(f"{program.name}: {b.name} has a pitch of {b.pitch}; only rows of work space may")
         if b.role in ("input", "output"):
             continue
-        if any(isinstance(d, str) for d in (b.shape if b.role != "work" else b.shape[1:])):
+        named = [isinstance(d, str) for d in b.shape]
+        if any(named) and (b.role != "work" or named != sorted(named, reverse=True)):
             raise ProgramError(
-                f"{program.name}: {b.name} has a named dimension; only inputs, outputs and the rows of work space may"
+                f"{program.name}: {b.name} has a named dimension; only inputs, outputs and the first ones of work "
+                "space may"
             )
         known = {d for other in program.of_role("input") for d in other.shape if isinstance(d, str)}
-        if b.is_sized_by_call and b.shape[0] not in known:
+        if not {d for d in b.shape if isinstance(d, str)} <= known:
             raise ProgramError(f"{program.name}: no input decides the size of {b.name}")
         if b.role != "work" and (b.data is None or np.shape(b.data) != b.shape):
             raise ProgramError(f"{program.name}: {b.name} lacks its content")
@@ -201,6 +203,8 @@ class _Checker:
                 raise ProgramError(f"{self.name}: no input decides the number of rounds {loop.count!r}")
             counter = _NamedCounter(loop.count)
             self.statements(loop.body, {**known, loop.counter: counter}, masks, positive | {loop.count})
+        elif isinstance(loop.count, Index) and (within := self.named_end(loop.count, known)) is not None:
+            self.statements(loop.body, {**known, loop.counter: within}, masks, positive | {within.dimension})
         elif isinstance(loop.count, Index):
             most = max(self.largest(loop.count, known, masks), 0)
             self.check_counted(loop.counter, most, loop.body, known, masks, positive)
@@ -213,8 +217,8 @@ class _Checker:
         A buffer that is written is read and written at one place of its last dimension alone, counter + offset, so that
         every round has its own part of it.
         """
-        if not isinstance(loop.count, int) or loop.backwards:
-            raise ProgramError(f"{self.name}: rounds side by side are counted by a number, and go forwards")
+        if loop.backwards:
+            raise ProgramError(f"{self.name}: rounds side by side go forwards")
         places: dict[str, set[Index]] = {}
         written: set[str] = set()
         for block in loop.body:
@@ -263,6 +267,15 @@ class _Checker:
         if values is None:
             raise ProgramError(f"{self.name}: a loop whose count {index.register!r} has no fixed end")
         return int(values.max(initial=0)) if values.size else 0
+
+    def named_end(self, count: Index, known: _Known) -> _NamedCounter | None:
+        """The dimension that a loop up to a counter over it stays within; None for a counter of another kind."""
+        value = None if count.register is None else self.register(count.register, known)
+        if not isinstance(value, _NamedCounter):
+            return None
+        if count.offset > 1:
+            raise ProgramError(f"{self.name}: a loop beyond the end of {value.dimension!r}")
+        return value
 
     def possible(self, index: Index, known: _Known, masks: _Masks) -> Integers | None:
         """All values of an index, None if they have no fixed end."""

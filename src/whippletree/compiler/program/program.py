@@ -11,7 +11,7 @@ plus constant offsets, so that a program can be checked for bounds before any co
     input         lane       ``integer``: numbers of what a call describes    :class:`Lookup` with a bound only
     output        lane       a result (``integer``: a status)                one index per core dimension
     work          lane       scratch space, uninitialised; the first of its  one index per dimension
-                             dimensions may be one that the call decides
+                             dimensions may be some that the call decides
     work          lane       ``integer``: a list of numbers below its size   :class:`Collect` and :class:`Each` only
     table         program    constants of the model, the same for all lanes  one index per dimension
     index         program    integers: offsets, types, parents               one index per dimension

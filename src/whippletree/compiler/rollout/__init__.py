@@ -7,6 +7,8 @@ long_trees        roll-outs of long trees, as loops over bodies
 collocation_frame   when a step of collocation is kept, shortened or handed back, whatever the size of the state
 collocation_kernel   many steps of collocation with error control, each iterated until it has converged
 collocation_calls   steps of any model, which call its compiled functions at all points at once
+called_newton     their stiff steps: Newton's method, with J from calls
+complex_elimination   complex linear systems of a size that the call decides, several side by side
 collocation_rates   its equations of motion at one point: the model's, or others
 collocation_newton   its stiff steps: Newton's method, with matrices built and inverted in loops
 step_watch        guards that end a call of it with the step in which one may vanish

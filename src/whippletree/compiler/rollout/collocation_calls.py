@@ -6,7 +6,8 @@ functions that runs need anyway, and nothing but the number of points, and which
 code: sizes come with the call. So it is compiled once on each machine, and suits models of any size.
 
 A state is two parts, q and v, of which each has a dimension of its own; all that is done to whole states are loops over
-the components of each. Rounds, iterations and decisions are those of the other kernel, but for Newton's method.
+the components of each. Rounds, iterations and decisions are those of the other kernel; Newton's method is that of
+:mod:`~whippletree.compiler.rollout.called_newton`.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from whippletree.compiler.program import (
     Until,
 )
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
+from whippletree.compiler.rollout.called_newton import COMPONENT, CalledNewton
 from whippletree.compiler.rollout.collocation_frame import (
     KEPT,
     OFF,
@@ -47,11 +49,8 @@ from whippletree.compiler.rollout.collocation_frame import (
 )
 from whippletree.compiler.rollout.collocation_rates import CLOSING, HUGE, POINT
 
-COMPONENT, ROW, OTHER_COMPONENT, GROUP = "component", "row", "other component", "group"
-"""Counters of the loops over components of a state, constraint rows, components that act on others, and quaternions."""
-
-PARTS: dict[str, Dimension] = {"q": "nq", "v": "nv"}
-"""Parts of a state, and their dimensions."""
+ROW, OTHER_COMPONENT, GROUP = "row", "other component", "group"
+"""Counters of the loops over constraint rows, components of a state that act on others, and quaternions."""
 
 
 class Callee(NamedTuple):
@@ -87,12 +86,15 @@ class CalledModel(NamedTuple):
     """Whether a controller comes as gains."""
     constants: bool
     """Whether the controller that is called reads numbers of the call."""
+    halved: bool
+    """Whether q is the integral of v, component by component, and Newton's method makes use of it."""
 
 
 class CalledCollocation(CollocationFrame):
-    """The program of Picard steps.
+    """The program of steps, Picard's or Newton's as the scheme says.
 
-    ([groups], clock, bounds, start q, start v, guess q, guess v, [active], [rigid], [unit], [gains ...], [constants])
+    ([groups], [integers of Newton's method], clock, bounds, start q, start v, guess q, guess v, [active], [rigid],
+    [unit], [gains ...], [constants], [numbers of Newton's method])
         -> (coefficients q, coefficients v, states q, states v, trial q, trial v, notes, verdict)
 
     As in :class:`~whippletree.compiler.rollout.collocation_kernel.CollocationKernel`, part by part; ``rigid`` (rows):
@@ -102,39 +104,46 @@ class CalledCollocation(CollocationFrame):
 
     def __init__(self, scheme: Scheme, patience: IterationLimits, form: CalledModel) -> None:
         self.callees, self.quaternions, self.affine = form.callees, form.quaternions, form.affine
-        s = len(scheme.nodes)
-        given: dict[str, tuple[Dimension, ...]] = {f"start {part}": (n,) for part, n in PARTS.items()}
-        given |= {f"guess {part}": (s, n) for part, n in PARTS.items()}
+        # coordinates that are integrals of velocities are counted as those
+        nq: Dimension = "nv" if form.halved else "nq"
+        self.parts: dict[str, Dimension] = {"q": nq, "v": "nv"}
+        s, stiff = len(scheme.nodes), scheme.values is not None
+        given: dict[str, tuple[Dimension, ...]] = {f"start {part}": (n,) for part, n in self.parts.items()}
+        given |= {f"guess {part}": (s, n) for part, n in self.parts.items()}
         given |= {"active": ("switches",)} if form.switches else {}
         given |= {"rigid": ("rows",)} if form.callees.residual else {}
         given |= {"unit": ("groups",)} if form.quaternions else {}
         if form.affine:
-            given |= {"constant": ("nv",), "by time": ("nv",), "by q": ("nv", "nq"), "by v": ("nv", "nv")}
+            given |= {"constant": ("nv",), "by time": ("nv",), "by q": ("nv", nq), "by v": ("nv", "nv")}
         given |= {"constants": ("constants",)} if form.constants else {}
+        integers, numbers = CalledNewton.inputs(s, self.parts) if stiff else ([], {})
+        given |= numbers
         found: dict[str, tuple[Dimension, ...]] = {}
         for name, shape in {"coefficients": (STEPS, s), "states": (STEPS,), "trial": (s,)}.items():
-            found |= {f"{name} {part}": (*shape, n) for part, n in PARTS.items()}
+            found |= {f"{name} {part}": (*shape, n) for part, n in self.parts.items()}
         super().__init__(scheme, patience, form.callees.velocity is not None, given, found)
         if form.quaternions:
-            # an input, and so before the outputs
-            own = {"groups": Buffer("groups", "input", ("nq",), integer=True)}
-            self.space.buffers = own | self.space.buffers
+            integers = [Buffer("groups", "input", (nq,), integer=True), *integers]
+        # inputs, and so before the outputs
+        self.space.buffers = {b.name: b for b in integers} | self.space.buffers
         self._add_work(scheme)
+        self.newton = CalledNewton(self.space, scheme, patience.difference, self.parts, form.halved) if stiff else None
 
     def _add_work(self, scheme: Scheme) -> None:
         space, s = self.space, self.s
-        for part, n in PARTS.items():
+        for part, n in self.parts.items():
             # X = y + Z: states at which rates F are wanted; K: slopes; c, G: polynomials of this step and the last
             space.work(**{f"{name}_{part}": (n, s) for name in "XFcGKZ"})
             space.work(**{f"{name}_{part}": (n,) for name in ("y", "fine", "raw")})
         # on the constraints
-        space.work(q=("nq", s), v=("nv", s), tau=("nv", s), T=(s,), basis=(s, s), sizes=(s,), status=(s,))
+        nq = self.parts["q"]
+        space.work(q=(nq, s), v=("nv", s), tau=("nv", s), T=(s,), basis=(s, s), sizes=(s,), status=(s,))
         space.table("AT", scheme.weights.T)
         space.table("CT", scheme.to_coefficients.T)
         if self.callees.passive:
             space.work(springs=("nv", s))
         if self.callees.residual:
-            space.work(nearer=("nq", s), step=("nv", s), residuals=("rows", s))
+            space.work(nearer=(nq, s), step=("nv", s), residuals=("rows", s))
             space.work(gap=(s,), left=(s,), open=(s,), shut=(1,), some_open=(1,))
         if self.quaternions:
             space.work(norms=("groups", s))
@@ -146,6 +155,7 @@ class CalledCollocation(CollocationFrame):
             If(address("beginning"), tuple(self._beginning())),
             # in this order, so that a stage which begins the next one waits for its rates
             If(address("ending"), tuple(self._ending())),
+            *([] if self.newton is None else [If(address("looking"), tuple(self._looking(self.newton)))]),
             If(address("iterating"), (*self._rates(), *self._iterating())),
         )
         steps = Until(STEP_ROUND, self.rounds, address("over"), body)
@@ -153,7 +163,7 @@ class CalledCollocation(CollocationFrame):
 
     def _parts(self, work: Any) -> list[Statement]:
         """Loops over the components of both parts, with the statements that ``work(part)`` returns."""
-        return [Loop(COMPONENT, n, tuple(work(part))) for part, n in PARTS.items()]
+        return [Loop(COMPONENT, n, tuple(work(part))) for part, n in self.parts.items()]
 
     def _own(self, name: str, part: str) -> Piece:
         """The numbers of one component in a buffer of one part."""
@@ -173,7 +183,9 @@ class CalledCollocation(CollocationFrame):
             writes = [self._own(name, part) for name in ("y", "G", "c")]
             return [traced_block(lambda y, G: [y, G, np.zeros(self.s)], given, writes)]
 
-        return [*self.take_over(), *self._parts(take), Loop(COMPONENT, "nv", (put(0, at("tau", COMPONENT)),))]
+        still = Loop(COMPONENT, "nv", (put(0, at("tau", COMPONENT)),))
+        newton = [] if self.newton is None else [put(-1, at("looking")), put(1, at("stale"))]
+        return [*self.take_over(), *self._parts(take), still, *newton]
 
     def _closing(self) -> list[Statement]:
         at = self.space.at
@@ -208,6 +220,18 @@ class CalledCollocation(CollocationFrame):
 
         places = [at("nodes", POINT), at("now")], [at("basis", None, POINT), at("T", POINT)]
         return [Loop(POINT, self.s, (traced_block(basis, *places),)), *self._parts(components), self.begin()]
+
+    def _looking(self, newton: CalledNewton) -> list[Statement]:
+        """The matrices of Newton's method; then the points of the step, for its iteration."""
+        at, each = self.space.at, self.space.each
+
+        def points(part: str) -> list[Statement]:
+            reads = [self._own("y", part), self._own("Z", part)]
+            return [traced_block(lambda y, Z: [y + Z], reads, [self._own("X", part)])]
+
+        times = traced_block(lambda nodes, now: [now[0] + now[1] * nodes], each(["nodes", "now"]), [at("T")])
+        begin = traced_block(lambda: [[1], [-1]], [], each(["iterating", "looking"]))
+        return [*newton.look(self._rates()), *self._parts(points), times, begin]
 
     # ---- rates at all points -------------------------------------------------------------------------------------
 
@@ -256,7 +280,7 @@ class CalledCollocation(CollocationFrame):
             lambda c, b, T: [c + b * T], [*self.space.each(["constant", "by time"], COMPONENT), at("T")], [tau]
         )
         more: list[Statement] = []
-        for part, n in PARTS.items():
+        for part, n in self.parts.items():
             reads = [tau, at(f"by {part}", COMPONENT, OTHER_COMPONENT), at(given.get(part, part), OTHER_COMPONENT)]
             add = traced_block(lambda tau, gain, x: [tau + gain * x], reads, [tau])
             more.append(Loop(OTHER_COMPONENT, n, (add,)))
@@ -266,7 +290,7 @@ class CalledCollocation(CollocationFrame):
         """From X to q and v that meet the constraints, of the first points."""
         at = self.space.at
         copy = traced_block(lambda x: [x], [self._own("X", "q")], [at("q", COMPONENT)])
-        statements: list[Statement] = [Loop(COMPONENT, "nq", (copy,))]
+        statements: list[Statement] = [Loop(COMPONENT, self.parts["q"], (copy,))]
         if self.quaternions:
             statements += self._normalise()
         if self.callees.residual:
@@ -307,7 +331,7 @@ class CalledCollocation(CollocationFrame):
             put(0, at("left")),
             Loop(ROW, "rows", (traced_block(largest, reads, [at("left")]),)),
             traced_block(look, each(["left", "gap", "open"]), each(["left", "gap", "open", "shut"])),
-            Loop(COMPONENT, "nq", (traced_block(keep, own, [at("q", COMPONENT)]),)),
+            Loop(COMPONENT, self.parts["q"], (traced_block(keep, own, [at("q", COMPONENT)]),)),
             traced_block(lambda shut: [-shut[0]], [at("shut")], [at("some open")]),
             If(
                 address("some open"),
@@ -318,7 +342,7 @@ class CalledCollocation(CollocationFrame):
             ),
         )
         return [
-            Loop(COMPONENT, "nq", (first,)),
+            Loop(COMPONENT, self.parts["q"], (first,)),
             put(HUGE, at("gap")),
             put(1, at("open")),
             put(-1, at("shut")),
@@ -337,9 +361,9 @@ class CalledCollocation(CollocationFrame):
         divide = traced_block(lambda q, n: [[a / b for a, b in zip(q, n, strict=True)]], [q, norms], [q])
         return [
             Loop(GROUP, "groups", (self.space.put(0, norms),)),
-            Loop(COMPONENT, "nq", (group, add)),
+            Loop(COMPONENT, self.parts["q"], (group, add)),
             Loop(GROUP, "groups", (root,)),
-            Loop(COMPONENT, "nq", (group, divide)),
+            Loop(COMPONENT, self.parts["q"], (group, divide)),
         ]
 
     # ---- one iteration -------------------------------------------------------------------------------------------
@@ -347,14 +371,16 @@ class CalledCollocation(CollocationFrame):
     def _iterating(self) -> list[Statement]:
         at, put, each = self.space.at, self.space.put, self.space.each
 
-        def move(F: Array, AT: Array, now: Array, Z: Array, fine: Any, sizes: Array, y: Any) -> list[Any]:
-            new = now[1] * (F @ AT)
+        def move(K: Array, AT: Array, now: Array, Z: Array, fine: Any, sizes: Array, y: Any) -> list[Any]:
+            new = now[1] * (K @ AT)
             e = (new - Z) * fine
-            return [F, new, y + new, sizes + e * e]
+            return [K, new, y + new, sizes + e * e]
 
         def components(part: str) -> list[Statement]:
             of = {name: self._own(name, part) for name in "KXZFy"} | {"fine": self._own("fine", part)}
-            reads = [of["F"], *each(["AT", "now"]), of["Z"], of["fine"], at("sizes"), of["y"]]
+            # slopes of Picard iteration are the rates, those of Newton's method have been corrected by them
+            slopes = of["F" if self.newton is None else "K"]
+            reads = [slopes, *each(["AT", "now"]), of["Z"], of["fine"], at("sizes"), of["y"]]
             return [traced_block(move, reads, [of["K"], of["Z"], of["X"], at("sizes")])]
 
         def worst(sizes: Array) -> list[Any]:
@@ -364,6 +390,7 @@ class CalledCollocation(CollocationFrame):
             return [[most, sum(sizes[1:], sizes[0])]]
 
         return [
+            *([] if self.newton is None else self.newton.correction()),
             put(0, at("sizes")),
             *self._parts(components),
             traced_block(worst, [at("sizes")], [at("worst")]),
@@ -421,6 +448,7 @@ class CalledCollocation(CollocationFrame):
                     self.choose_length(),
                     Collect("this", KEPT, STEPS, address("turn", KEPT)),
                     Each(KEPT, "this", (self.note(), *self._parts(self._tell_step))),
+                    *([] if self.newton is None else [*self.newton.radius(), put(1, at("stale"))]),
                     self.go_on(),
                     *self._parts(advance),
                 ),

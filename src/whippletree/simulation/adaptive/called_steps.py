@@ -43,7 +43,7 @@ LONG_STEPS = 20_000
 
 
 class CalledSteps:
-    """Picard steps of a model.
+    """Steps of a model, Picard's or Newton's as the scheme says.
 
     (clock, bounds, state, guess, control) -> (coefficients, states, trial, notes, verdict), as
     :class:`~whippletree.compiler.rollout.collocation_kernel.CollocationKernel`.
@@ -58,13 +58,16 @@ class CalledSteps:
             functions["controller"] = control.function
         rigid = [motion.rigid_rows] if "residual" in functions else []
         switches = [motion.all_on] if len(motion.all_on) else []
-        self._first, self._last = groups, [*switches, *rigid, *unit]
+        stiff = scheme.values is not None
+        integers, numbers = _places(motion, len(scheme.nodes)) if stiff else ([], [])
+        self._first, self._middle, self._last = [*groups, *integers], [*switches, *rigid, *unit], numbers
         form = CalledModel(
             Callees(**{name: _callee(function) for name, function in functions.items()}),
             switches=bool(switches),
             quaternions=bool(unit),
             affine=isinstance(control, AffineForces),
             constants=isinstance(control, FunctionOfState) and bool(control.constants),
+            halved=stiff and _integrates_itself(motion),
         )
         # an object of its own: two models share the code, but not the functions that are handed over
         self._function = CompiledFunction(_kernel(scheme, patience, form), 1, Wording())
@@ -77,10 +80,9 @@ class CalledSteps:
 
     def __call__(self, clock: Array, bounds: Array, state: Array, guess: Array, control: Control) -> tuple[Array, ...]:
         n = self._nq
-        numbers = _numbers_of(control, n)
-        *parts, notes, verdict = self._call(
-            *self._first, clock, bounds, state[:n], state[n:], guess[:, :n], guess[:, n:], *self._last, *numbers
-        )
+        given = clock, bounds, state[:n], state[n:], guess[:, :n], guess[:, n:]
+        gains = _numbers_of(control, n)
+        *parts, notes, verdict = self._call(*self._first, *given, *self._middle, *gains, *self._last)
         kept = int(verdict[0])
         coefficients, states, trial = (
             np.concatenate([q[:count], v[:count]], axis=-1)
@@ -147,6 +149,24 @@ def _quaternion_groups(motion: Motion) -> tuple[list[Array], list[Array]]:
     for number, part in enumerate(own):
         groups[part] = number
     return [groups], [np.array([1.0] * len(own) + [0.0])]
+
+
+def _integrates_itself(motion: Motion) -> bool:
+    """Whether each coordinate is the integral of the velocity of the same number."""
+    return not motion.model.constraints and all(kind.nq == kind.nv == 1 for kind in motion.model.joint_types)
+
+
+def _places(motion: Motion, points: int) -> tuple[list[Array], list[Array]]:
+    """Arguments of Newton's method, see :class:`~whippletree.compiler.rollout.called_newton.CalledNewton`."""
+    nq, n = motion.model.nq, motion.model.nq + motion.model.nv
+    places = np.arange(n)
+    lanes = np.concatenate([[-1], places])
+    # what is left of the last bundle repeats the last neighbour
+    moved = np.append(lanes, np.full(-len(lanes) % points, n - 1)).reshape(-1, points)
+    columns = np.maximum(moved, 0)
+    numbers = places.astype(float)
+    probe = np.cos(np.arange(1, n + 1) ** 2)  # which no eigenvector is at right angles to
+    return [places[:nq], places[nq:], columns], [numbers[:nq], numbers[nq:], moved.astype(float), probe]
 
 
 def _numbers_of(control: Control, nq: int) -> list[Array]:

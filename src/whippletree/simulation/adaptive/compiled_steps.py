@@ -2,9 +2,9 @@
 
 A call costs a few microseconds where the same iteration in Python takes hundreds, and its numbers are the same up to
 rounding. Code that contains the equations of motion has to be compiled first (0.15 s for a double pendulum, 2 s for a
-humanoid, once on each machine). So Picard steps of larger models call the functions that are compiled anyway
-(:mod:`~whippletree.simulation.adaptive.called_steps`), and their stiff steps, and those that watch for events, begin in
-Python. When they change over is counted in steps, not in seconds: a run has the same bits whatever the cache holds.
+humanoid, once on each machine). So steps of larger models call the functions that are compiled anyway
+(:mod:`~whippletree.simulation.adaptive.called_steps`), and those that watch for events begin in Python. When they
+change over is counted in steps, not in seconds: a run has the same bits whatever the cache holds.
 """
 
 from __future__ import annotations
@@ -58,9 +58,8 @@ from whippletree.simulation.motion import OPEN_LOOP, POSITION_CORRECTIONS
 COMPILED_AT_ONCE = 12
 """Moving bodies up to which the code is compiled before the first step."""
 
-PER_BODY, PER_STIFF_BODY = 4, 1
-"""Steps that a run takes before, for every further body; and where only stiff steps wait for the code, which take three
-to ten times as long in Python."""
+PER_BODY = 4
+"""Steps that a run takes before, for every further body."""
 
 MOST_BODIES = 48
 """Moving bodies beyond which the code, which is unrolled, would be too long."""
@@ -96,34 +95,32 @@ class CompiledSteps:
         """Whether code can be compiled that contains the equations of motion."""
         written = blocks is not None or guards is not None or bodies <= COMPILED_AT_ONCE
         self._calls = not written and can_be_called(self.motion)
-        """Whether Picard steps call the functions of the model instead."""
-        self._wait = wait + (PER_STIFF_BODY if self._calls else PER_BODY) * max(0, bodies - COMPILED_AT_ONCE)
+        """Whether steps call the functions of the model instead."""
+        self._wait = wait + PER_BODY * max(0, bodies - COMPILED_AT_ONCE)
         self._functions: dict[tuple[bool, int], tuple[NamedFunction, tuple[Array, ...]]] = {}
         """By whether they are Newton's, and their number of points, with the constants that they read last; each is
         compiled where it is needed first."""
-        self._called: dict[int, CalledSteps] = {}
-        """By their number of points."""
+        self._called: dict[tuple[bool, int], CalledSteps] = {}
+        """Likewise."""
         self._controller: FunctionOfState | AffineForces | None = None
         self._looked_at = self.motion.controller is None
         """Whether it is known what kind of controller there is."""
 
-    def prepare(self, tried: int, stiff: bool) -> bool:
-        """Whether steps can be taken, Newton's if ``stiff``, after so many that the run has tried: from here on the
-        same for all steps.
+    def prepare(self, tried: int) -> bool:
+        """Whether steps can be taken, after so many that the run has tried: from here on the same for all steps.
 
         A controller is traced then, and its forces are those of the traced one, Newton's method included; one that is
         affine in (t, q, v) needs no code of its own.
         """
-        by_calls = self._calls and not stiff
-        ready = by_calls or (self._possible and tried >= self._wait)
+        ready = self._calls or (self._possible and tried >= self._wait)
         if ready and not self._looked_at:
             assert self.motion.controller is not None
             self._looked_at = True
             self._controller = affine_forces(self.motion.model, self.motion.controller, self.task.samples())
-        if ready and by_calls:
-            ready = POINTS in self._called or self._hand_over(POINTS)
+        if ready and self._calls:
+            ready = bool(self._called) or self._hand_over(False, POINTS)
         elif ready and not self._functions:
-            ready = self._compile(stiff and self._calls, POINTS)
+            ready = self._compile(False, POINTS)
         self.motion.use_compiled(self._controller, names_failures=True)
         return ready
 
@@ -176,10 +173,10 @@ class CompiledSteps:
         bounds = np.array([call.end, most, call.rtol, call.atol, slow, eased, size, worthwhile(size)])
         points = len(guess.coefficients)
         with np.errstate(all="ignore"):
-            if self._calls and not call.stiff:
-                if points not in self._called:
-                    self._hand_over(points)
-                return self._called[points](clock, bounds, call.state, guess.coefficients, self._controller)
+            if self._calls:
+                if (call.stiff, points) not in self._called:
+                    self._hand_over(call.stiff, points)
+                return self._called[call.stiff, points](clock, bounds, call.state, guess.coefficients, self._controller)
             return self._by_own_code(call.stiff, points, clock, bounds, call.state, guess.coefficients)
 
     def _by_own_code(self, stiff: bool, points: int, *given: Array) -> tuple[Array, ...]:
@@ -192,14 +189,15 @@ class CompiledSteps:
         function, constants = self._functions[stiff, points]
         return tuple(function(*given, *more, *self.more, *constants))
 
-    def _hand_over(self, points: int) -> bool:
+    def _hand_over(self, stiff: bool, points: int) -> bool:
         """Whether there are steps that call the functions of the model, and its controller."""
         try:
             self._trace_controller()
         except NotTraceable:
             self._calls = self._possible = False
             return False
-        self._called[points] = called_steps(self.motion, plain_scheme(points), self.patience, self._controller)
+        scheme = stiff_scheme() if stiff else plain_scheme(points)
+        self._called[stiff, points] = called_steps(self.motion, scheme, self.patience, self._controller)
         return True
 
     def _trace_controller(self) -> None:

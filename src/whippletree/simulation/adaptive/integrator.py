@@ -307,7 +307,7 @@ class Integrator:
     ) -> Stride:
         """Steps by machine code: none where that is not at hand, or where the first of them is not good enough."""
         tried = self.statistics.steps + self.statistics.rejections
-        if self.compiled is None or self.largest_step < np.inf or not self.compiled.prepare(tried, stiff):
+        if self.compiled is None or self.largest_step < np.inf or not self.compiled.prepare(tried):
             return Stride([])
         most = min(self.ahead, self._steps_to_look())
         return self.compiled.stride(
@@ -467,7 +467,7 @@ class Integrator:
         """One step, iterated from the last polynomial's continuation; ``slack`` multiplies the tolerance."""
         rule = self._rule_of(guess) if stiffness is None else radau_rule()
         tried = self.statistics.steps + self.statistics.rejections
-        if self.compiled is not None and self.compiled.prepare(tried, stiffness is not None):
+        if self.compiled is not None and self.compiled.prepare(tried):
             found = self.compiled.solve(
                 t, y, length, guess, slack * self.rtol, slack * self.atol, stiffness is not None
             )

@@ -106,8 +106,8 @@ class Stride(NamedTuple):
 class StepSolver(Protocol):
     """Steps by machine code, where there are any."""
 
-    def prepare(self, tried: int, stiff: bool) -> bool:
-        """Whether it can, by Newton's method if ``stiff``, after so many steps that the run has tried."""
+    def prepare(self, tried: int) -> bool:
+        """Whether it can, after so many steps that the run has tried."""
 
     def solve(
         self, t: float, y: Array, length: float, guess: Polynomial, rtol: float, atol: float, stiff: bool
