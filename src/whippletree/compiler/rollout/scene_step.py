@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from whippletree.arithmetic.arrays import Array
+from whippletree.arithmetic.arrays import Array, vector, zeros
 from whippletree.arithmetic.scalars import less, select, sqrt
 from whippletree.compiler.program import Address, Buffer, Collect, If, Index, Loop, Program, Statement, Until
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
@@ -51,10 +51,10 @@ from whippletree.compiler.rollout.scene_solver import SceneSolver
 from whippletree.compiler.rollout.step_bounces import SceneBounces
 from whippletree.contact.geometry.box_pairs import NOWHERE
 from whippletree.contact.geometry.shape_numbers import POSE, pose_of
-from whippletree.contact.kinematics.scene_layout import BODY, GeometryClass, PairKind
+from whippletree.contact.kinematics.scene_layout import BODY, UPPER, BodyTraits, GeometryClass, PairKind
 from whippletree.contact.problem.cones import largest
 from whippletree.spatial import add_cross, congruence, cross, quaternion_rotation
-from whippletree.spatial.joints import Free
+from whippletree.spatial.joints import Free, unit_quaternion
 from whippletree.spatial.vectors import Pose
 
 SOLVER_ROUNDS, GLANCE = 60, 12
@@ -120,8 +120,8 @@ OUTPUTS: dict[str, tuple[Any, ...]] = {
 """Outputs, and their shapes."""
 
 
-def scene_program(classes: Sequence[GeometryClass], kinds: Sequence[PairKind]) -> Program:
-    """The program of steps of scenes with these classes of geometries and kinds of pairs.
+def scene_program(classes: Sequence[GeometryClass], kinds: Sequence[PairKind], traits: BodyTraits) -> Program:
+    """The program of steps of scenes with these classes of geometries, kinds of pairs and traits of bodies.
 
     Inputs, with N bodies (the last is the world), C contacts and T steps: q0 (N, 7), v0 (N, 6), tau (N, 6), bodies
     (N, 17), placements (N, 12), swing and travel0 (N,), impulses0 (C, 3), node (C, 3), friction and restitution (C,),
@@ -142,12 +142,13 @@ def scene_program(classes: Sequence[GeometryClass], kinds: Sequence[PairKind]) -
     Then allowance0 for the next call, and ``ends`` (T, 2): overlap (m) and work of moving it apart (J) at the beginning
     of each step, also of the one that was not made.
     """
-    return _StepBuilder(classes, kinds).program_of_steps()
+    return _StepBuilder(classes, kinds, traits).program_of_steps()
 
 
 class _StepBuilder(WorkSpace):
-    def __init__(self, classes: Sequence[GeometryClass], kinds: Sequence[PairKind]) -> None:
+    def __init__(self, classes: Sequence[GeometryClass], kinds: Sequence[PairKind], traits: BodyTraits) -> None:
         super().__init__()
+        self.traits = traits
         self.inputs = [Buffer(name, "input", shape) for name, shape in INPUTS.items()]
         self.inputs.append(Buffer("node", "input", ("C", 3), integer=True))
         self.outputs = [Buffer(name, "output", shape) for name, shape in OUTPUTS.items()]
@@ -245,18 +246,21 @@ class _StepBuilder(WorkSpace):
         """Where a body is, what moves it, and its velocity at the end of a step without impulses."""
 
         def find(q: Array, v: Array, tau: Array, body: Array, placement: Array, gravity: Array, h: Any) -> list[Any]:
-            X = pose_of(placement) @ Pose(quaternion_rotation(*q[3:]), q[:3])
-            c, w = body[13:16], v[:3]
+            X = self._frame(placement) @ Pose(quaternion_rotation(*q[3:]), q[:3])
+            c, w = self._centre(body), v[:3]
             r = X.R @ c
-            inverse, inertia = matrix_of(body[1:7]), matrix_of(body[7:13])
-            moment = tau[:3] - cross(c, tau[3:]) - cross(w, inertia @ w)
+            moment = tau[:3] - cross(c, tau[3:])
             turn, u = X.R @ w, X.R @ v[3:]
             start = np.concatenate([turn, add_cross(u, turn, r)])
             # the origin is stepped along a straight line: the centre of mass lacks what takes it around the origin
             pull = body[0] * (X.R @ tau[3:]) + body[16] * gravity - cross(turn, cross(turn, r))
-            free = start + h * np.concatenate([X.R @ (inverse @ moment), pull])
-            world = congruence(X.R, inverse)
-            mobility = [body[0], world[0, 0], world[0, 1], world[0, 2], world[1, 1], world[1, 2], world[2, 2]]
+            if self.traits.round:
+                spin, mobility = body[1] * (X.R @ moment), body[:7]
+            else:
+                inverse, inertia = matrix_of(body[1:7]), matrix_of(body[7:13])
+                spin = X.R @ (inverse @ (moment - cross(w, inertia @ w)))
+                mobility = vector(body[0], *congruence(X.R, inverse)[UPPER])
+            free = start + h * np.concatenate([spin, pull])
             return [[*X.R.ravel(), *X.p], X.p + r, mobility, start, free]
 
         reads = [
@@ -265,6 +269,14 @@ class _StepBuilder(WorkSpace):
             self.at("now dt"),
         ]
         return traced_block(find, reads, self.each(("pose", "centre", "mobility", "start", "free"), NODE))
+
+    def _frame(self, placement: Array) -> Pose:
+        """Where a body's coordinates are zero."""
+        return Pose.identity() if self.traits.in_world_axes else pose_of(placement)
+
+    def _centre(self, body: Array) -> Array:
+        """The centre of mass in the axes of the body."""
+        return zeros(3) if self.traits.centred else body[13:16]
 
     def _add_up(self, velocity: Piece) -> Statement:
         """One body more in the sum of velocities."""
@@ -424,17 +436,16 @@ class _StepBuilder(WorkSpace):
         """Where a body will be, how far it will have travelled, and whether that is still within the budget."""
 
         def move(q: Array, v: Array, tau: Array, V: Array, d: Array, X: Array, body: Array, *rest: Any) -> list[Any]:
-            turned, far, swing, budget, drift, grain, h, gravity, within, joint_work, corrected = rest
-            R, r = X[:9].reshape(3, 3), X[:9].reshape(3, 3) @ body[13:16]
-
-            def at_origin(motion: Array) -> Array:
-                """In the axes of the body, of its origin."""
-                turn = motion[:3]
-                return np.concatenate([R.T @ turn, R.T @ (motion[3:] - cross(turn, r))])
-
+            placement, turned, far, swing, budget, drift, grain, h, gravity, within, joint_work, corrected = rest
+            R, frame = X[:9].reshape(3, 3), self._frame(placement).R
+            r = R @ self._centre(body)
             way = h * V + d
-            rate, after = 1 / h, at_origin(V)
-            nq, nv = Free().straight_after_turn(q, turned, after, at_origin(way))
+            u, shift = V[3:] - cross(V[:3], r), way[3:] - cross(way[:3], r)  # of the origin
+            spin = R.T @ V[:3]
+            rate, after = 1 / h, np.concatenate([spin, R.T @ u])
+            # v keeps its direction in space
+            nv = np.concatenate([spin, (frame @ quaternion_rotation(*turned)).T @ u])
+            nq = np.concatenate([q[:3] + frame.T @ shift, unit_quaternion(turned)])
             travelled = far + _way(way[3:] - h * drift, way[:3], swing, body[16], grain)
             # a number that is none, or infinite, makes the sum so
             finite = less(sum(abs(x) for x in (*nq, *nv)), math.inf)
@@ -452,7 +463,7 @@ class _StepBuilder(WorkSpace):
 
         totals = [self.at("within"), self.at("joint work"), self.at("corrected")]
         reads = [*self.each(("now q", "now v", "tau"), NODE), self.contacts.of_body("vel", NODE)]
-        reads += self.each(("moved", "pose", "bodies", "turned", "far", "swing", "budget"), NODE)
+        reads += self.each(("moved", "pose", "bodies", "placements", "turned", "far", "swing", "budget"), NODE)
         reads += [*self.each(("drift", "grain", "now dt", "gravity")), *totals]
         writes = self.each(("next q", "next v", "next far", "rate"), NODE)
         return traced_block(move, reads, [*writes, *totals])

@@ -7,7 +7,7 @@ of radii there: so a boulder does not make every pebble look far. Nothing is lef
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,6 +33,8 @@ class NearPairs(NamedTuple):
     second: Array
     coefficients: Array
     """Friction, restitution and margin, (n, 3)."""
+    gaps: Array
+    """How far apart they are, at least, m, (n,): the balls that hold them; unbounded ones by what they are."""
 
 
 def near_pairs(layout: SceneLayout, poses: Array, skin: Array) -> NearPairs:
@@ -46,37 +48,38 @@ def near_pairs(layout: SceneLayout, poses: Array, skin: Array) -> NearPairs:
     parts += [_near_in_group(layout, group, poses, skin) for group in layout.groups]
     if len(parts) == 1 and not len(layout.declared.first):
         return NearPairs(*parts[0])
-    first, second, coefficients = (np.concatenate(column) for column in zip(*parts, strict=True))
+    first, second, coefficients, gaps = (np.concatenate(column) for column in zip(*parts, strict=True))
     # of a pair that is there twice the first one counts: contacts of their own come before groups
     key = np.minimum(first, second) * len(layout.names) + np.maximum(first, second)
     _, single = np.unique(key, return_index=True)
-    return NearPairs(first[single], second[single], coefficients[single])
+    return NearPairs(first[single], second[single], coefficients[single], gaps[single])
 
 
-def _near_declared(layout: SceneLayout, poses: Array, skin: Array) -> tuple[Array, Array, Array]:
+def _near_declared(layout: SceneLayout, poses: Array, skin: Array) -> NearPairs:
     first, second, coefficients = layout.declared
-    near = are_near(layout, poses, first, second, skin[first] + skin[second] + coefficients[:, 2])
-    return first[near], second[near], coefficients[near]
+    gaps = _gaps_of_pairs(layout, poses, first, second)
+    near = ~(gaps > skin[first] + skin[second] + coefficients[:, 2])  # NaN is told, not left out
+    return NearPairs(first[near], second[near], coefficients[near], gaps[near])
 
 
-def _near_in_group(layout: SceneLayout, group: Grouped, poses: Array, skin: Array) -> tuple[Array, Array, Array]:
-    margin, bounded = group.coefficients[2], group.bounded
-    a, b = balls_near(poses[bounded, :, 3], layout.radii[bounded] + skin[bounded], float(margin))
-    gaps = _from_all_unbounded(layout, poses, group.unbounded, bounded)
-    others, numbers = np.nonzero(~(gaps > margin + skin[bounded] + skin[group.unbounded][:, None]))
-    first = np.concatenate([bounded[a], bounded[numbers]])
+def _near_in_group(layout: SceneLayout, group: Grouped, poses: Array, skin: Array) -> NearPairs:
+    margin, bounded, radii = group.coefficients[2], group.bounded, layout.radii[group.bounded]
+    thick = skin[bounded]
+    a, b, distances = balls_near(poses[bounded, :, 3], radii + thick, float(margin))
+    heights = _from_all_unbounded(layout, poses, group.unbounded, bounded)
+    others, numbers = np.nonzero(~(heights > margin + thick + skin[group.unbounded][:, None]))
+    first = bounded[np.concatenate([a, numbers])]
     second = np.concatenate([bounded[b], group.unbounded[others]])
+    gaps = np.concatenate([distances - radii[a] - radii[b], heights[others, numbers]])
+    coefficients = np.empty((len(first), 3))
+    coefficients[:] = group.coefficients
     apart = layout.nodes[first] != layout.nodes[second]
-    if not apart.all():
-        first, second = first[apart], second[apart]
-    ranks = layout.ranks
-    swap = (ranks[first] > ranks[second]) | ((ranks[first] == ranks[second]) & (first > second))
-    first, second = np.where(swap, second, first), np.where(swap, first, second)
-    return first, second, np.broadcast_to(group.coefficients, (len(first), 3))
+    found = NearPairs(first, second, coefficients, gaps)
+    return found if apart.all() else NearPairs(*[column[apart] for column in found])
 
 
-def are_near(layout: SceneLayout, poses: Array, first: Array, second: Array, reach: Array) -> Array:
-    """Whether the balls that hold two geometries are within reach; unbounded ones by what they are."""
+def _gaps_of_pairs(layout: SceneLayout, poses: Array, first: Array, second: Array) -> Array:
+    """How far the balls that hold two geometries are apart; unbounded ones by what they are."""
     with np.errstate(invalid="ignore"):
         gaps = np.linalg.norm(poses[first, :, 3] - poses[second, :, 3], axis=1)
         gaps = gaps - layout.radii[first] - layout.radii[second]
@@ -84,13 +87,12 @@ def are_near(layout: SceneLayout, poses: Array, first: Array, second: Array, rea
         for number in np.unique(other[~np.isfinite(layout.radii[other])]):
             own = np.flatnonzero(other == number)
             gaps[own] = _from_unbounded(layout, poses, int(number), one[own])
-    return np.asarray(~(gaps > reach))  # NaN is told, not left out
+    return np.asarray(gaps)
 
 
 def _from_all_unbounded(layout: SceneLayout, poses: Array, numbers: Array, others: Array) -> Array:
     """How far balls are from some unbounded geometries, at least, (geometries, balls)."""
-    flat = np.array([isinstance(layout.shapes[number], HalfSpace) for number in numbers], dtype=bool)
-    if flat.all():
+    if layout.flat[numbers].all():
         normals = poses[numbers, :, 2]
         heights = np.einsum("ni,ni->n", normals, poses[numbers, :, 3])
         return np.asarray(normals @ poses[others, :, 3].T - heights[:, None] - layout.radii[others])
@@ -109,27 +111,47 @@ def _from_unbounded(layout: SceneLayout, poses: Array, number: int, others: Arra
     return np.full(len(others), -np.inf)  # a terrain may be anywhere
 
 
-def _compare_all(centres: Array, half: Array) -> tuple[Array, Array]:
-    """Every ball against every other one."""
-    x, y, z = (column[:, None] - column for column in centres.T)
-    sums = half[:, None] + half
-    a, b = np.nonzero(x * x + y * y + z * z <= sums * sums)
+def balls_near(centres: Array, radii: Array, reach: float) -> tuple[Array, Array, Array]:
+    """Pairs of balls (n, 3), (n,) whose surfaces are at most ``reach`` apart.
+
+    Returns:
+        Numbers of balls (k,), those of their partners, which are larger (k,), and distances of the centres, m, (k,).
+    """
+    half = radii + reach / 2
+    if len(radii) <= FEW_BALLS or not np.isfinite(centres).all():
+        return _compare_all(centres, half)
+    a, b = _near_by_trees(centres, half)
+    d, sums = centres[a] - centres[b], half[a] + half[b]
+    squares = np.einsum("ni,ni->n", d, d)
+    near = np.flatnonzero(squares <= sums * sums)
+    return a[near], b[near], np.sqrt(squares[near])
+
+
+def _compare_all(centres: Array, half: Array) -> tuple[Array, Array, Array]:
+    """Every ball against every other one; what is nowhere may be anywhere."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        x, y, z = (column[:, None] - column for column in centres.T)
+        squares, sums = x * x + y * y + z * z, half[:, None] + half
+        a, b = np.nonzero(~(squares > sums * sums))
     once = a < b
-    return a[once], b[once]
+    a, b = a[once], b[once]
+    return a, b, np.sqrt(squares[a, b])
 
 
-def balls_near(centres: Array, radii: Array, reach: float) -> tuple[Array, Array]:
-    """Pairs of balls (n, 3), (n,) whose surfaces are at most ``reach`` apart: numbers (k,) and (k,)."""
+def _near_by_trees(centres: Array, half: Array) -> tuple[Array, Array]:
+    """Pairs that may be near, and hardly others; the first number is the smaller one."""
     from scipy.spatial import cKDTree
 
-    half = radii + reach / 2
-    if len(radii) < 2 or not np.isfinite(centres).all():
-        return np.triu_indices(len(radii), 1)  # what is nowhere may be anywhere
-    if len(radii) <= FEW_BALLS:
-        return _compare_all(centres, half)
-    levels = np.ceil(np.log2(np.maximum(half, half.max() * SMALLEST))).astype(np.int64)
+    def tree_of(own: Array) -> Any:
+        return cKDTree(own, leafsize=8, compact_nodes=False, balanced_tree=False)
+
+    largest = float(half.max())
+    if largest <= 2 * half.min():
+        found = tree_of(centres).query_pairs(2 * largest * ROUNDED_REACH, output_type="ndarray")
+        return found[:, 0], found[:, 1]
+    levels = np.ceil(np.log2(np.maximum(half, largest * SMALLEST))).astype(np.int64)
     members = [np.flatnonzero(levels == level) for level in np.unique(levels)]
-    trees = [cKDTree(centres[own], leafsize=8, compact_nodes=False, balanced_tree=False) for own in members]
+    trees = [tree_of(centres[own]) for own in members]
     most = [float(half[own].max()) for own in members]
     firsts, seconds = [], []
     for k, (tree, own) in enumerate(zip(trees, members, strict=True)):
@@ -141,6 +163,4 @@ def balls_near(centres: Array, radii: Array, reach: float) -> tuple[Array, Array
             firsts.append(members[j][between["i"]])
             seconds.append(own[between["j"]])
     a, b = np.concatenate(firsts), np.concatenate(seconds)
-    d, sums = centres[a] - centres[b], half[a] + half[b]
-    near = np.einsum("ni,ni->n", d, d) <= sums * sums
-    return a[near], b[near]
+    return np.minimum(a, b), np.maximum(a, b)

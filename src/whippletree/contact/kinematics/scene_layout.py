@@ -96,10 +96,21 @@ class Grouped(NamedTuple):
     """Geometries of which every two may touch."""
 
     bounded: Array
-    """Their numbers, (n,)."""
+    """Their numbers, (n,), in the order in which they are named in pairs."""
     unbounded: Array
     coefficients: Array
     """Friction, restitution and margin, (3,)."""
+
+
+class BodyTraits(NamedTuple):
+    """What holds for all bodies of a scene, so that code for them need not compute it."""
+
+    in_world_axes: bool
+    """Their coordinates are those of the world: no joint is placed elsewhere, or turned."""
+    centred: bool
+    """Their centres of mass are their origins."""
+    round: bool
+    """Their inertia is the same about every axis."""
 
 
 class Unsuited(NamedTuple):
@@ -134,12 +145,14 @@ class SceneLayout:
     groups: tuple[Grouped, ...]
 
     @cached_property
-    def ranks(self) -> Array:
-        """Of each geometry: of a pair in a group, the one with the smaller rank comes first."""
-        order = sorted(
-            range(len(self.classes)), key=lambda c: (self.classes[c].unbounded, not self.classes[c].moving, c)
-        )
-        return np.argsort(order)[self.class_of]
+    def flat(self) -> Array:
+        """Which geometries are half spaces, (geometries,)."""
+        return np.array([isinstance(shape, HalfSpace) for shape in self.shapes], dtype=bool)
+
+    @cached_property
+    def walls(self) -> Array:
+        """Numbers of the half spaces that do not move, (n,)."""
+        return np.flatnonzero(self.flat & (self.nodes == len(self.bodies) - 1))
 
     @cached_property
     def swing(self) -> Array:
@@ -177,6 +190,14 @@ class SceneLayout:
         tree = skeleton(self.model)
         rows = [numbers_of_pose(node.placement) for node in tree.nodes]
         return np.array([*rows, numbers_of_pose(Pose.identity())], dtype=float)
+
+    @cached_property
+    def traits(self) -> BodyTraits:
+        """Of all bodies, and of the world."""
+        inertia = self.bodies[:, 7:13]
+        straight = (self.placements == self.placements[-1]).all()
+        round_ = (inertia == inertia[:, :1] * (1, 0, 0, 1, 0, 1)).all()
+        return BodyTraits(bool(straight), not self.bodies[:, 13:16].any(), bool(round_))
 
     @cached_property
     def open(self) -> Array:
@@ -248,7 +269,8 @@ def scene_layout(model: Model) -> SceneLayout | Unsuited:
         keys.append((kind_of(shape), node >= 0, pattern, own))
     classes, class_of = _classes(shapes, keys)
     radii = np.array([bounding_radius(shape) for shape in shapes])
-    declared, groups = _declared_contacts(model, numbers), _contact_groups(model, numbers, radii)
+    declared = _declared_contacts(model, numbers)
+    groups = _contact_groups(model, numbers, radii, _ranks(classes)[class_of])
     found = _SceneKinds(classes, class_of, shapes).find(_wanted(classes, class_of, declared, groups))
     if isinstance(found, Unsuited):
         return found
@@ -267,11 +289,18 @@ def _declared_contacts(model: Model, numbers: dict[str, int]) -> Declared:
     )
 
 
-def _contact_groups(model: Model, numbers: dict[str, int], radii: Array) -> list[Grouped]:
-    """The groups, bounded geometries apart from those that have no end."""
+def _ranks(classes: tuple[GeometryClass, ...]) -> Array:
+    """Of each class: of a pair in a group, the geometry with the smaller rank comes first."""
+    order = sorted(range(len(classes)), key=lambda c: (classes[c].unbounded, not classes[c].moving, c))
+    return np.argsort(order)
+
+
+def _contact_groups(model: Model, numbers: dict[str, int], radii: Array, ranks: Array) -> list[Grouped]:
+    """The groups, bounded geometries apart from those that have no end; ``ranks``: of the geometries."""
     groups = []
     for group in model.contact_groups:
         members = np.array([numbers[name] for name in group.geometries], dtype=np.int64)
+        members = members[np.lexsort([members, ranks[members]])]
         ends = np.isfinite(radii[members])
         values = np.array([group.friction, group.restitution, group.margin], dtype=float)
         groups.append(Grouped(members[ends], members[~ends], values))

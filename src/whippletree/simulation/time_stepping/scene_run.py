@@ -16,7 +16,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.cpu.cpu_function import CompiledFunction, compile_function
 from whippletree.compiler.rollout.scene_kinds import PAIR_HEAD
 from whippletree.compiler.rollout.scene_step import ACCOUNT, scene_program
-from whippletree.contact.kinematics.near_pairs import NearPairs, are_near, near_pairs
+from whippletree.contact.kinematics.near_pairs import NearPairs, near_pairs
 from whippletree.contact.kinematics.scene_layout import BODY, SceneLayout
 from whippletree.simulation.time_stepping.scene_skins import THINNEST, SkinRule, Skins
 from whippletree.simulation.time_stepping.sleeping import (
@@ -184,8 +184,8 @@ class SteppedScene:
         self.count = len(layout.bodies) - 1
         self.slots = np.array([kind.slots for kind in layout.kinds])
         self.gravity = np.asarray(layout.model.gravity, dtype=float)
-        sizes = layout.radii[np.isfinite(layout.radii) & (layout.radii > 0)]
-        self.rule = SkinRule(float(np.median(sizes)) if len(sizes) else 1.0, self.gravity, layout.swing)
+        self._unbounded = ~np.isfinite(layout.radii)
+        self.rule = SkinRule.of_scene(layout)
         self.rebuilds = 0
         self._held: _HeldLists | None = None
         self._last_turned: tuple[Array, Array] | None = None
@@ -194,16 +194,20 @@ class SteppedScene:
 
     def poses(self, q: Array) -> Array:
         """Of all geometries in the world, (geometries, 3, 4), at q (bodies + 1, 7)."""
-        placed, nodes = self.layout.placements, self.layout.nodes
-        moved = np.einsum("nij,nj->ni", placed[:, :9].reshape(-1, 3, 3), q[:, :3]) + placed[:, 9:]
-        X = self._rotations(q)[nodes] @ self.layout.local
-        X[:, :, 3] += moved[nodes]
+        moved = q[:, :3]
+        if not self.layout.traits.in_world_axes:
+            placed = self.layout.placements
+            moved = np.einsum("nij,nj->ni", placed[:, :9].reshape(-1, 3, 3), moved) + placed[:, 9:]
+        X = self._rotations(q)[self.layout.nodes] @ self.layout.local
+        X[:, :, 3] += moved[self.layout.nodes]
         return X
 
     def _rotations(self, q: Array) -> Array:
         """Rotations of the bodies in the world, (bodies + 1, 3, 3)."""
         if self._last_turned is None or self._last_turned[0] is not q:
-            R = self.layout.placements[:, :9].reshape(-1, 3, 3) @ rotations(q[:, 3:])
+            R = rotations(q[:, 3:])
+            if not self.layout.traits.in_world_axes:
+                R = self.layout.placements[:, :9].reshape(-1, 3, 3) @ R
             self._last_turned = q, R
         return self._last_turned[1]
 
@@ -233,22 +237,22 @@ class SteppedScene:
 
     def _node(self, near: NearPairs) -> Array:
         """Both bodies of each pair, and its island, (pairs, 3); islands matter where something bounces."""
-        first, second = self.layout.nodes[near.first], self.layout.nodes[near.second]
-        island = np.zeros_like(first)
+        found = np.zeros((len(near.first), 3), dtype=np.int64)
+        found[:, 0], found[:, 1] = self.layout.nodes[near.first], self.layout.nodes[near.second]
         if near.coefficients[:, 1].any():
-            island = island_labels(self.count, first, second)[np.minimum(first, second)]
-        return np.stack([first, second, island], axis=1)
+            first, second = found[:, 0], found[:, 1]
+            found[:, 2] = island_labels(self.count, first, second)[np.minimum(first, second)]
+        return found
 
     def _order(self, poses: Array, near: NearPairs) -> Array:
         """Pairs that nearly touch, and then the others; each from the top downwards, along gravity.
 
         A sweep down carries weight, one up carries what holds it.
         """
-        heights = -poses[:, :, 3] @ self.gravity
-        heights[~np.isfinite(self.layout.radii)] = 0.0
-        reach = near.coefficients[:, 2] + NEARLY_TOUCHING * self.rule.size
-        far = ~are_near(self.layout, poses, near.first, near.second, reach)
-        return np.lexsort([-(heights[near.first] + heights[near.second]), far])
+        depths = poses[:, :, 3] @ self.gravity
+        depths[self._unbounded] = 0.0
+        far = near.gaps > near.coefficients[:, 2] + NEARLY_TOUCHING * self.rule.size
+        return np.lexsort([depths[near.first] + depths[near.second], far])
 
     def advance(self, q: Array, v: Array, warm: Warm, tau: Array, dt: Array) -> StepsTaken:
         """Steps of lengths dt (n,) from q (nq,) and v (nv,) under constant joint forces tau (nv,)."""
@@ -410,7 +414,7 @@ class SteppedScene:
     def _skins(self, Q: Array, V: Array, warm: Warm, dt: Array, outrun: Skins | None = None) -> Skins:
         """Skins for the next steps; thicker ones than those that were outrun in a single step."""
         h = float(dt.max(initial=0.0))
-        velocities = np.einsum("nij,nj->ni", self._rotations(Q)[:-1], V[:-1, 3:])
+        velocities = (self._rotations(Q)[:-1] @ V[:-1, 3:, None])[:, :, 0]
         stopped = outrun is not None
         found = self.rule.skins(velocities, V[:-1, :3], h, falls=not len(warm.keys) and not stopped, stopped=stopped)
         return found if outrun is None else found._replace(budget=np.maximum(found.budget, 2 * outrun.budget))
@@ -419,16 +423,17 @@ class SteppedScene:
 def _kernel(layout: SceneLayout) -> CompiledFunction:
     found: CompiledFunction | None = layout.__dict__.get("_kernel")
     if found is None:
-        found = compile_function(scene_program(layout.classes, layout.kinds), threads=1)
+        found = compile_function(scene_program(layout.classes, layout.kinds, layout.traits), threads=1)
         layout.__dict__["_kernel"] = found
     return found
 
 
 def _beside_world(numbers: Array, size: int) -> Array:
     """Coordinates (7 each), velocities or forces (6 each) of all bodies and of the world, which rests at its origin."""
-    world = np.zeros((1, size))
-    world[:, 3] = size == 7  # the real part of its quaternion
-    return np.concatenate([numbers.reshape(-1, size), world])
+    found = np.zeros((len(numbers) // size + 1, size))
+    found[:-1] = numbers.reshape(-1, size)
+    found[-1, 3] = size == 7  # the real part of its quaternion
+    return found
 
 
 def _turns() -> Array:
@@ -442,13 +447,13 @@ def _turns() -> Array:
     return found.reshape(16, 9)
 
 
-TURNS = _turns()
+TURNS, UNTURNED = _turns(), np.eye(3)
 
 
 def rotations(quaternions: Array) -> Array:
     """Rotations (n, 3, 3) of unit quaternions (n, 4)."""
     products = quaternions[:, :, None] * quaternions[:, None, :]
-    return np.asarray((products.reshape(-1, 16) @ TURNS).reshape(-1, 3, 3) + np.eye(3))
+    return np.asarray((products.reshape(-1, 16) @ TURNS).reshape(-1, 3, 3) + UNTURNED)
 
 
 def _recall_impulses(warm: Warm, keys: Array) -> Array:
@@ -476,7 +481,7 @@ def _add_to_account(account: list[Array], rows: Array, ends: Array) -> None:
         account[-1][-1, ROWS["overlap"]] = ends[0, 0]
     elif len(rows):
         ends[1, 1] += ends[0, 1]
-    rows = np.column_stack([rows, ends[1:, 0]])
-    rows[:, ROWS["correction_work"]] += ends[1:, 1]
     if len(rows):
+        rows = np.concatenate([rows, ends[1:, :1]], axis=1)
+        rows[:, ROWS["correction_work"]] += ends[1:, 1]
         account.append(rows)
