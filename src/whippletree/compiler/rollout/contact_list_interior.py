@@ -323,7 +323,7 @@ class InteriorPoint:
             writes += each(("goal", "own matrix", "pull", "thrown"), BLOCK)
             return [self._each(prepare, reads, writes), *self.chain.factor()]
         writes += [*each(("V", "tilt", "part", "scaled"), BLOCK), at("slope of block")]
-        rest = (self.rows.add_to("right", "scaled"), self.rows.respond(), self.rows.add("scale"))
+        rest = (self.rows.add_to("right", "scaled"), self.rows.respond(), *self.rows.add("scale"))
         begin = [*self.rows.identity(), *self.rows.clear("right")]
         return [*begin, self._each(prepare, reads, writes, *rest), *self.rows.factor()]
 

@@ -373,7 +373,7 @@ class RecursiveRows:
         """See :class:`~whippletree.compiler.rollout.contact_list_rows.BlockRows`."""
         return self.loaded.begin()
 
-    def add(self, scale: str | None = None) -> Statement:
+    def add(self, scale: str | None = None) -> list[Statement]:
         """See :class:`~whippletree.compiler.rollout.contact_list_rows.BlockRows`."""
 
         def add(P: Array, B: Array, E: Array, *factors: Array) -> list[Any]:
@@ -382,7 +382,7 @@ class RecursiveRows:
 
         place = self.loaded.at("P", TOUCHED)
         scales = [self.space.at(scale, BLOCK)] if scale else []
-        return traced_block(add, [place, *self.space.each(("B", "E"), BLOCK), *scales], [place])
+        return [traced_block(add, [place, *self.space.each(("B", "E"), BLOCK), *scales], [place])]
 
     def factor(self) -> list[Statement]:
         """See :class:`~whippletree.compiler.rollout.contact_list_rows.BlockRows`."""

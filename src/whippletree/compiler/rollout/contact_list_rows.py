@@ -14,13 +14,14 @@ block's rows are six numbers wide.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from whippletree.compiler.program import Each, Lookup, Statement
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.compiler.rollout.contact_list_chains import ChainSystem
-from whippletree.compiler.rollout.dense_solve import DenseSolve, add_rows, multiply_rows
+from whippletree.compiler.rollout.dense_solve import DenseSolve, add_rows, multiply_rows, padded
 from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK
 
 
@@ -70,7 +71,7 @@ class BlockRows(Protocol):
     def identity(self) -> list[Statement]:
         """The matrix of the system := 1."""
 
-    def add(self, scale: str | None = None) -> Statement:
+    def add(self, scale: str | None = None) -> list[Statement]:
         """In a loop over blocks, the matrix += Bᵀ E; ``scale``: of the three rows of B."""
 
     def factor(self) -> list[Statement]:
@@ -83,9 +84,10 @@ class BlockRows(Protocol):
 class DenseRows:
     """Rows over all velocities: see :class:`BlockRows`."""
 
-    def __init__(self, space: WorkSpace, velocities: int) -> None:
-        self.space, self.width, self.swept, self.eager = space, velocities, "y", False
-        self.system = DenseSolve(space, velocities)
+    def __init__(self, space: WorkSpace, velocities: int, supports: Sequence[Sequence[int]]) -> None:
+        """``supports``: for every block, the velocities at which its rows may differ from zero."""
+        self.space, self.width, self.swept, self.eager = space, padded(velocities), "y", False
+        self.system = DenseSolve(space, velocities, supports)
         self.chain: ChainSystem | None = None
         self.identity, self.add = self.system.identity, self.system.add
         self.factor, self.solve = self.system.factor, self.system.solve

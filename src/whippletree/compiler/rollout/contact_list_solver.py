@@ -404,7 +404,7 @@ class ListSolver:
             chain = self.rows.chain
             system = [self.each_active(self._linearise()), *chain.factor(), *chain.solve("goal", "part")]
         else:
-            blocks = (self._linearise(), self.rows.add_to("right", "part"), self.rows.respond(), self.rows.add())
+            blocks = (self._linearise(), self.rows.add_to("right", "part"), self.rows.respond(), *self.rows.add())
             system = [*self.rows.clear("right"), *self.rows.identity(), self.each_active(*blocks)]
             system += [*self.rows.factor(), *self.rows.solve()]
         return [

@@ -87,6 +87,9 @@ class TreeInStep(Protocol):
     def backward(self, rows: RowPlace, into: RowPlace) -> list[Statement]:
         """F Jᵀ of rows J."""
 
+    def reached(self, velocities: Sequence[int]) -> list[int]:
+        """Velocities at which F Jᵀ may differ from zero, for rows J that do so at these."""
+
     def forward(self, y: str, into: str, plus: str | None = None) -> list[Statement]:
         """Fᵀ y (nv,), and what is added to it."""
 
@@ -216,6 +219,10 @@ class WrittenTree:
         nv = self.space.model.nv
         reads = [rows.whole(nv), *self.space.each(("L", "root"))]
         return [traced_block(lambda J, L, root: [self._factor(L).backward(J.T).T * root], reads, [into.whole(nv)])]
+
+    def reached(self, velocities: Sequence[int]) -> list[int]:
+        """See :class:`TreeInStep`."""
+        return sorted({x for i in velocities for x in (i, *linalg.ancestors(self.parents, i))})
 
     def forward(self, y: str, into: str, plus: str | None = None) -> list[Statement]:
         """See :class:`TreeInStep`."""
@@ -443,6 +450,13 @@ class LoopedTree:
             return [into.columns("first", own), self.reaction("parent", count)]
 
         return self.over_nodes(gather, reads, writes, backwards=True)
+
+    def reached(self, velocities: Sequence[int]) -> list[int]:
+        """See :class:`TreeInStep`."""
+        own = self.tree.v_slices
+        touched = {node for node, part in enumerate(own) if {*range(part.start, part.stop)} & {*velocities}}
+        below = {k for node in touched for k in self.tree.path(node)}
+        return sorted(x for node in below for x in range(own[node].start, own[node].stop))
 
     def forward(self, y: str, into: str, plus: str | None = None) -> list[Statement]:
         """See :class:`TreeInStep`."""

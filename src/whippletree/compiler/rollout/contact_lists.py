@@ -28,7 +28,7 @@ and 1.1, ant 6.6 and 5.3, humanoid 13 and 8. Sweeps, too, with all lanes at once
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -72,7 +72,7 @@ from whippletree.compiler.rollout.contact_list_trees import (
     screw_rows,
     tree_in_step,
 )
-from whippletree.compiler.rollout.dense_solve import multiply_in_strands
+from whippletree.compiler.rollout.dense_solve import multiply_in_strands, padded
 from whippletree.compiler.rollout.step_bounces import ListBounces
 from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, STEP, Driven, RowPlace, StepSpace, symmetric_block
 from whippletree.contact.geometry.shape_numbers import POSE
@@ -132,11 +132,10 @@ class _ListBuilder(StepSpace):
         self.closures = Closures(self, self.in_tree) if looped is None else LongClosures(self, looped)
         self.momentum = CarriedMomentum(self, looped, self.closures) if looped and looped.carries else None
         self.long_rows = self._long_rows()
-        self.work(B=(self.blocks.count, 3, self.long_rows.width if self.long_rows else model.nv))
+        self.work(B=(self.blocks.count, 3, self.long_rows.width if self.long_rows else padded(model.nv)))
         if self.long_rows is None:
             self.work(J=(self.blocks.count, 3, model.nv), response=(model.nv,))  # y of the solution
-            self._paths()
-        rows = self.long_rows or DenseRows(self, model.nv)
+        rows = self.long_rows or DenseRows(self, model.nv, self._supports(self._paths()))
         self.solver = ListSolver(self, self.blocks.count, rows, _shares_loads(model) or self.long_rows is not None)
         self.bounces = ListBounces(self, self.solver)
         self.positions = Positions(self, self.in_tree, self.closures, self._displacement())
@@ -238,8 +237,8 @@ class _ListBuilder(StepSpace):
         for side in (0, 1):
             self.index(f"node {side}", [world if pair[side] < 0 else pair[side] for pair in nodes])
 
-    def _paths(self) -> None:
-        """Velocities that move the bodies of a contact; those that move both move neither against the other."""
+    def _paths(self) -> list[list[int]]:
+        """Velocities that move the bodies of each contact; those that move both move neither against the other."""
         nodes = [
             [self.tree.bodies[body].node for body in (c.first_body, c.second_body)]
             for c in self.blocks.contacts.candidates
@@ -248,12 +247,22 @@ class _ListBuilder(StepSpace):
         moved = [[{x for k in self.tree.path(node) for x in own[k]} for node in pair] for pair in nodes]
         paths = [[(i, 1) for i in sorted(a - b)] + [(i, -1) for i in sorted(b - a)] for a, b in moved]
         longest = max(map(len, paths), default=0) or 1
-        padded = [path + [((0, 0), 0)] * (longest - len(path)) for path in paths]
+        filled = [path + [((0, 0), 0)] * (longest - len(path)) for path in paths]
         self.index("moving", [len(path) for path in paths])
-        self.index("path", [[i for (i, _), _ in path] for path in padded])
+        self.index("path", [[i for (i, _), _ in path] for path in filled])
         if self.model.is_flexible:
-            self.index("screw row", [[row for (_, row), _ in path] for path in padded])
-        self.table("side", [[s for _, s in path] for path in padded])
+            self.index("screw row", [[row for (_, row), _ in path] for path in filled])
+        self.table("side", [[s for _, s in path] for path in filled])
+        return [[i for (i, _), _ in path] for path in paths]
+
+    def _supports(self, paths: Sequence[Sequence[int]]) -> list[list[int]]:
+        """For every block, the velocities at which its rows F Jᵀ may differ from zero; ``paths``: of the contacts."""
+        blocks, every = self.blocks, list(range(self.model.nv))
+        if self.closures.count:
+            return [every] * blocks.count
+        moved = [*paths, *[[axis.v] for axis in blocks.limited], *[every] * len(blocks.taut)]
+        moved += [*[[axis.v] for axis in blocks.rubbing], *[paths[moment.candidate] for moment in blocks.moments]]
+        return [self.in_tree.reached(own) for own in moved] + [every] * len(blocks.servos)
 
     def _displacement(self) -> Callable[[int], Displacement]:
         """How overlaps are undone."""
@@ -474,8 +483,15 @@ class _ListBuilder(StepSpace):
             *self._jacobian(),
             *self.in_tree.backward(RowPlace("J", (BLOCK,), 3), own),
             *self.closures.project(own),
+            *self._padding(),
             traced_block(prepare, reads, [*writes, self.at("y")]),
         ]
+
+    def _padding(self) -> list[Statement]:
+        """Zeros behind the rows of a block."""
+        room = range(self.model.nv, padded(self.model.nv))
+        places = [Address("B", (Index(BLOCK), Index(None, i), Index(None, j))) for i in range(3) for j in room]
+        return [self.put(0, Piece((len(places),), tuple(places)))] if places else []
 
     def _short_rows(self, rows: RecursiveRows) -> list[Statement]:
         """Step 3 for one contact with the world, whose rows are on the twist of its node."""
@@ -496,7 +512,7 @@ class _ListBuilder(StepSpace):
     def _impulse_velocity(self) -> list[Statement]:
         """``response``: y of the solution; on a long tree, ``end v``: the velocity with all impulses."""
         if self.long_rows is None:
-            return [traced_block(lambda y: [y], [self.at("y")], [self.at("response")])]
+            return [traced_block(lambda y: [y[: self.model.nv]], [self.at("y")], [self.at("response")])]
         rows = self.long_rows
         add = Each(BLOCK, ACTIVE, (*rows.enter(), rows.add_to("y", "impulse")))
         return [*rows.clear("y"), add, *rows.velocities("free", "end v")]

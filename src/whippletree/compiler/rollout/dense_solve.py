@@ -6,20 +6,29 @@ All columns of a row change alike, so that a CPU has several of them side by sid
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array, identity
-from whippletree.compiler.program import Address, Index, Lookup, Loop, Statement
+from whippletree.compiler.llvm.packs import WIDTH
+from whippletree.compiler.program import Address, Block, If, Index, Lookup, Loop, Statement
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.compiler.rollout.step_space import BLOCK
 
-ROW, COLUMN, PIVOT, BELOW, ROW_BELOW, ROWS_BELOW = "matrix row", "column", "pivot", "below", "row below", "rows below"
+ROW, COLUMN, PIVOT, PLACE = "matrix row", "column", "pivot", "place in support"
+SUPPORT, SUPPORT_SIZE = "support", "support size"
+"""Tables, and registers: which of the kinds of support a block's rows have, and how many places that has."""
 
 STRANDS = 4
 """Sums of products are added up in so many parts: one after the other, each addition would wait for the last."""
+
+
+def padded(n: int) -> int:
+    """Room for a row of n numbers: vectors that one state computes at once fill it, and nothing is left over."""
+    return -(-n // WIDTH) * WIDTH
 
 
 def multiply_in_strands(A: Array, x: Array) -> Any:
@@ -64,23 +73,40 @@ def _column(rows: str) -> Piece:
 class DenseSolve:
     """Statements that solve K dy = right, n equations in buffers of these names, all of them its own.
 
-    A pivot that vanishes leads to NaN, which nobody takes.
+    Rows have room for :func:`padded` (n) numbers; what is beyond n stays zero, as it must in rows that are given.
+
+    Velocities at the tips of a tree come last, and are eliminated first: what is made of rows that reach from a contact
+    to the base then stays zero between limbs, unless these touch each other. What is zero is looked for while the
+    program runs, and left out. A pivot that vanishes leads to NaN, which nobody takes.
     """
 
-    def __init__(self, space: WorkSpace, n: int) -> None:
-        self.space, self.n = space, n
-        space.work(K=(n, n), multiplier=(n, n), right=(n,), dy=(n,), taken=(3,))
-        space.index(ROWS_BELOW, [n - 1 - p for p in range(n)])
-        space.index(ROW_BELOW, [[min(p + 1 + i, n - 1) for i in range(max(n - 1, 1))] for p in range(n)])
+    def __init__(self, space: WorkSpace, n: int, supports: Sequence[Sequence[int]]) -> None:
+        """``supports``: for every block, the places at which its rows may differ from zero."""
+        self.space, self.n, self.width = space, n, padded(n)
+        space.work(
+            K=(n, self.width),
+            down=(n, self.width),  # shares of a pivot's row that all others have taken away
+            up=(n, self.width),  # shares of an unknown that the others lose
+            pivot_ease=(self.width,),  # 1 / the pivots
+            right=(self.width,),
+            dy=(self.width,),
+            taken=(3,),
+            coupled=(1,),
+        )
+        kinds = list(dict.fromkeys(map(tuple, supports))) or [()]
+        longest = max(map(len, kinds))
+        space.index(SUPPORT, [kinds.index(tuple(places)) for places in supports])
+        space.index(SUPPORT_SIZE, [len(places) for places in kinds])
+        space.index(ROW, [[*places, *[0] * (max(longest, 1) - len(places))] for places in kinds])
 
     def identity(self) -> list[Statement]:
         """K := 1."""
-        put = self.space.put
-        zero = Loop(COLUMN, self.n, (put(0, self._one("K", ROW, COLUMN)),), side_by_side=True)
-        return [Loop(ROW, self.n, (zero, put(1, self._one("K", ROW, ROW))))]
+        put, one = self.space.put, self._one
+        zero = self._along_row(put(0, *[one(name, ROW, COLUMN) for name in ("K", "down", "up")]))
+        return [put(0, self.space.at("pivot ease")), Loop(ROW, self.n, (zero, put(1, one("K", ROW, ROW))))]
 
-    def add(self, scale: str | None = None) -> Statement:
-        """K += Bᵀ E of the block in hand, (3, n) each; ``scale``: of the three rows of B."""
+    def add(self, scale: str | None = None) -> list[Statement]:
+        """K += Bᵀ E of the block in hand, (3, width) each; ``scale``: of the three rows of B."""
 
         def scale_row(B: Array, *factors: Array) -> list[Any]:
             return [B * factors[0] if factors else B]
@@ -88,51 +114,60 @@ class DenseSolve:
         def add(entry: Any, B: Array, E: Array) -> list[Any]:
             return [[entry + B @ E]]
 
-        at = self.space.at
+        at, address = self.space.at, self.space.address
         own = Piece((3,), tuple(Address("B", (Index(BLOCK), Index(None, i), Index(ROW))) for i in range(3)))
         take = traced_block(scale_row, [own, *([at(scale, BLOCK)] if scale else [])], [at("taken")])
         entry = self._one("K", ROW, COLUMN)
         block = traced_block(add, [entry, at("taken"), _column("E")], [entry])
-        return Loop(ROW, self.n, (take, Loop(COLUMN, self.n, (block,), side_by_side=True)))
+        row = (Lookup(ROW, address(ROW, SUPPORT, PLACE)), take, self._along_row(block))
+        lookups = (Lookup(SUPPORT, address(SUPPORT, BLOCK)), Lookup(SUPPORT_SIZE, address(SUPPORT_SIZE, SUPPORT)))
+        return [*lookups, Loop(PLACE, Index(SUPPORT_SIZE), row)]
 
     def factor(self) -> list[Statement]:
-        """Eliminate K; what lies left of its diagonal is no longer meant."""
+        """Eliminate K, from its last unknown to its first."""
 
-        def divide(pivot: Any, entry: Any) -> list[Any]:
-            return [[entry / pivot]]
+        def look(ahead: Any, back: Any) -> list[Any]:
+            return [[abs(ahead) + abs(back)]]
 
-        def eliminate(above: Any, entry: Any, share: Any) -> list[Any]:
-            return [[entry - share * above]]
+        def share(ahead: Any, back: Any, ease: Any) -> list[Any]:
+            return [[ahead * ease], [back * ease], [ahead * ease, 0, 0]]
 
-        one = self._one
-        share = one("multiplier", ROW_BELOW, PIVOT)
-        divided = traced_block(divide, [one("K", PIVOT, PIVOT), one("K", ROW_BELOW, PIVOT)], [share])
-        entry = one("K", ROW_BELOW, COLUMN)
-        block = traced_block(eliminate, [one("K", PIVOT, COLUMN), entry, share], [entry])
-        return [self._downwards(divided, Loop(COLUMN, self.n, (block,), side_by_side=True))]
+        def eliminate(entry: Any, pivot: Any, taken: Array) -> list[Any]:
+            return [[entry - taken[0] * pivot]]
+
+        at, one = self.space.at, self._one
+        pair = [one("K", ROW, PIVOT), one("K", PIVOT, ROW)]
+        ease = one("pivot ease", PIVOT)
+        shares = traced_block(share, [*pair, ease], [one("down", PIVOT, ROW), one("up", ROW, PIVOT), at("taken")])
+        entry = one("K", ROW, COLUMN)
+        block = traced_block(eliminate, [entry, one("K", PIVOT, COLUMN), at("taken")], [entry])
+        row = (
+            traced_block(look, pair, [at("coupled")]),
+            If(self.space.address("coupled"), (shares, self._along_row(block))),
+        )
+        invert = traced_block(lambda pivot: [[1 / pivot]], [one("K", PIVOT, PIVOT)], [ease])
+        return [Loop(PIVOT, self.n, (invert, Loop(ROW, Index(PIVOT), row)), backwards=True)]
 
     def solve(self) -> list[Statement]:
         """``dy`` from ``right``, which is used up."""
 
-        def forward(share: Any, above: Any, own: Any) -> list[Any]:
-            return [[own - share * above]]
+        def pass_on(shares: str, total: str, backwards: bool) -> Statement:
+            """Take the share of every number in turn from those after it."""
+            entry = self._one(total, COLUMN)
+            take = traced_block(lambda x: [[x, 0, 0]], [self._one(total, PIVOT)], [self.space.at("taken")])
+            block = traced_block(
+                lambda x, share, taken: [[x - share * taken[0]]],
+                [entry, self._one(shares, PIVOT, COLUMN), self.space.at("taken")],
+                [entry],
+            )
+            return Loop(PIVOT, self.n, (take, self._along_row(block)), backwards=backwards)
 
-        def substitute(row: Array, pivot: Any, b: Any, dy: Array) -> list[Any]:
-            return [[(b - multiply_in_strands(row, dy)) / pivot]]
+        reads = [self._one("right", COLUMN), self._one("pivot ease", COLUMN)]
+        scale = traced_block(lambda x, ease: [[x * ease]], reads, [self._one("dy", COLUMN)])
+        return [pass_on("down", "right", True), self._along_row(scale), pass_on("up", "dy", False)]
 
-        at, one = self.space.at, self._one
-        reads = [one("multiplier", ROW_BELOW, PIVOT), one("right", PIVOT), one("right", ROW_BELOW)]
-        down = traced_block(forward, reads, [one("right", ROW_BELOW)])
-        # what is not yet known of dy is zero, whatever lies left of the diagonal
-        up = traced_block(
-            substitute, [at("K", PIVOT), one("K", PIVOT, PIVOT), one("right", PIVOT), at("dy")], [one("dy", PIVOT)]
-        )
-        return [self._downwards(down), self.space.put(0, at("dy")), Loop(PIVOT, self.n, (up,), backwards=True)]
-
-    def _downwards(self, *own: Statement) -> Statement:
-        """For every pivot, all rows below it."""
-        inner = Loop(BELOW, Index(ROWS_BELOW), (Lookup(ROW_BELOW, self.space.address(ROW_BELOW, PIVOT, BELOW)), *own))
-        return Loop(PIVOT, self.n, (Lookup(ROWS_BELOW, self.space.address(ROWS_BELOW, PIVOT)), inner))
+    def _along_row(self, block: Block) -> Statement:
+        return Loop(COLUMN, self.width, (block,), side_by_side=True)
 
     def _one(self, name: str, *registers: str) -> Piece:
         return Piece((), (self.space.address(name, *registers),))
