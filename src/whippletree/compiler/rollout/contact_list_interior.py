@@ -109,7 +109,6 @@ class InteriorPoint:
         self.solver, self.space, self.rows = solver, solver.space, solver.rows
         self.servos, self.chain = solver.servos, solver.rows.chain
         blocks = solver.blocks
-        self.rows.reserve("pushed")  # Σ B̃ᵀ x
         self.space.work(
             inside_x=(blocks, 3),
             inside_w=(blocks, 3),
@@ -120,7 +119,6 @@ class InteriorPoint:
             NT_inverse=(blocks, 3, 3),
             astray=(blocks, 3),  # (1 + S) times the residual of w = G λ + g + s
             aimed=(blocks, 3),
-            scaled=(blocks, 3),  # what B is multiplied by, on its way into a sum
             step_x=(blocks, 3),
             step_w=(blocks, 3),
             stature=(1,),  # the largest entry of the scaled g
@@ -140,6 +138,7 @@ class InteriorPoint:
         if self.chain is None:
             self.rows.reserve("answer")  # Σ B̃ᵀ dλ
             self.space.work(
+                scaled=(blocks, 3),  # what B is multiplied by, on its way into a sum
                 V=(blocks, 3, 3),
                 tilt=(blocks, 2),  # the first row of S
                 uncertain=(1,),  # how fast the last improvement of a step leads out of a cone
@@ -198,6 +197,7 @@ class InteriorPoint:
             classes,
             self._each(place, reads, each(("inside x", "inside w"), BLOCK)),
             If(self.space.address("near starts"), tuple(self._begin_near())),
+            *self._push(),
             put(-1, at("stalled")),
             put(1, at("share")),
             traced_block(lambda residual: [[residual[1], 0]], [at("residual")], [at("halved")]),
@@ -246,16 +246,8 @@ class InteriorPoint:
         at, each, put = self.space.at, self.space.each, self.space.put
         return [
             put(0, at("lead")),
-            *self.rows.clear("pushed"),
-            self._each(
-                lambda x, w, scale, lead: [[lead[0] + x @ w, lead[1]], scale * x],
-                [*each(("inside x", "inside w", "scale"), BLOCK), at("lead")],
-                [at("lead"), at("scaled", BLOCK)],
-                self.rows.add_to("pushed", "scaled"),
-            ),
-            *self.rows.compute_motion("pushed"),
             *self._prepare(),
-            *self._directions(),
+            *self._directions(first=True),
             self._centre(),
             traced_block(lambda: [[1, 0], [-1]], [], each(("bent", "straight"))),
             Until(CORRECTION, 2, self.space.address("straight"), tuple(self._correction())),
@@ -281,7 +273,7 @@ class InteriorPoint:
         at, each = self.space.at, self.space.each
 
         def prepare(x: Array, w: Array, scale: Array, unknown: Array, B: Array, g: Array, *rest: Any) -> list[Any]:
-            friction, pushed, size, share, near, *soft = rest
+            friction, y, lead, size, share, near, *soft = rest
             W, back, square = Scaling.of(x, w)
             compliance = soft[0] * scale[1] * scale[1] if soft else 0
             rubs = both(less(0, friction), less(0, unknown[0]))
@@ -290,13 +282,14 @@ class InteriorPoint:
             held = both(less(0, near[0]), less(share[0], HELD_SLIPS))
             slides = both(both(rubs, less(0, side)), negated(held))
             e1, e2 = (select(slides, x / select(slides, side, 1), 0) for x in w[1:])
-            r = scale * (multiply_in_strands(B, pushed) + g / _nonzero(size[0])) - w
+            r = scale * (multiply_in_strands(B, y) + g) / _nonzero(size[0]) - w
             r = vector(r[0] + select(rubs, side, 0), r[1] + compliance * x[1], r[2])
             left = np.array([[1, e1, e2], [0, 1, 0], [0, 0, 1]], dtype=object)
             astray = left @ r
             own = square + left @ np.array([[0, 0, 0], [0, compliance, 0], [0, 0, 0]], dtype=object)
             level = W @ x
             aimed = W @ quotient(-product(level, level), level)
+            lead = [lead[0] + x @ w, lead[1]]
             if self.chain is not None:
                 # rows and columns of what is not unknown are those of the identity
                 A = _masked(own, unknown)
@@ -305,6 +298,7 @@ class InteriorPoint:
                     back,
                     astray,
                     aimed,
+                    lead,
                     unknown * (aimed - astray),
                     A,
                     _rows(unknown, left @ _rows(scale, B)),
@@ -313,22 +307,25 @@ class InteriorPoint:
             V = _masked_inverse(own, unknown)
             V = V if soft else _choose(both(less(0, unknown[0]), less(0, unknown[1])), back @ back, V)
             part = V @ (aimed - astray)
-            return [W, back, astray, aimed, V, [e1, e2], part, scale * part, (V @ left) * scale]
+            return [W, back, astray, aimed, lead, V, [e1, e2], part, scale * part, (V @ left) * scale]
 
         reads = [*each(("inside x", "inside w", "scale", "unknown", "B", "g", "friction"), BLOCK)]
-        reads += [self.rows.at("pushed"), *each(("stature", "share", "near starts"))]
+        reads += [self.rows.at("y"), *each(("lead", "stature", "share", "near starts"))]
         reads += each(tuple(self.servos), BLOCK)
-        writes = each(("NT", "NT inverse", "astray", "aimed"), BLOCK)
+        writes = [*each(("NT", "NT inverse", "astray", "aimed"), BLOCK), at("lead")]
         if self.chain is not None:
             writes += each(("goal", "own matrix", "pull", "thrown"), BLOCK)
-            return [self._each(prepare, reads, writes), *self.chain.factor()]
+            return [self._each(prepare, reads, writes)]
         writes += [*each(("V", "tilt", "part", "scaled"), BLOCK), at("slope of block")]
         rest = (self.rows.add_to("right", "scaled"), self.rows.respond(), *self.rows.add("scale"))
         begin = [*self.rows.identity(), *self.rows.clear("right")]
         return [*begin, self._each(prepare, reads, writes, *rest), *self.rows.factor()]
 
-    def _directions(self) -> list[Statement]:
-        """dλ and dw of every block, improved with what is left of their equations, and how far they may go."""
+    def _directions(self, first: bool = False) -> list[Statement]:
+        """dλ and dw of every block, improved with what is left of their equations, and how far they may go.
+
+        ``first``: of the predictor, whose matrix is new.
+        """
         at, put = self.space.at, self.space.put
 
         def first(part: Array, E: Array, dy: Array, scale: Array) -> list[Any]:
@@ -336,7 +333,8 @@ class InteriorPoint:
             return [dx, scale * dx]
 
         if self.chain is not None:
-            return [*self.chain.solve("goal", "step x"), put(0, at("fastest")), self._direct()]
+            solve = self.chain.factor_and_solve if first else self.chain.solve
+            return [*solve("goal", "step x"), put(0, at("fastest")), self._direct()]
         writes = self.space.each(("step x", "scaled"), BLOCK)
         return [
             *self.rows.solve(),
@@ -454,10 +452,8 @@ class InteriorPoint:
         """The step itself, the impulses that it means, and what they are worth."""
         at, each = self.space.at, self.space.each
 
-        def move(x: Array, w: Array, dx: Array, dw: Array, share: Array, scale: Array, *rest: Any) -> list[Any]:
-            mu, radius, _ = self.solver.law(rest[1:])
-            x, w = x + share[0] * dx, w + share[0] * dw
-            return [x, w, brought_inside(rest[0][0] * scale * x, mu, radius)]
+        def move(x: Array, w: Array, dx: Array, dw: Array, share: Array) -> list[Any]:
+            return [x + share[0] * dx, w + share[0] * dw]
 
         def judge(done: Array, share: Array, near: Array, left: Array, residual: Array, halved: Array) -> list[Any]:
             over = both(less(0, near[0]), less(left[0], 2))
@@ -474,22 +470,25 @@ class InteriorPoint:
         )
         counts = each(("done", "share", "near starts", "near steps", "residual", "halved"))
         end = traced_block(judge, counts, each(("stalled", "near steps", "halved")))
-        reads = [
-            *each(("inside x", "inside w", "step x", "step w"), BLOCK),
-            at("share"),
-            at("scale", BLOCK),
-            at("stature"),
-        ]
-        reads += self.solver.bounds()
+        reads = [*each(("inside x", "inside w", "step x", "step w"), BLOCK), at("share")]
+        moves = traced_block(move, reads, each(("inside x", "inside w"), BLOCK))
         count = traced_block(lambda made: [made + 1], [at("newtons")], [at("newtons")])
+        return [share, *self._push(moves), *self.solver.measure(), end, count]
+
+    def _push(self, *before: Statement) -> list[Statement]:
+        """The impulses that x means and their motion y, after some statements for every block."""
+        at, each = self.space.at, self.space.each
+
+        def push(x: Array, scale: Array, size: Array, *rest: Any) -> list[Any]:
+            mu, radius, _ = self.solver.law(rest)
+            return [brought_inside(size[0] * scale * x, mu, radius)]
+
+        reads = [*each(("inside x", "scale"), BLOCK), at("stature"), *self.solver.bounds()]
+        block = traced_block(push, reads, [at("impulse", BLOCK)])
         return [
-            share,
             *self.rows.clear("y"),
-            self._each(move, reads, each(("inside x", "inside w", "impulse"), BLOCK), self.rows.add_to("y", "impulse")),
+            self.solver.each_active(*before, block, self.rows.add_to("y", "impulse")),
             *self.rows.compute_motion("y"),
-            *self.solver.measure(),
-            end,
-            count,
         ]
 
 

@@ -402,7 +402,7 @@ class ListSolver:
         )
         if self.rows.chain is not None:
             chain = self.rows.chain
-            system = [self.each_active(self._linearise()), *chain.factor(), *chain.solve("goal", "part")]
+            system = [self.each_active(self._linearise()), *chain.factor_and_solve("goal", "part")]
         else:
             blocks = (self._linearise(), self.rows.add_to("right", "part"), self.rows.respond(), *self.rows.add())
             system = [*self.rows.clear("right"), *self.rows.identity(), self.each_active(*blocks)]
