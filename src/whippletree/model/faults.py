@@ -286,7 +286,5 @@ def _word_faults(where: str, part: Any, words: Sequence[str], *, infinite: bool 
     if _are_sound([getattr(part, word) for word in words], infinite):
         return []
     return [
-        fault
-        for word in words
-        for fault in number_faults(f"{where}: {word}", [getattr(part, word)], infinite=infinite)
+        fault for word in words for fault in number_faults(f"{where}: {word}", [getattr(part, word)], infinite=infinite)
     ]
