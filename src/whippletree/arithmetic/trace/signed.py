@@ -183,18 +183,18 @@ class Emitter:
     def operation(self, made: Signed, given: Sequence[tuple[int, int]]) -> int:
         """The node of an operation on operands that are there: (node, sign) each."""
         nodes, signs = [g[0] for g in given], [g[1] for g in given]
-        match made.operation:
-            case "add":
-                first, second = made.signs[0] * signs[0], made.signs[1] * signs[1]
-                if first == second:
-                    return self.with_sign(self.node("add", *nodes), first)
-                return self.node("sub", *(nodes if first > 0 else reversed(nodes)))
-            case "mul" | "div":
-                return self.with_sign(self.node(made.operation, *nodes), signs[0] * signs[1])
-            case "fma":
-                product, rest = made.signs[0] * signs[0] * signs[1], made.signs[1] * signs[2]
-                if product == rest:
-                    return self.with_sign(self.node("fma", *nodes), product)
-                return self.node("fms" if product > 0 else "fnma", *nodes)
+        operation = made.operation
+        if operation == "fma":  # most are: a match statement would take longer
+            product, rest = made.signs[0] * signs[0] * signs[1], made.signs[1] * signs[2]
+            if product == rest:
+                return self.with_sign(self.node("fma", *nodes), product)
+            return self.node("fms" if product > 0 else "fnma", *nodes)
+        if operation == "mul" or operation == "div":
+            return self.with_sign(self.node(operation, *nodes), signs[0] * signs[1])
+        if operation == "add":
+            first, second = made.signs[0] * signs[0], made.signs[1] * signs[1]
+            if first == second:
+                return self.with_sign(self.node("add", *nodes), first)
+            return self.node("sub", *(nodes if first > 0 else reversed(nodes)))
         turned = [self.with_sign(n, s * t) for n, s, t in zip(nodes, signs, made.signs, strict=True)]
         return self.node(made.operation, *turned)

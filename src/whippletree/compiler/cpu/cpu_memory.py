@@ -246,6 +246,11 @@ class CpuMemory(Memory):
 
         return load
 
+    def read(self, address: Address, registers: Registers) -> Operand:
+        if address.buffer in self.frame.arrays:
+            return super().read(address, registers)
+        return self._read_flat(address, registers)
+
     def _read_flat(self, address: Address, registers: Registers) -> Operand:
         w, lanes = self.writer, self.lanes
         if self.beside is not None:

@@ -37,6 +37,7 @@ from whippletree.compiler.program import (
     every_block,
     tables_of,
 )
+from whippletree.compiler.program.garbage import garbage_left_alone
 
 STACK_LIMIT = 32 * 1024
 """Work space up to this many bytes lies on the stack."""
@@ -44,6 +45,7 @@ STACK_LIMIT = 32 * 1024
 _ALIGNMENT = 64
 
 
+@garbage_left_alone()
 def numpy_loop(program: Program, lanes: MachineLanes, symbol: str) -> str:
     """The module of LLVM IR with NumPy's inner loop for the program, under the name ``symbol``."""
     one = MachineLanes(1, lanes.real)

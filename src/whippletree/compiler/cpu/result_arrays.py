@@ -14,7 +14,7 @@ as the arithmetic of a row.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from whippletree.compiler.cpu.copies import SHORTEST_VECTOR_RUN, lane_pointers, tile_out, tiles
 from whippletree.compiler.cpu.cpu_arrays import AddressRun, Array, CallFrame, starts_of
@@ -77,9 +77,13 @@ class Results:
             row = [_Tile(run, first, run.members[first : first + columns]) for first in firsts]
             queue = self.held if self.few else self.leaving.setdefault(run.address.buffer, [])
             queue += row
-            for member in run.members:
-                own = [tile for tile in row if member in tile.members]
-                takers[member] = self._holder(member, own) if self.few else self._sender(member, own, queue)
+            # the last tile of a run overlaps the one before it
+            own: dict[int, list[_Tile]] = {member: [] for member in run.members}
+            for tile in row:
+                for member in tile.members:
+                    own[member].append(tile)
+            for member, those in own.items():
+                takers[member] = self._holder(member, those) if self.few else self._sender(member, those, queue)
         return takers
 
     def finish(self) -> None:
@@ -182,7 +186,7 @@ class Results:
         """Call the function that writes a tile, whatever the strides of its array are."""
         w, array = self.writer, self._array(tile.run)
         *before, last = tile.run.address.indices
-        place = self.place(Address(tile.run.address.buffer, (*before, replace(last, offset=last.offset + tile.first))))
+        place = self.place(Address(tile.run.address.buffer, (*before, last._replace(offset=last.offset + tile.first))))
         vectors = ", ".join(f"{self.lanes.number} {value}" for value in tile.values)
         w.emit(
             f"call void @leave{self.lanes.width}x{len(tile.members)}({vectors}, "

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -16,6 +14,7 @@ from whippletree.arithmetic.trace import Straight, Trace, Traced, finish
 from whippletree.compiler.frontend.limbs import Rotation, rotations, turning, with_twin_constants
 from whippletree.compiler.program import Buffer, Program, straight_program
 from whippletree.compiler.program.folding import Folding, fold_code
+from whippletree.compiler.program.garbage import garbage_left_alone
 from whippletree.functions import Function
 from whippletree.model import Model
 from whippletree.model.parameters import find_parameter, with_parameters
@@ -27,22 +26,6 @@ STATUS = "status"
 
 
 Folds: TypeAlias = Literal["loops", "copies"]
-
-
-@contextmanager
-def garbage_left_alone() -> Iterator[None]:
-    """Without looking for cycles of dead objects meanwhile.
-
-    Traces grow by a hundred thousand small objects that all live to the end: looking through them again and again takes
-    a quarter of the time.
-    """
-    looking = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if looking:
-            gc.enable()
 
 
 def traced_inputs(trace: Trace, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from whippletree.compiler.llvm.ir import Operand, Writer
@@ -64,6 +65,7 @@ class Memory(ABC):
         self.role = {buffer.name: buffer.role for buffer in program.buffers}
         self.shape = {buffer.name: buffer.shape for buffer in program.buffers}
         self.pitch = {buffer.name: buffer.pitch for buffer in program.buffers}
+        self._known_factors: dict[str, list[tuple[int, tuple[str, ...]]]] = {}
         self.mask: Operand | None = None
         """The lanes in hand, where not all of them are; never set where there is one lane. They decide what is run."""
         self.storing: Operand | None = None
@@ -96,6 +98,10 @@ class Memory(ABC):
     @abstractmethod
     def prepare_loads(self, loads: Sequence[Address], registers: Registers) -> Callable[[int], Operand]:
         """Make the numbers at these addresses readable; the function returned reads one of them."""
+
+    def read(self, address: Address, registers: Registers) -> Operand:
+        """Read one number."""
+        return self.prepare_loads([address], registers)(0)
 
     @abstractmethod
     def store(self, stores: Sequence[tuple[Address, Operand]], registers: Registers) -> None:
@@ -170,20 +176,30 @@ class Memory(ABC):
     def flat_index(self, address: Address, registers: Registers) -> tuple[list[tuple[Operand, Factor]], int]:
         """Where a number is in a buffer, row by row: registers with factors, and an offset."""
         found: list[tuple[Operand, Factor]] = []
-        offset, factor = 0, 1
-        shape, pitch = self.shape[address.buffer], self.pitch[address.buffer]
-        sizes: list[str] = []
-        for left, (index, size) in enumerate(zip(reversed(address.indices), reversed(shape), strict=True), 1):
-            if left == len(shape) and pitch is not None:
-                factor = pitch
+        offset = 0
+        for index, (factor, sizes) in zip(reversed(address.indices), self._factors(address.buffer), strict=True):
             if index.register is not None:
                 found.append((registers[index.register], self._product(factor, sizes)))
             offset += factor * index.offset  # which is 0 where the call decides a dimension
-            if isinstance(size, int):
-                factor *= size
-            else:
-                sizes.append(size)
         return found, offset
+
+    def _factors(self, buffer: str) -> list[tuple[int, tuple[str, ...]]]:
+        """Numbers from one place of a buffer to the next, for each of its dimensions, the last one first: a number, to
+        be multiplied by the sizes of dimensions that the call decides."""
+        known = self._known_factors.get(buffer)
+        if known is None:
+            known, factor, sizes = [], 1, ()
+            for size in reversed(self.shape[buffer]):
+                known.append((factor, sizes))
+                if isinstance(size, int):
+                    factor *= size
+                else:
+                    sizes = (*sizes, size)
+            pitch = self.pitch[buffer]
+            if known and pitch is not None:
+                known[-1] = pitch, known[-1][1]
+            self._known_factors[buffer] = known
+        return known
 
     def _product(self, factor: int, sizes: Sequence[str]) -> Factor:
         """A number times the sizes of dimensions that the call decides."""
@@ -307,7 +323,7 @@ class _Body:
         """
         inputs = {i: block.loads[node[1]] for i, node in enumerate(block.code.nodes) if node[0] == "input"}
         return {
-            node: lambda address=address: self.memory.prepare_loads([address], registers)(0)  # type: ignore[misc]
+            node: partial(self.memory.read, address, registers)
             for node, address in inputs.items()
             if self.memory.holds_still(address)
         }
@@ -446,7 +462,7 @@ class _Body:
     def positive(self, address: Address, registers: Registers, holds: bool = True) -> Operand:
         """The lanes in which a number is positive; or (``holds`` false) in which it is not."""
         w = self.writer
-        value = self.memory.prepare_loads([address], registers)(0)
+        value = self.memory.read(address, registers)
         # a NaN is not positive, so it takes the unordered comparison to find what is not
         operands = (w.constant(0.0), value)
         return w.compare("olt", *operands) if holds else w.compare("uge", *operands)

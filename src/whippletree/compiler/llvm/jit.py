@@ -88,11 +88,14 @@ def llvm() -> Any:
     # fast, a humanoid's derivatives 10 % faster, and large kernels compile in 60 % of the time. Its sinking moves
     # arithmetic from where it was written to the next basic block that needs it: with it a long block that is cut into
     # short ones loses a quarter of its speed. Its preparation of code looks for addresses to compute elsewhere, where
-    # they are computed beside their use already: a tenth of the time for the loops over limbs, the same speed. The
-    # switches are global, as LLVM's are: other users of llvmlite in this process go without all three
+    # they are computed beside their use already: a tenth of the time for the loops over limbs, the same speed. So is
+    # its reduction of products in loops to sums, which looks through every address of a long body: another tenth, and
+    # loops over bodies and clusters are as fast. The switches are global, as LLVM's are: other users of llvmlite in
+    # this process go without all four
     binding.set_option("", "-enable-misched=0")
     binding.set_option("", "-disable-machine-sink")
     binding.set_option("", "-disable-cgp")
+    binding.set_option("", "-disable-lsr")
     return binding
 
 

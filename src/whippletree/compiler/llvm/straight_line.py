@@ -138,6 +138,8 @@ class _Emission:
             "and": f"and {condition} ",
             "or": f"or {condition} ",
         }
+        self.fused = {"fma": -1, "fms": 2, "fnma": 0}
+        """By fused operation, the operand that is taken with the other sign."""
 
     def angles(self, members: list[int]) -> None:
         """Emit one stage of sines and cosines, sharing the work of those with the same argument."""
@@ -194,17 +196,27 @@ class _Emission:
         """Emit those of the nodes that are not emitted yet."""
         value, nodes, packed = self.value, self.nodes, self.packed
         lines, fresh, binary, readers = self.writer.lines, self.writer.fresh, self.binary, self.readers
+        number, fused = self.writer.lanes.number, self.fused
+        call = f"call {number} @llvm.fma.{self.writer.suffix}({number} "
         for index in indices:
             if value[index]:
                 continue
             node = nodes[index]
+            operation = node[0]
             if readers:
                 self._read_again(index, node)
-            start = binary.get(node[0])
+            # the common cases, written out: a humanoid has ten thousands of them
             if index in packed:
                 self._pack(packed[index])
-            elif start is not None:
-                # the common case, written out: a humanoid has ten thousand of them
+            elif (turned := fused.get(operation)) is not None:
+                given = [value[i] for i in node[1:]]
+                if turned >= 0:
+                    name = fresh()
+                    lines.append(f"  {name} = fneg {number} {given[turned]}")
+                    given[turned] = name
+                name = value[index] = fresh()
+                lines.append(f"  {name} = {call}{given[0]}, {number} {given[1]}, {number} {given[2]})")
+            elif (start := binary.get(operation)) is not None:
                 name = value[index] = fresh()
                 lines.append(f"  {name} = {start}{value[node[1]]}, {value[node[2]]}")
             else:
@@ -212,15 +224,16 @@ class _Emission:
 
     def _read_again(self, index: int, node: Node) -> None:
         """Read those operands of a node from memory whose last use is far away."""
-        if index in self.readers:
-            self.last_use[index] = index
+        readers, last_use = self.readers, self.last_use
         if node[0] in LEAVES:
+            if index in readers:
+                last_use[index] = index
             return
         for operand in node[1:]:
-            if operand in self.readers:
-                if index - self.last_use.get(operand, index) > FAR_USE:
-                    self.value[operand] = self.readers[operand]()
-                self.last_use[operand] = index
+            if operand in readers:
+                if index - last_use.get(operand, index) > FAR_USE:
+                    self.value[operand] = readers[operand]()
+                last_use[operand] = index
 
     def _pack(self, number: int) -> None:
         """Emit a pack, and whichever of its members are needed one by one."""

@@ -160,11 +160,11 @@ class Writing:
                 continue
             row = plan.rows[unit - size]
             for operand in row.operands:
-                match operand:
-                    case Row(number, shift) if shift or plan.rows[number].stage < row.stage:
-                        self._keep_row(number)
-                    case Single(value):
-                        self._keep(value, None)
+                if isinstance(operand, Row):  # most are: a match statement would take longer
+                    if operand.shift or plan.rows[operand.number].stage < row.stage:
+                        self._keep_row(operand.number)
+                elif isinstance(operand, Single):
+                    self._keep(operand.value, None)
         for values, number in plan.gathered.items():
             for value in values:
                 self._keep(value, plan.gather_stage[number])
@@ -313,6 +313,8 @@ class _Together(_Code):
         super().__init__(writing)
         self.stage = stage
         self.known: dict[int, int] = {}
+        self.read: dict[Row, int] = {}
+        """Nodes that read rows."""
         self.shifts: set[int] = set()
 
     def loop(self) -> Loop:
@@ -326,8 +328,10 @@ class _Together(_Code):
         return Loop(PART, self.plan.parts, (*lookups, self.finish()))
 
     def operand(self, operand: Operand, turn: int | None) -> tuple[int, int]:
-        """An operand as a node and a sign, those of part 0."""
-        node, sign = self.source(operand), self.sign(self.signs.of_operand(operand)[0])
+        """An operand as a node and a sign, those of part 0, which a row in its own order has not."""
+        node = self.source(operand)
+        own = isinstance(operand, Row) and not operand.shift
+        sign = 1 if own else self.sign(self.signs.of_operand(operand)[0])
         if turn is not None:
             node = self.emitter.node("mul", node, self.numbers(tuple(map(float, self.signs.turns[turn]))))
         return node, sign
@@ -336,11 +340,14 @@ class _Together(_Code):
         writing, plan = self.writing, self.plan
         if isinstance(operand, Row):  # most are: a match statement would take longer
             number, shift = operand
-            if shift:
-                self.shifts.add(shift)
-            elif plan.rows[number].stage == self.stage:
+            if not shift and number in self.known:
                 return self.known[number]
-            return self.load(writing.row_address(number, Index(_shift_name(shift) if shift else PART)))
+            if operand not in self.read:
+                if shift:
+                    self.shifts.add(shift)
+                there = writing.row_address(number, Index(_shift_name(shift) if shift else PART))
+                self.read[operand] = self.load(there)
+            return self.read[operand]
         if isinstance(operand, FoldedColumn):
             signs = [self.sign(form) for form in self.signs.of_columns[operand.number]]
             values = [plan.values[v].content for v in plan.columns[operand.number]]

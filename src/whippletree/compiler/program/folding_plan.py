@@ -22,6 +22,12 @@ NOT_FOLDED = CONDITIONS | {"select", *LEAVES}
 EVEN, ODD = ("cos", "abs"), ("sin", "tanh")
 """Functions that ignore the sign of their operand, and those that pass it on."""
 
+PASSING_ON = ("add", "fma", *ODD)
+"""Operations with coefficients whose first term decides on the sign of the result."""
+
+_TERMS = {"fma": [(0, 1), (2,)], "mul": [(0, 1)], "div": [(0, 1)]}
+"""Operands whose product has a sign of its own in an operation; of any other, each operand."""
+
 
 @dataclass(frozen=True)
 class LimbTurning:
@@ -270,7 +276,9 @@ class Signs:
     """Which values of the parts are kept as their negatives. Those of part 0 never are."""
 
     def __init__(self, plan: FoldingPlan) -> None:
-        self.plan = plan
+        # not the plan itself, which knows its signs: of such circles memory is freed late, by looking for them
+        self.parts, self.values, self.rows = plan.parts, plan.values, plan.rows
+        self.row_of, self.part_of = plan.row_of, plan.part_of
         self.parities = Parities()
         self.of_rows: dict[int, list[int]] = {}
         self.of_columns = [self._unknowns() for _ in plan.columns]
@@ -283,12 +291,12 @@ class Signs:
                 self._row(unit - size)
 
     def _unknowns(self) -> list[int]:
-        return [PLUS, *[self.parities.unknown() for _ in range(self.plan.parts - 1)]]
+        return [PLUS, *[self.parities.unknown() for _ in range(self.parts - 1)]]
 
     def of_value(self, value: int) -> int:
         """The sum of a value in or out of a row."""
-        row = self.plan.row_of[value]
-        return PLUS if row == NO_ROW else self.of_rows[row][self.plan.part_of[value]]
+        row = self.row_of[value]
+        return PLUS if row == NO_ROW else self.of_rows[row][self.part_of[value]]
 
     def of_operand(self, operand: Operand) -> list[int]:
         """The sums of an operand of a row, for every part."""
@@ -299,57 +307,46 @@ class Signs:
         if isinstance(operand, FoldedColumn):
             return self.of_columns[operand.number]
         if isinstance(operand, Single):
-            return [self.of_value(operand.value)] * self.plan.parts
+            return [self.of_value(operand.value)] * self.parts
         return self.of_gathered[operand.number]
 
     def _row(self, number: int) -> None:
-        plan, row = self.plan, self.plan.rows[number]
-        first = plan.values[row.members[0]]
-        own = [PLUS] * plan.parts
+        row = self.rows[number]
+        first = self.values[row.members[0]]
+        own = [PLUS] * self.parts
         if first.operation not in EVEN:
             given = [self.of_operand(operand) for operand in row.operands]
-            for count, term in enumerate(_terms(first)):
-                passed_on = count == 0 and (first.signs == () or first.operation in ("add", "fma", *ODD))
-                sums = self._term(row, count, term, given)
-                for part in range(1, plan.parts):
-                    form = sums[part] ^ sums[0]
-                    if passed_on:
+            passes_on = first.signs == () or first.operation in PASSING_ON
+            for count, term in enumerate(_TERMS.get(first.operation) or [(j,) for j in range(len(given))]):
+                for part in range(1, self.parts):
+                    form = self._form(row, count, term, given, part)
+                    if passes_on and count == 0:
                         own[part] = self.parities.reduce_form(form)
                     elif form != own[part] and not self.parities.equate(form, own[part]):
                         self._turn(row, term[0], part)
         self.of_rows[number] = own
 
-    def _term(self, row: Folded, count: int, term: tuple[int, ...], given: Sequence[list[int]]) -> list[int]:
-        """The sums of a term of a row, for every part: those of its coefficient and its factors."""
-        values = self.plan.values
-        sums = given[term[0]] if len(term) == 1 else [a ^ b for a, b in zip(*[given[j] for j in term], strict=True)]
-        if not values[row.members[0]].signs:
-            return sums
-        # coefficients of a sum follow its operands; a fused product has one for both of its factors
-        fused = values[row.members[0]].operation == "fma"
-        at = [count if fused else order[term[0]] for order in row.orders]
-        return [
-            MINUS ^ form if values[member].signs[place] < 0 else form
-            for member, place, form in zip(row.members, at, sums, strict=True)
-        ]
+    def _form(self, row: Folded, count: int, term: tuple[int, ...], given: Sequence[list[int]], part: int) -> int:
+        """The sum by which a term of a row differs in one part from the first: of its coefficient and its factors."""
+        form = PLUS
+        for j in term:
+            form ^= given[j][part] ^ given[j][0]
+        first, member = self.values[row.members[0]], self.values[row.members[part]]
+        if not first.signs:
+            return form
+        if first.operation == "fma":  # one coefficient for both factors of its product
+            return form if first.signs[count] == member.signs[count] else MINUS ^ form
+        # coefficients of a sum follow its operands
+        own, others = first.signs[row.orders[0][term[0]]], member.signs[row.orders[part][term[0]]]
+        return form if own == others else MINUS ^ form
 
     def _turn(self, row: Folded, j: int, part: int) -> None:
         """Multiply an operand of one part by −1."""
         turn = row.turns[j]
         if turn is None:
             turn = row.turns[j] = len(self.turns)
-            self.turns.append((1,) * self.plan.parts)
+            self.turns.append((1,) * self.parts)
         self.turns[turn] = tuple(-s if k == part else s for k, s in enumerate(self.turns[turn]))
-
-
-def _terms(value: Signed) -> list[tuple[int, ...]]:
-    """Operands whose product has a sign of its own in an operation."""
-    match value.operation:
-        case "fma":
-            return [(0, 1), (2,)]
-        case "mul" | "div":
-            return [(0, 1)]
-    return [(j,) for j in range(len(value.operands))]
 
 
 # --- unknown signs that must agree ------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -99,16 +99,14 @@ class Buffer:
         return self.role == "work" and any(isinstance(d, str) for d in self.shape)
 
 
-@dataclass(frozen=True)
-class Index:
+class Index(NamedTuple):
     """register + offset, or the offset alone."""
 
     register: Register | None
     offset: int = 0
 
 
-@dataclass(frozen=True)
-class Address:
+class Address(NamedTuple):
     """One number in a buffer: one index for each of its dimensions."""
 
     buffer: str
