@@ -29,6 +29,9 @@ from whippletree.tree.skeleton import skeleton
 POSITION_CORRECTIONS = 10
 """Newton corrections that a position projection may take; each squares the residual, so few are ever needed."""
 
+CLOSED_POSITION = 1e-15
+"""Residual of a position row, m or rad, that counts as closed, of mechanisms of a few metres."""
+
 OPEN_LOOP = 1e-6
 """Residual of a position row, m or rad, that a projected state must not have: then some rows contradict others."""
 
@@ -48,7 +51,6 @@ class Motion:
         self,
         dyn: Compiled,
         controller: Callable[[float, Array, Array], Any] | None = None,
-        position_tolerance: float = 1e-15,
         actuated: ActuatorForces | None = None,
         remembers: bool = False,
     ) -> None:
@@ -56,14 +58,12 @@ class Motion:
         Args:
             dyn: the functions of the model.
             controller: forces of (t, q, v).
-            position_tolerance: residual of a position row, m or rad, that counts as closed.
             actuated: the model's actuators under their commands; their forces join the controller's.
             remembers: whether activations of the actuators are part of its states, behind q and v; otherwise they are
                 known as functions of time.
         """
         self.dyn = dyn
         self.model = dyn.model
-        self.position_tolerance = position_tolerance
         self.dead_points = 0
         self.ties: set[str] = set()
         """Messages about rest at points where branches meet that are equally good."""
@@ -102,7 +102,7 @@ class Motion:
         return self._with(self.dyn.at(numbers))
 
     def _with(self, dyn: Compiled) -> Motion:
-        return Motion(dyn, self.own_controller, self.position_tolerance, self.actuated, self.remembers)
+        return Motion(dyn, self.own_controller, self.actuated, self.remembers)
 
     @property
     def has_manifold(self) -> bool:
@@ -122,6 +122,17 @@ class Motion:
     def act(self, y: Array) -> Array:
         """Activations of one state or many that hold them, (..., activations); else (..., 0)."""
         return y[..., self.model.nq + self.model.nv :]
+
+    @cached_property
+    def position_tolerance(self) -> float:
+        """Residual of a position row, m or rad, that counts as closed: as positions are rounded, as far away as the
+        joints of the tree are from the world, one after the other."""
+        tree = skeleton(self.model)
+        reach: list[float] = []
+        for node, parent in zip(tree.nodes, tree.parents, strict=True):
+            away = math.hypot(*[float(x) for x in node.placement.p])
+            reach.append(away + (reach[parent] if parent >= 0 else 0.0))
+        return max(CLOSED_POSITION, math.ulp(1.0) * max(reach, default=0.0))
 
     @cached_property
     def moving_bodies(self) -> int:

@@ -304,9 +304,9 @@ class CalledCollocation(CollocationFrame):
         def largest(left: Array, row: Array, rigid: Any) -> list[Any]:
             return [[maximum(a, rigid * abs(b)) for a, b in zip(left, row, strict=True)]]
 
-        def look(left: Array, gap: Array, still: Array) -> list[Any]:
+        def look(left: Array, gap: Array, still: Array, bounds: Array) -> list[Any]:
             better = [less(0, o) & less(a, b) for a, b, o in zip(left, gap, still, strict=True)]
-            goes_on = [b & less(self.patience.closed, a) for a, b in zip(left, better, strict=True)]
+            goes_on = [b & less(bounds[8], a) for a, b in zip(left, better, strict=True)]
             some = goes_on[0]
             for flag in goes_on[1:states]:
                 some = some | flag
@@ -330,7 +330,7 @@ class CalledCollocation(CollocationFrame):
             *self._call("residual", states, "residuals", {"q": "nearer", "t": "T"}),
             put(0, at("left")),
             Loop(ROW, "rows", (traced_block(largest, reads, [at("left")]),)),
-            traced_block(look, each(["left", "gap", "open"]), each(["left", "gap", "open", "shut"])),
+            traced_block(look, each(["left", "gap", "open", "bounds"]), each(["left", "gap", "open", "shut"])),
             Loop(COMPONENT, self.parts["q"], (traced_block(keep, own, [at("q", COMPONENT)]),)),
             traced_block(lambda shut: [-shut[0]], [at("shut")], [at("some open")]),
             If(

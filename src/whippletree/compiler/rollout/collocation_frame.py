@@ -46,8 +46,6 @@ class IterationLimits(NamedTuple):
     """Ratio of two changes from which they no longer fall."""
     closing: int
     """Corrections of positions at a point."""
-    closed: float
-    """Residual of a position row, m or rad, that needs none."""
     kinked: float
     """How far a step may miss the constraints, in units of the tolerance, where only a kink of the forces explains it;
     infinite where dead points do as well."""
@@ -116,7 +114,8 @@ class CollocationFrame:
     clock        (t, h, start and length of the last step, its error) to begin with
     bounds       (end, how many steps at most, or 0 for a single trial, rtol, atol, contraction of Picard iteration that
                  ends the call, the one that would be left to it and ends the call of Newton's, size of the state,
-                 how much longer steps must become for Newton's method)
+                 how much longer steps must become for Newton's method, residual of a position row, m or rad, that
+                 needs no correction)
     now          the clock of the step in hand
     worst        the largest squared change of a point in an iteration, and the sum of those of all points
     tally        last and first change of the iteration, its rounds, and its outcome so far
@@ -139,7 +138,7 @@ class CollocationFrame:
         self.patience, self.loops = patience, loops
         self.s, self.order, self.stiff = len(scheme.nodes), len(scheme.nodes) + 1, scheme.values is not None
         space = self.space = WorkSpace()
-        inputs: dict[str, tuple[Dimension, ...]] = {"clock": (5,), "bounds": (8,), **given}
+        inputs: dict[str, tuple[Dimension, ...]] = {"clock": (5,), "bounds": (9,), **given}
         outputs = {**found, "notes": (STEPS, len(Notes._fields)), "verdict": (len(Verdict._fields),)}
         space.add(*[Buffer(name, "input", shape) for name, shape in inputs.items()])
         space.add(*[Buffer(name, "output", shape) for name, shape in outputs.items()])

@@ -120,7 +120,7 @@ class CollocationKernel(CollocationFrame):
         self.watch = None if guards is None else StepWatch(space, guards, POINT)
         self.newton = NewtonIteration(space, model, scheme, patience.difference) if self.stiff else None
         with np.errstate(all="ignore"):  # constants of a singular model divide by zero; the outcome tells
-            equations = blocks or ModelRates(model, route, patience.closing, patience.closed)
+            equations = blocks or ModelRates(model, route, patience.closing)
             self._before, self._after = equations.statements(space, controlled, guards is not None)
 
     def program(self, control: Block | None = None, constants: int = 0) -> Program:

@@ -50,11 +50,10 @@ class RateBlocks(Protocol):
 class ModelRates(RateBlocks):
     """The model's own equations of motion, under its constraints."""
 
-    def __init__(self, model: Model, route: str | None, corrections: int, closed: float) -> None:
-        """``corrections``: of positions at a point, at most; ``closed``: residual of a position row, m or rad, that
-        needs none."""
+    def __init__(self, model: Model, route: str | None, corrections: int) -> None:
+        """``corrections``: of positions at a point, at most."""
         self.model, self.route = model, route
-        self.corrections, self.closed = corrections, closed
+        self.corrections = corrections
         self.passive = has_passive_forces(model)
 
     @property
@@ -157,13 +156,13 @@ class ModelRates(RateBlocks):
         """Positions onto the constraints, by corrections as long as they help."""
         at, put = space.at, space.put
 
-        def look(q: Array, earlier: Array, gap: Array, *rest: Any) -> list[Any]:
+        def look(q: Array, earlier: Array, gap: Array, bounds: Array, *rest: Any) -> list[Any]:
             t, _, *on = rest
             left = self.gap(self.mechanism(), q, t, (*on, None)[0])
             better = less(left, gap[0])
             # where a correction does not help, rounding has the last word
             kept = vector(*[select(better, a, b) for a, b in zip(q, earlier, strict=True)])
-            shut = select(better & less(self.closed, left), -1, 1)
+            shut = select(better & less(bounds[8], left), -1, 1)
             return [kept, kept, [select(better, left, gap[0])], [shut], [-shut]]
 
         def close(q: Array, t: Any, doubt: Array, *on: Array) -> list[Any]:
@@ -173,7 +172,7 @@ class ModelRates(RateBlocks):
 
         places = ["q", "earlier", "gap", "shut", "open"]
         closing = (
-            traced_block(look, [*space.each(["q", "earlier", "gap"]), *around], space.each(places)),
+            traced_block(look, [*space.each(["q", "earlier", "gap", "bounds"]), *around], space.each(places)),
             If(space.address("open"), (traced_block(close, [at("q"), *around], [at("q"), at("doubt")]),)),
         )
         return [

@@ -146,7 +146,7 @@ def _inverse(a: Array) -> Array:
 
 def _sizes(a: Array) -> Array:
     """Their squares."""
-    return a[0] * a[0] + a[1] * a[1]
+    return np.asarray(a[0] * a[0] + a[1] * a[1])
 
 
 def _larger(largest: Array, own: Array) -> list[Any]:

@@ -85,7 +85,6 @@ class CompiledSteps:
             STALLED_CHANGE,
             NO_LONGER_FALLING,
             POSITION_CORRECTIONS,
-            self.motion.position_tolerance,
             np.inf if model.constraints else KINKED,
             SHORTEST_AT_KINKS,
             DIFFERENCE,
@@ -170,7 +169,8 @@ class CompiledSteps:
         eased = EASED / gauss_rule().contraction if call.solver == "auto" else 0.0
         size = len(call.state)
         most = min(call.most, STEPS)
-        bounds = np.array([call.end, most, call.rtol, call.atol, slow, eased, size, worthwhile(size)])
+        closed = self.motion.position_tolerance
+        bounds = np.array([call.end, most, call.rtol, call.atol, slow, eased, size, worthwhile(size), closed])
         points = len(guess.coefficients)
         with np.errstate(all="ignore"):
             if self._calls:

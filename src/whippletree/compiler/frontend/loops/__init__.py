@@ -9,7 +9,10 @@ The path from an algorithm to a program:
     looped_program       the program, and the slots where its numbers live
     looped_functions     functions of the table, with blocks computed once between the loops
     looped_clusters      those that honour constraints, as loops over clusters
-    front_loops          the fronts of an elimination, in blocks traced by hand
+    hand_traced          blocks whose numbers come from memory at addresses that are written by hand
+    front_loops          the fronts of an elimination
+    front_kinds          which of them are alike, so that they are written once, as straight code
+    straight_fronts      that code
     demand_rows          rows of constraints, from bodies and joints whose numbers are loaded
     elimination_program  those of ladders and grids, as loops over bodies, closures and fronts
 """

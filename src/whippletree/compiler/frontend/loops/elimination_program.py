@@ -28,7 +28,8 @@ from whippletree.arithmetic.trace import Traced
 from whippletree.compiler.frontend.flatten import rebuild
 from whippletree.compiler.frontend.loops.body_types import BodyTypes, TableColumn, classify
 from whippletree.compiler.frontend.loops.demand_rows import DemandRows
-from whippletree.compiler.frontend.loops.front_loops import Code, FrontLoops, lookups
+from whippletree.compiler.frontend.loops.front_loops import FrontLoops
+from whippletree.compiler.frontend.loops.hand_traced import Code, lookups
 from whippletree.compiler.frontend.unrolled import STATUS
 from whippletree.compiler.program import Block, Buffer, Index, Loop, Program, Statement, Switch
 from whippletree.compiler.program.work_space import WorkSpace
@@ -421,11 +422,12 @@ class EliminationProgram(WorkSpace):
         self.work(values=(max(int(self.closure_starts[-1]), 1),), y=(un.count,), x=(un.count,), size=(un.count,))
         self.work(pivot=(un.count,), inverse=(un.count,))
         diagonal = (table[:, 0] == table[:, 1]) & ~self.plan.rows[table[:, 0]]
-        self.fronts = FrontLoops(self, self.plan)
+        starts = np.array([*self.node_starts[:-1], *self.closure_starts[:-1]], dtype=int)
+        self.fronts = FrontLoops(self, self.plan, table, starts)
         return [
             Loop("unknown", un.count, (self.put(0.0, *self.each(["y", "x", "size"], "unknown")),)),
             *self.fronts.clear(),
-            self.fronts.scatter(table),
+            *self.fronts.scatter(),
             *self._add_list("loads", right, "y"),
             *self._add_list("sizes", table[diagonal][:, [0, 2]], "size"),
         ]

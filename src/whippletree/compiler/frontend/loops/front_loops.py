@@ -1,5 +1,7 @@
 """Fronts of an elimination as loops: dense triangles whose sizes and places are looked up.
 
+Fronts of which many are alike are straight code instead (:mod:`~whippletree.compiler.frontend.loops.front_kinds`).
+
 Of a front the lower triangle is stored, row by row, four numbers at a time (:data:`CHUNK`), each row as long as it must
 be; its boundary comes first, so that every loop begins at 0. Rows of pivots are kept for the way out. Those of the
 boundary are needed from the first child's contribution to the front's own, and share their memory with others of other
@@ -9,14 +11,15 @@ times: of a grid of 2346 rods that is what stays in the caches. Numbers of unkno
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.arithmetic.trace import Trace, Traced, finish
-from whippletree.compiler.program import Address, Block, Buffer, Index, Lookup, Loop, Statement
+from whippletree.compiler.frontend.loops.front_kinds import KindsOfFronts
+from whippletree.compiler.frontend.loops.hand_traced import Code, lookups
+from whippletree.compiler.frontend.loops.straight_fronts import StraightFronts
+from whippletree.compiler.program import Address, Block, Buffer, Index, Lookup, Loop, Statement, Switch
 from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.constraints.front_elimination import EliminationPlan
 
@@ -31,9 +34,15 @@ grid of 1176 rods took about 0.85 of the time that it took with two; six were no
 class FrontLoops:
     """The fronts of a plan in the memory of a program."""
 
-    def __init__(self, space: WorkSpace, plan: EliminationPlan) -> None:
-        self.space, self.plan = space, plan
+    def __init__(self, space: WorkSpace, plan: EliminationPlan, table: Array, starts: Array) -> None:
+        """``table``: entries of the system, (row, column, place in ``values``); ``starts``: where the values of each
+        element begin there."""
+        self.space, self.plan, self.table = space, plan, table
+        parents = [front.parent for front in plan.fronts]
+        self.order = _depth_first(parents, [len(front.boundary) for front in plan.fronts])
+        self.kinds = KindsOfFronts(plan, self.order, table, starts)
         self._reserve()
+        self.straight = StraightFronts(space, plan, self.kinds, self.row_starts, starts)
 
     def _reserve(self) -> None:
         """Memory of the fronts, and the lists of what is in them."""
@@ -43,8 +52,8 @@ class FrontLoops:
         counts = [len(own) for own in plan.unknowns] or [0]
         inner = [len(front.boundary) for front in plan.fronts]
         parents = [front.parent for front in plan.fronts]
-        order = _depth_first(parents, inner)
-        self.row_starts, self.pivot_chunks, self.front_chunks = _placed_rows(counts, inner, parents, order)
+        order = self.order
+        self.row_starts, _, self.front_chunks = _placed_rows(counts, inner, parents, order)
         self.space.add(Buffer("front", "work", (max(self.front_chunks, 1), self.chunks, CHUNK), pitch=CHUNK))
         width, fronts = self.width, max(len(counts), 1)
 
@@ -80,9 +89,11 @@ class FrontLoops:
         self.space.index("front own", own)
         self.space.index("front parent", [max(parent, 0) for parent in parents])
         self.space.index("front order", order or [0])
+        self.space.index("front kind", self.kinds.of or [0])
         first = _first_children(parents, order)
-        leaves = [n if f not in first else 0 for f, n in enumerate(inner)]
-        begun = [inner[parent] if first.get(parent) == f else 0 for f, parent in enumerate(parents)]
+        cleared = self.kinds.cleared
+        leaves = [n if f not in first and cleared[f] else 0 for f, n in enumerate(inner)]
+        begun = [inner[parent] if first.get(parent) == f and cleared[parent] else 0 for f, parent in enumerate(parents)]
         self.space.index("fresh rows", leaves or [0])
         self.space.index("fresh rows of parent", begun or [0])
         every = np.arange(width)
@@ -93,7 +104,18 @@ class FrontLoops:
 
     def clear(self) -> list[Statement]:
         """Zeros in the rows of pivots; those of boundaries are cleared when their time begins."""
-        return [Loop("chunk", self.pivot_chunks, (_zeros(Index("chunk"), Index(None, 0)),))]
+        chunks = [
+            chunk
+            for f, front in enumerate(self.plan.fronts)
+            if self.kinds.cleared[f]
+            for i in range(len(front.boundary), len(self.plan.unknowns[f]))
+            for chunk in range(self.row_starts[f][i], self.row_starts[f][i] + i // CHUNK + 1)
+        ]
+        if not chunks:
+            return []
+        self.space.index("cleared chunks", chunks)
+        look = Lookup("chunk", Address("cleared chunks", (Index("entry"),)))
+        return [Loop("entry", len(chunks), (look, _zeros(Index("chunk"), Index(None, 0))))]
 
     def _clear_boundary(self, front: str, count: str) -> Statement:
         """Zeros in the first rows of a front."""
@@ -104,8 +126,12 @@ class FrontLoops:
         )
         return Loop("i", Index(count), rows)
 
-    def scatter(self, table: Array) -> Statement:
-        """values added to their places in the fronts."""
+    def scatter(self) -> list[Statement]:
+        """values added to their places in the fronts that are loops."""
+        owners = self.plan.places(self.table[:, 0], self.table[:, 1])[0]
+        table = self.table[np.array(self.kinds.of, dtype=int)[owners] == 0]
+        if not len(table):
+            return []
         fronts, i, j = self.plan.places(table[:, 0], table[:, 1])
         self.space.index("entry value", table[:, 2])
         self.space.index("entry row", [self.row_starts[f][k] for f, k in zip(fronts.tolist(), i.tolist(), strict=True)])
@@ -120,7 +146,7 @@ class FrontLoops:
             ("to chunk", "entry chunk"),
             ("to unit", "entry unit"),
         ]
-        return Loop("entry", len(table), (*lookups("entry", looks), code.block()))
+        return [Loop("entry", len(table), (*lookups("entry", looks), code.block()))]
 
     def inwards(self) -> Statement:
         """Elimination, fronts before their parents; several pivots at a time, so that memory is passed over once
@@ -136,9 +162,16 @@ class FrontLoops:
         others = Loop("i", Index("rest"), (*self._at_i(), *self._row_under(2)))
         step = (*self._at_pair(), alone.block(), self._pivot(0), pair, *self._at_second()[:2], others)
         steps = Loop("step", Index("steps"), step)
-        begin, begin_parent = self._clear_boundary("f", "fresh"), self._clear_boundary("parent", "fresh of parent")
-        body = (*self._at_front(), begin, self._tiles(), steps, begin_parent, self._hand_up())
+        begin = [self._clear_boundary("f", "fresh"), self._clear_boundary("parent", "fresh of parent")]
+        dense = (self._tiles(), steps, self._hand_up())
+        fresh = begin if any(self.kinds.cleared) else []
+        body = (*self._at_front(), *fresh, self._by_kind(dense, self.straight.inwards))
         return Loop("turn", len(self.plan.fronts), body)
+
+    def _by_kind(self, dense: tuple[Statement, ...], straight: Callable[[int], list[Statement]]) -> Statement:
+        """What a front does: loops, where some have no kind, or the code of its kind."""
+        loops = () if all(self.kinds.of) else dense
+        return Switch("kind", (loops, *[tuple(straight(k)) for k in range(len(self.kinds.kinds))]))
 
     def _tiles(self) -> Statement:
         """Several pivots of a front, each of which is a row under those before it, and then all rows under them."""
@@ -222,6 +255,7 @@ class FrontLoops:
             ("parent", "front parent"),
             ("fresh", "fresh rows"),
             ("fresh of parent", "fresh rows of parent"),
+            ("kind", "front kind"),
         ]
         return [Lookup("f", Address("front order", (Index("turn"),))), *lookups("f", looks)]
 
@@ -291,13 +325,13 @@ class FrontLoops:
         chunks = Lookup("chunks of p", Address("chunks up to", (Index("p"),)))
         terms = Loop("chunk", Index("chunks of p"), (each(term),))
         step = (*self._at_pivot(), chunks, each(none), terms, end.block())
-        body = (
-            *self._at_front(),
+        dense = (
             Lookup("chunks in front", Address("front chunks", (Index("f"),))),
             Loop("chunk", Index("chunks in front"), (each(clear),)),
             Loop("i", Index("inner"), (*self._at_i()[1:4], fill.block())),
             Loop("step", Index("own"), step, backwards=True),
         )
+        body = (*self._at_front(), self._by_kind(dense, self.straight.outwards))
         return Loop("turn", len(self.plan.fronts), body, backwards=True)
 
 
@@ -394,41 +428,3 @@ def _zeros(row: Index, chunk: Index) -> Block:
     for u in range(CHUNK):
         code.store(0.0, "front", row, chunk, Index(None, u))
     return code.block()
-
-
-# --- blocks traced by hand: numbers come from memory at addresses, and go there ---------------------------------------
-
-
-class Code:
-    """A block that is being traced: numbers come from memory, and go there."""
-
-    def __init__(self) -> None:
-        self.trace = Trace()
-        self.loads: dict[Address, Traced] = {}
-        self.stores: list[tuple[Address, Any]] = []
-
-    def load(self, buffer: str, *indices: Index) -> Traced:
-        """A number from memory."""
-        address = Address(buffer, indices)
-        if address not in self.loads:
-            self.loads[address] = self.trace.input()
-        return self.loads[address]
-
-    def vector(self, buffer: str, register: str, count: int) -> Array:
-        """Numbers one after the other, from a register on."""
-        found = np.empty(count, dtype=object)
-        found[:] = [self.load(buffer, Index(register, i)) for i in range(count)]
-        return found
-
-    def store(self, value: Any, buffer: str, *indices: Index) -> None:
-        """A number to memory."""
-        self.stores.append((Address(buffer, indices), value))
-
-    def block(self) -> Block:
-        """The code."""
-        code = finish(self.trace, [value for _, value in self.stores])
-        return Block(code, tuple(self.loads), tuple(address for address, _ in self.stores))
-
-
-def lookups(counter: str, looks: Sequence[tuple[str, str]]) -> list[Statement]:
-    return [Lookup(register, Address(buffer, (Index(counter),))) for register, buffer in looks]

@@ -1,0 +1,163 @@
+"""Fronts that are alike, written once: straight code in place of loops over their rows.
+
+A ladder or a chain of trusses has hundreds of fronts, and few kinds of them: the same numbers of unknowns, the same
+entries at the same places, the same way into the parent. What a front of a kind does is then known to the last
+operation: zeros drop out, and nothing has to be looked up but where its numbers begin. The kinds of which there are
+most come first, until there is code enough; all other fronts are dense loops
+(:mod:`~whippletree.compiler.frontend.loops.front_loops`), in the same memory. Where these have most of the work, as
+in a planar grid, no front has a kind.
+
+A front whose children are all of some kind takes over what the first of them at each place has stored there, so that
+its memory need not be cleared.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.constraints.front_elimination import EliminationPlan
+
+MOST_OPERATIONS = 12_000
+"""Multiplications of all kinds of fronts together: a ladder has 1500, and takes a second to compile."""
+
+WORTHWHILE_SHARE = 0.8
+"""Share of all multiplications that fronts of a kind must have: of a planar grid, whose large fronts take most of the
+time, kinds were seen to save nothing and to take four times as long to compile."""
+
+LARGEST_FRONT = 32
+"""Unknowns of a front from which loops are as good."""
+
+Pair = tuple[int, int]
+"""Row and column of a front's lower triangle."""
+
+
+class FrontKind(NamedTuple):
+    """All that the code of a front depends on."""
+
+    inner: int
+    """Unknowns of its boundary, the first of all."""
+    multipliers: tuple[bool, ...]
+    """Which of its unknowns are multipliers."""
+    entries: tuple[tuple[tuple[int, int, int], ...], ...]
+    """Of each element that adds to it: (row, column, place of the number in the element)."""
+    taken: tuple[Pair, ...]
+    """Places at which children have left something."""
+    spread: tuple[int, ...]
+    """Where its boundary is in its parent."""
+    inner_of_parent: int
+    stored: tuple[Pair, ...]
+    """Places of its boundary that it is the first to write in its parent; to others it adds."""
+
+    @property
+    def size(self) -> int:
+        """Unknowns."""
+        return len(self.multipliers)
+
+    @property
+    def operations(self) -> int:
+        """Multiplications, were it dense."""
+        return _operations(self.inner, self.size)
+
+    def pattern(self) -> set[Pair]:
+        """Places of its triangle that hold a number once all its pivots are eliminated."""
+        found = {(i, j) for element in self.entries for i, j, _ in element} | set(self.taken)
+        for p in reversed(range(self.inner, self.size)):
+            row = [j for j in range(p) if (p, j) in found]
+            found.update((i, j) for i in row for j in row if j <= i)
+        return found
+
+
+class KindsOfFronts:
+    """Which fronts of a plan have a kind, and what each of these needs to know."""
+
+    def __init__(self, plan: EliminationPlan, order: Sequence[int], table: Array, starts: Array) -> None:
+        """``table``: entries of the system, (row, column, place among all numbers of elements); ``starts``: where the
+        numbers of each element begin."""
+        self.plan = plan
+        children: dict[int, list[int]] = {}
+        for f in order:
+            children.setdefault(plan.fronts[f].parent, []).append(f)
+        self._children = children
+        work = [
+            _operations(len(front.boundary), len(own)) for front, own in zip(plan.fronts, plan.unknowns, strict=True)
+        ]
+        small = {f for f, own in enumerate(plan.unknowns) if len(own) <= LARGEST_FRONT}
+        self.elements, entries = self._entries(table, starts)
+        found: dict[int, FrontKind] = {}
+        straight: set[int] = set()
+        if sum(work[f] for f in small) >= WORTHWHILE_SHARE * sum(work):
+            found = self._described(order, entries, small)
+            kept = _most_frequent([found[f] for f in sorted(small)])
+            straight = {f for f in small if found[f] in kept}
+        if sum(work[f] for f in straight) < WORTHWHILE_SHARE * sum(work):
+            straight = set()
+        # fronts with loops among their children, or above them, are of other kinds
+        found = self._described(order, entries, straight) if straight else {}
+        self.kinds: list[FrontKind] = list(dict.fromkeys(found[f] for f in order if f in straight))
+        number = {kind: k + 1 for k, kind in enumerate(self.kinds)}
+        self.of = [number[found[f]] if f in straight else 0 for f in range(len(plan.fronts))]
+        """The number of each front's kind, from 1 on; 0 for loops."""
+        self.cleared = [f not in straight or not self._all(f, straight) for f in range(len(plan.fronts))]
+        """Fronts whose memory must hold zeros before their first child."""
+
+    def _all(self, f: int, straight: set[int]) -> bool:
+        return all(child in straight for child in self._children.get(f, ()))
+
+    def _entries(self, table: Array, starts: Array) -> tuple[list[list[int]], list[tuple[Any, ...]]]:
+        """Of each front, the elements that add to it, and what they add where."""
+        fronts, rows, columns = self.plan.places(table[:, 0], table[:, 1])
+        elements = np.searchsorted(starts, table[:, 2], side="right") - 1
+        offsets = table[:, 2] - starts[elements]
+        found: list[dict[int, list[tuple[int, int, int]]]] = [{} for _ in self.plan.fronts]
+        lists = (x.tolist() for x in (fronts, elements, rows, columns, offsets))
+        for f, element, i, j, offset in zip(*lists, strict=True):
+            found[f].setdefault(element, []).append((i, j, offset))
+        own = [sorted((tuple(sorted(all_of)), element) for element, all_of in one.items()) for one in found]
+        return [[e for _, e in one] for one in own], [tuple(what for what, _ in one) for one in own]
+
+    def _described(
+        self, order: Sequence[int], entries: Sequence[tuple[Any, ...]], straight: set[int]
+    ) -> dict[int, FrontKind]:
+        """Of each front the kind that it would have, if just those fronts had one."""
+        plan, patterns = self.plan, dict[tuple[Any, ...], set[Pair]]()
+        found: dict[int, FrontKind] = {}
+        reached: dict[int, set[Pair]] = {}
+        for f in order:
+            front, spread = plan.fronts[f], plan.spread[f].tolist()
+            inner = len(front.boundary)
+            taken = reached.pop(f, set())
+            multipliers = tuple(plan.rows[plan.unknowns[f]].tolist())
+            shape = inner, multipliers, entries[f], tuple(sorted(taken))
+            if f in straight and shape not in patterns:
+                patterns[shape] = {(i, j) for i, j in FrontKind(*shape, (), 0, ()).pattern() if i < inner}
+            # loops hand up all that there may be
+            left = patterns[shape] if f in straight else {(i, j) for i in range(inner) for j in range(i + 1)}
+            stored: tuple[Pair, ...] = ()
+            if front.parent >= 0:
+                before = reached.setdefault(front.parent, set())
+                if front.parent in straight and self._all(front.parent, straight):
+                    stored = tuple(sorted((i, j) for i, j in left if (spread[i], spread[j]) not in before))
+                before.update((spread[i], spread[j]) for i, j in left)
+            of_parent = len(plan.fronts[front.parent].boundary) if front.parent >= 0 else 0
+            found[f] = FrontKind(*shape, tuple(spread), of_parent, stored)
+        return found
+
+
+def _operations(inner: int, size: int) -> int:
+    """Multiplications of a dense front."""
+    return sum((p + 1) * (p + 2) // 2 for p in range(inner, size))
+
+
+def _most_frequent(found: Sequence[FrontKind]) -> set[FrontKind]:
+    """The kinds of which there are most, as far as their code is not too long."""
+    kept, left = set(), MOST_OPERATIONS
+    for kind, _ in Counter(found).most_common():
+        if kind.operations <= left:
+            left -= kind.operations
+            kept.add(kind)
+    return kept

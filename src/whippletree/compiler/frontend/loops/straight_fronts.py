@@ -1,0 +1,150 @@
+"""The code of fronts that have a kind: their elimination, and the way out, without loops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.arithmetic.scalars import is_zero
+from whippletree.compiler.frontend.loops.front_kinds import FrontKind, KindsOfFronts
+from whippletree.compiler.frontend.loops.hand_traced import Code
+from whippletree.compiler.program import Address, Index, Lookup, Statement
+from whippletree.compiler.program.work_space import WorkSpace
+from whippletree.constraints.front_elimination import EliminationPlan
+
+
+class StraightFronts:
+    """Statements for the front ``f`` of a kind, in the memory that all fronts share.
+
+    Its rows begin at ``row_starts``: first those of the boundary, then, elsewhere, those of its pivots, one after the
+    other in both parts.
+    """
+
+    def __init__(
+        self, space: WorkSpace, plan: EliminationPlan, kinds: KindsOfFronts, row_starts: Sequence[Array], starts: Array
+    ) -> None:
+        """``starts``: where the numbers of each element begin in ``values``."""
+        self.space, self.kinds = space, kinds
+        if not kinds.kinds:
+            return
+        inner = [len(front.boundary) for front in plan.fronts]
+        outer = [int(rows[0]) if b else 0 for rows, b in zip(row_starts, inner, strict=True)]
+        own = [int(rows[b]) if b < len(rows) else 0 for rows, b in zip(row_starts, inner, strict=True)]
+        space.index("boundary rows", outer)
+        space.index("pivot rows", own)
+        most = max(len(elements) for elements in kinds.elements)
+        table = np.zeros((len(plan.fronts), max(most, 1)), dtype=np.int64)
+        for f, elements in enumerate(kinds.elements):
+            table[f, : len(elements)] = starts[elements]
+        space.index("front elements", table)
+
+    @cached_property
+    def _chunk(self) -> int:
+        size = self.space.buffers["front"].shape[-1]
+        assert isinstance(size, int)
+        return size
+
+    def _place(self, i: int, j: int, inner: int, outer: str, own: str) -> tuple[Index, Index, Index]:
+        """Where an entry is in the memory of fronts, from the registers at which rows of boundary and pivots begin."""
+        first = 0 if i < inner else inner
+        before = sum(k // self._chunk + 1 for k in range(first, i))
+        return Index(outer if i < inner else own, before), Index(None, j // self._chunk), Index(None, j % self._chunk)
+
+    def _own(self, kind: FrontKind, i: int, j: int) -> tuple[Index, Index, Index]:
+        return self._place(i, j, kind.inner, "boundary at", "pivots at")
+
+    def _lookups(self, kind: FrontKind) -> list[Statement]:
+        """Where the numbers of the front begin, and its unknowns."""
+        f = Index("f")
+        unknowns = [Lookup(_unknown(i), Address("front unknowns", (f, Index(None, i)))) for i in range(kind.size)]
+        return [
+            Lookup("boundary at", Address("boundary rows", (f,))),
+            Lookup("pivots at", Address("pivot rows", (f,))),
+            *unknowns,
+        ]
+
+    def inwards(self, number: int) -> list[Statement]:
+        """Elimination of its pivots; what is left on the boundary goes to the parent."""
+        kind, code = self.kinds.kinds[number], Code()
+        F = self._assembled(kind, code)
+        right = [code.load("y", Index(_unknown(i))) for i in range(kind.size)]
+        y, sizes = list(right), dict[int, Any]()
+        for p in reversed(range(kind.inner, kind.size)):
+            inverse = 1 / F[p, p]
+            code.store(F[p, p], "pivot", Index(_unknown(p)))
+            code.store(inverse, "inverse", Index(_unknown(p)))
+            scaled = y[p] * inverse
+            row = [j for j in range(p) if not is_zero(F[p, j])]
+            for i in row:
+                factor = F[p, i] * inverse
+                y[i] = y[i] - F[p, i] * scaled
+                # of a row, how far the bodies alone would let it move
+                if kind.multipliers[i] and not kind.multipliers[p]:
+                    sizes[i] = sizes.get(i, 0) + factor * F[p, i]
+                for j in row[: row.index(i) + 1]:
+                    F[i, j] = F[i, j] - factor * F[p, j]
+            for j in row:
+                code.store(F[p, j], "front", *self._own(kind, p, j))
+        for i, x in enumerate(y):
+            if x is not right[i]:
+                code.store(x, "y", Index(_unknown(i)))
+        for i, x in sizes.items():
+            code.store(code.load("size", Index(_unknown(i))) + x, "size", Index(_unknown(i)))
+        self._hand_up(kind, code, F)
+        f = Index("f")
+        elements = [
+            Lookup(_element(k), Address("front elements", (f, Index(None, k)))) for k in range(len(kind.entries))
+        ]
+        parent = [
+            Lookup("boundary of parent", Address("boundary rows", (Index("parent"),))),
+            Lookup("pivots of parent", Address("pivot rows", (Index("parent"),))),
+        ]
+        return [*self._lookups(kind), *elements, *parent, code.block()]
+
+    def _assembled(self, kind: FrontKind, code: Code) -> Array:
+        """Its lower triangle before the elimination: from its children and its elements."""
+        F = np.zeros((kind.size, kind.size), dtype=object)
+        for i, j in kind.taken:
+            F[i, j] = code.load("front", *self._own(kind, i, j))
+        for k, entries in enumerate(kind.entries):
+            for i, j, offset in entries:
+                F[i, j] = F[i, j] + code.load("values", Index(_element(k), offset))
+        return F
+
+    def _hand_up(self, kind: FrontKind, code: Code, F: Array) -> None:
+        """What is left on the boundary, to the parent."""
+        for i in range(kind.inner):
+            for j in range(i + 1):
+                if is_zero(F[i, j]):
+                    continue
+                row, column = kind.spread[i], kind.spread[j]
+                to = self._place(row, column, kind.inner_of_parent, "boundary of parent", "pivots of parent")
+                x = F[i, j] if (i, j) in kind.stored else code.load("front", *to) + F[i, j]
+                code.store(x, "front", *to)
+
+    def outwards(self, number: int) -> list[Statement]:
+        """Substitution: its unknowns, from those of the boundary."""
+        kind, code = self.kinds.kinds[number], Code()
+        pattern = kind.pattern()
+        x: dict[int, Any] = {}
+        for p in range(kind.inner, kind.size):
+            total: Any = code.load("y", Index(_unknown(p)))
+            for j in (j for j in range(p) if (p, j) in pattern):
+                if j not in x:
+                    x[j] = code.load("x", Index(_unknown(j)))
+                total = total - code.load("front", *self._own(kind, p, j)) * x[j]
+            x[p] = total * code.load("inverse", Index(_unknown(p)))
+            code.store(x[p], "x", Index(_unknown(p)))
+        return [*self._lookups(kind), code.block()]
+
+
+def _unknown(i: int) -> str:
+    return f"unknown {i}"
+
+
+def _element(k: int) -> str:
+    return f"element {k}"

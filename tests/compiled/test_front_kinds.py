@@ -1,0 +1,74 @@
+"""Fronts of an elimination that are alike: the answers of loops and of the reference, whichever are straight."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import whippletree as wt
+from long_mechanisms import floating_ladder, grid, truss
+from whippletree.compiler.cpu.cpu_function import compile_function
+from whippletree.compiler.frontend.loops import front_kinds
+from whippletree.compiler.frontend.loops.elimination_program import EliminationProgram
+from whippletree.functions import find
+from whippletree.tree.skeleton import skeleton
+
+BUDGETS = {"loops": 0, "some": 400, "most": 3000, "all": 10**9}
+
+
+def programs(name: str, model: wt.Model, monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[Any, Any]]:
+    """The kinds of fronts, and the function, with more and more code for them."""
+    monkeypatch.setattr(front_kinds, "WORTHWHILE_SHARE", 0.0)
+    found = {}
+    for word, most in BUDGETS.items():
+        monkeypatch.setattr(front_kinds, "MOST_OPERATIONS", most)
+        writer = EliminationProgram(find(name, model), skeleton(model))
+        found[word] = compile_function(writer.write()), writer.fronts.kinds
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["forward_dynamics", "project_velocity", "closing_step", "constraint_forces"])
+@pytest.mark.parametrize(
+    "model",
+    [wt.mechanisms.n_four_bar(6), floating_ladder(4), truss(4), grid(3, 3)],
+    ids=["ladder", "afloat", "truss", "grid"],
+)
+def test_straight_fronts_have_the_answers_of_loops(name, model, monkeypatch):
+    rng = np.random.default_rng(2)
+    q = model.home.q + (1e-3 * rng.normal(size=model.nq) if name == "closing_step" else 0.0)
+    v, tau = rng.normal(size=(2, model.nv))
+    given = {"forward_dynamics": (q, v, tau), "constraint_forces": (q, v, tau), "project_velocity": (q, v)}
+    arguments = given.get(name, (q,))
+    found = programs(name, model, monkeypatch)
+    # rows of an open loop may be written in more ways than one
+    expected = found["loops"][0](q) if name == "closing_step" else getattr(wt.reference(model), name)(*arguments)
+    for word, (function, kinds) in found.items():
+        counts = {"loops": not any(kinds.of), "some": 0 < sum(map(bool, kinds.of)) < len(kinds.of)}
+        assert counts.get(word, True)
+        bound = 1e-9 * np.abs(expected).max()
+        np.testing.assert_allclose(function(*arguments), expected, rtol=1e-8, atol=bound, err_msg=word)
+    assert all(kinds.of)
+
+
+def test_a_grid_is_left_to_loops():
+    model = grid(8, 8)
+    writer = EliminationProgram(find("forward_dynamics", model), skeleton(model))
+    writer.write()
+    assert not any(writer.fronts.kinds.of)
+    assert all(writer.fronts.kinds.cleared)
+
+
+def test_a_ladder_has_few_kinds_whatever_its_length():
+    kinds = []
+    for cells in (30, 60):
+        model = wt.mechanisms.n_four_bar(cells)
+        writer = EliminationProgram(find("forward_dynamics", model), skeleton(model))
+        program = writer.write()
+        assert all(writer.fronts.kinds.of)
+        assert not any(writer.fronts.kinds.cleared)
+        kinds.append((set(writer.fronts.kinds.kinds), program))
+    assert len(kinds[1][0]) <= 12
+    assert kinds[0][0] == kinds[1][0]
