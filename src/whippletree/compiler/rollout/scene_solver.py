@@ -75,7 +75,7 @@ class SceneSolver:
     tolerance, left sweeps       what is asked for, and how many sweeps it may take
     remaining                    sweeps that the step may take beyond those
 
-    ``residual``, ``works`` and ``made`` tell of the solution.
+    ``residual``, ``works``, ``listed`` and ``made`` tell of the solution.
     """
 
     def __init__(self, contacts: SceneContacts) -> None:
@@ -93,6 +93,7 @@ class SceneSolver:
             residual=(3,),
             works=(2,),
             made=(1,),
+            listed=(1,),  # how many contacts there are
         )
 
     def begin_calm(self, before: Piece) -> Statement:
@@ -233,7 +234,7 @@ class SceneSolver:
         at, each = self.space.at, self.space.each
 
         def look(row: Array, own: Array, p: Array, mu: Any, shift: Any, approach: Array, *rest: Any) -> list[Any]:
-            residual, works, first, second = rest
+            residual, works, listed, first, second = rest
             bare = relative_velocity(row, first, second)
             u = np.array([bare[0] + shift, bare[1], bare[2]], dtype=object)
             found = block_measure(matrix_of(own), p, u, mu, 0)
@@ -241,12 +242,13 @@ class SceneSolver:
             return [
                 [largest([a, b]) for a, b in zip(residual, found, strict=True)],
                 [works[0] + work[0] + work[1] + work[2], works[1] + work[1] + work[2]],
+                listed + 1,
             ]
 
         def take_roots(squares: Array) -> list[Any]:
             return [[sqrt(squares[0]), sqrt(squares[1]), squares[2]]]
 
-        totals = each(("residual", "works"))
+        totals = each(("residual", "works", "listed"))
         reads = [
             *self.contacts.of_contact("row", "own", "impulse", "friction", "shift", "approach"),
             *totals,

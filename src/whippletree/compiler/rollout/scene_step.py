@@ -180,7 +180,6 @@ class _StepBuilder(WorkSpace):
             remaining=(1,),  # sweeps
             glance=(1,),
             left=(1,),
-            listed=(1,),
             joint_work=(1,),
             corrected=(1,),
             made_steps=(1,),
@@ -207,12 +206,15 @@ class _StepBuilder(WorkSpace):
             Until("round", SOLVER_ROUNDS, self.address("solved"), tuple(self._round())),
             *self._finish(),
         )
-        find = (Loop(NODE, "N", (self._pose(),)), *self.narrow, self.put(1, self.at("known")))
+        find = (
+            self.put(0, self.at("drift"), self.at("crowd")),
+            Loop(NODE, "N", (self._pose(), self._add_up(self.at("free", NODE)))),
+            *self.narrow,
+            self.put(1, self.at("known")),
+        )
         step = (
             traced_block(lambda h: [[h], [h]], [self.at("dt", STEP)], [self.at("now dt"), self.at("lasts")]),
             *self.overlaps.move_apart(find, _way),
-            self.put(0, self.at("drift"), self.at("crowd")),
-            Loop(NODE, "N", (self._add_up(self.at("free", NODE)),)),
             self._gaps(),
             self._mean(),
             # a step that would go too far without impulses is not even begun; one of no length is a look at the gaps
@@ -413,11 +415,10 @@ class _StepBuilder(WorkSpace):
     def _finish(self) -> list[Statement]:
         return [
             self.put(1, self.at("within")),
-            self.put(0, *self.each(("joint work", "corrected", "listed", "drift", "crowd"))),
-            Loop(NODE, "N", (self._add_up(self.contacts.of_body("vel", NODE)),)),
-            self._mean(),
+            self.put(0, *self.each(("joint work", "corrected", "drift", "crowd"))),
             # one body after the other waits for sines and roots; in a loop of their own, those of several overlap
-            Loop(NODE, "N", (self._turn(),)),
+            Loop(NODE, "N", (self._turn(), self._add_up(self.contacts.of_body("vel", NODE)))),
+            self._mean(),
             Loop(NODE, "N", (self._move(),)),
             If(self.address("within"), tuple(self._accept())),
             traced_block(lambda within: [within], [self.at("within")], [self.at("alive")]),
@@ -478,11 +479,6 @@ class _StepBuilder(WorkSpace):
             ],
             self.each(("now q", "now v", "far", "kicked"), NODE),
         )
-        count = traced_block(
-            lambda flag, listed: [[listed[0] + select(less(0, flag), 1, 0)]],
-            [self.at("flag", CONTACT), self.at("listed")],
-            [self.at("listed")],
-        )
 
         def tell(residual: Array, left: Array, works: Array, *rest: Array) -> list[Any]:
             joint_work, corrected, made, listed, steps, spent = rest
@@ -492,8 +488,7 @@ class _StepBuilder(WorkSpace):
 
         names = ("residual", "left", "works", "joint work", "corrected", "made", "listed", "made steps", "spent")
         told = traced_block(tell, self.each(names), [self.at("account", STEP), *self.each(("made steps", "spent"))])
-        count_contacts = Loop(CONTACT, "C", (count,))
-        return [Loop(NODE, "N", (copy,)), count_contacts, self.overlaps.allow(), self.solver.calm_down(), told]
+        return [Loop(NODE, "N", (copy, self.overlaps.allow())), self.solver.calm_down(), told]
 
     def _results(self) -> list[Statement]:
         bodies = traced_block(

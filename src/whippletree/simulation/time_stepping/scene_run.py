@@ -39,10 +39,18 @@ answered. Where a single step may take that many, the call can be interrupted: i
 0.5 ms, a fifteenth of the time of a hundred balls that settle, for their lists last for five steps."""
 
 
+STEPS_OF_THICK = 100
+"""Steps after which, and before which, new lists are considered for bodies that have come to rest: those that were made
+while they moved hold twice as many pairs as touch, each of which costs in every step."""
+
 NEARLY_TOUCHING = 0.1
 """Pairs that are nearer than this share of the median size of the shapes come first in the lists: those that press lie
 close together in memory then. Among 43 000 candidates of ten thousand balls are 16 000 contacts; with all of them in
 one order of heights a step took half as long again."""
+
+
+PAIRS_AT_ONCE = 1000
+"""Pairs of a list that are put into turns together."""
 
 
 class Warm(NamedTuple):
@@ -247,16 +255,22 @@ class SteppedScene:
     def _order(self, poses: Array, near: NearPairs) -> Array:
         """Pairs that nearly touch, and then the others; each from the top downwards, along gravity.
 
-        A sweep down carries weight, one up carries what holds it.
+        A sweep down carries weight, one up carries what holds it. Those that nearly touch are in turns
+        (:func:`turns_of_pairs`).
         """
         depths = poses[:, :, 3] @ self.gravity
         depths[self._unbounded] = 0.0
         far = near.gaps > near.coefficients[:, 2] + NEARLY_TOUCHING * self.rule.size
-        return np.lexsort([depths[near.first] + depths[near.second], far])
+        order = np.lexsort([depths[near.first] + depths[near.second], far])
+        touching = order[: len(order) - np.count_nonzero(far)]
+        sides = (self.layout.nodes[side[touching]] for side in (near.first, near.second))
+        turns = turns_of_pairs(*sides, self.count)
+        order[: len(touching)] = touching[np.argsort(turns, kind="stable")]
+        return order
 
     def advance(self, q: Array, v: Array, warm: Warm, tau: Array, dt: Array) -> StepsTaken:
         """Steps of lengths dt (n,) from q (nq,) and v (nv,) under constant joint forces tau (nv,)."""
-        scene = self._begin(q, v, warm, dt)
+        scene = self._with_thinner_skins(self._begin(q, v, warm, dt), dt)
         forces = _beside_world(tau, 6)
         account: list[Array] = []
         done, last = 0, (np.zeros_like(forces),) * 2
@@ -280,6 +294,8 @@ class SteppedScene:
                 fresh = made == 0 and not scene.travel.any()
                 skins = self._skins(scene.q, scene.v, scene.warm, dt[done:], lists.skins if fresh else None)
                 scene = self._with_new_lists(scene, skins)
+            else:
+                scene = self._with_thinner_skins(scene, dt[done:])
         return self._still(scene.q, scene.warm, dt, account)
 
     def _begin(self, q: Array, v: Array, warm: Warm, dt: Array) -> _SceneInMotion:
@@ -296,7 +312,16 @@ class SteppedScene:
     def _steps_of_call(self, lists: _Lists) -> int:
         """How many steps one call of the kernel takes at most."""
         count = max(1, int(CONTACTS_OF_CALL / (1 + len(lists.keys))))
+        if self.rule.is_thick(lists.skins):
+            count = min(count, STEPS_OF_THICK)
         return count if self.sleep is None else min(count, STEPS_OF_WATCH)
+
+    def _with_thinner_skins(self, scene: _SceneInMotion, dt: Array) -> _SceneInMotion:
+        """The scene with lists for its present speed, where those that it has were made for a much higher one."""
+        if len(dt) < STEPS_OF_THICK or not self.rule.is_thick(scene.held.lists.skins):
+            return scene
+        skins = self._skins(scene.q, scene.v, scene.warm, dt)
+        return self._with_new_lists(scene, skins) if not self.rule.is_thick(skins) else scene
 
     def _after_call(
         self, scene: _SceneInMotion, call: _KernelCall, time: float, dt: Array
@@ -434,6 +459,26 @@ def _beside_world(numbers: Array, size: int) -> Array:
     found[:-1] = numbers.reshape(-1, size)
     found[-1, 3] = size == 7  # the real part of its quaternion
     return found
+
+
+def turns_of_pairs(first: Array, second: Array, count: int) -> Array:
+    """Turns (n,) in which pairs of bodies come, so that no two of one turn have a body in common but the world.
+
+    A pair comes after those before it in the list that have a body in common with it, so that sweeps in the order of
+    turns do what sweeps in the order of the list do; but a processor need not wait for one to go on with the next.
+    Each ``PAIRS_AT_ONCE`` have turns of their own, so that what is near in the list stays near in memory.
+
+    Args:
+        first, second: numbers of bodies, (n,); ``count`` is that of the world.
+    """
+    last = [0] * (count + 1)
+    found = []
+    for k, (a, b) in enumerate(zip(first.tolist(), second.tolist(), strict=True)):
+        turn = max(last[a], last[b], k - k % PAIRS_AT_ONCE) + 1
+        last[a] = last[b] = turn
+        last[count] = 0
+        found.append(turn)
+    return np.array(found, dtype=np.int64)
 
 
 def _turns() -> Array:
