@@ -259,6 +259,25 @@ def test_turns_keep_the_order_of_pairs_that_share_a_body(monkeypatch):
     assert max(turns[150:300]) < min(turns[300:])
 
 
+@pytest.mark.parametrize("lower", [0.0, 0.01])
+def test_the_number_of_worlds_does_not_matter(monkeypatch, lower):
+    """Not to a bit; also where bodies overlap the floor at the start and are let do so."""
+    model = balls(9)
+    q = np.array(model.home.q, dtype=float)
+    q.reshape(-1, 7)[:, 2] -= lower
+    told = {}
+    for worlds in (1, 4):
+        monkeypatch.setattr(scene_run, "WORLDS", worlds)
+        scene = SteppedScene(scene_layout(model), 1e-7, 1e-9, 10_000)
+        half = scene.advance(q, np.zeros(model.nv), COLD, np.zeros(model.nv), np.full(20, H))
+        told[worlds] = scene.advance(half.q, half.v, half.warm, np.zeros(model.nv), np.full(20, H))
+        assert scene._held.lists.worlds == worlds
+    for name in ("q", "v", "a", "kick", "gaps", "account"):
+        assert np.array_equal(getattr(told[1], name), getattr(told[4], name)), name
+    for one, four in zip(told[1].warm, told[4].warm, strict=True):
+        assert np.array_equal(one, four)
+
+
 def test_pairs_that_nearly_touch_come_first_and_each_from_the_top():
     """Those that nearly touch in turns: of two that share a body the higher one comes first."""
     scene = balls(24)

@@ -52,6 +52,11 @@ one order of heights a step took half as long again."""
 PAIRS_AT_ONCE = 1000
 """Pairs of a list that are put into turns together."""
 
+WORLDS = 4
+"""How often the kernel has the world, in turns, where something touches: a contact leaves the velocity of both of its
+bodies behind, and one that meets the same body has to wait for it, although the world does not move. With one world
+an update of a hundred balls in a narrow box took 31 ns instead of 28."""
+
 
 class Warm(NamedTuple):
     """Start of the next steps: impulses of the last one by candidate, and what its lists were made from."""
@@ -134,6 +139,12 @@ class _KernelCall(NamedTuple):
     allowance: Array
     ends: Array
 
+    def with_one_world(self, worlds: int) -> _KernelCall:
+        """Results without the other worlds; the deepest overlap of each is that of the one."""
+        rows = {name: getattr(self, name)[: 1 - worlds] for name in ("q", "v", "travel", "a", "kick", "allowance")}
+        rows["allowance"][-1] = self.allowance[-worlds:].max()
+        return self._replace(**rows)
+
     @property
     def finite(self) -> bool:
         return bool(self.ended > -2)
@@ -172,6 +183,8 @@ class _Lists(NamedTuple):
     restitution: Array
     keys: Array
     skins: Skins
+    worlds: int
+    """How often the world is among the bodies of ``node``."""
 
 
 class SteppedScene:
@@ -229,6 +242,7 @@ class SteppedScene:
     def _tables(self, poses: Array, near: NearPairs, skins: Skins) -> _Lists:
         order = self._order(poses, near)
         near = NearPairs(*[column[order] for column in near])
+        worlds = WORLDS if self._nearly_touch(near).any() else 1
         kinds = self.layout.kind_numbers[self.layout.class_of[near.first], self.layout.class_of[near.second]]
         slots = self.slots[kinds]
         start = np.cumsum(slots) - slots
@@ -238,18 +252,27 @@ class SteppedScene:
         owner = np.repeat(np.arange(len(kinds)), slots)
         key = near.first * len(self.layout.names) + near.second
         keys = key[owner] * MOST_SLOTS + np.arange(len(owner)) - start[owner]
-        node = self._node(near)[owner]
+        node = self._node(near, worlds)[owner]
         # one after the other in memory: the kernel reads such arrays where they lie
         friction, restitution, margins = np.ascontiguousarray(near.coefficients.T)
-        return _Lists(pairs, margins, node, friction[owner], restitution[owner], keys, skins)
+        return _Lists(pairs, margins, node, friction[owner], restitution[owner], keys, skins, worlds)
 
-    def _node(self, near: NearPairs) -> Array:
-        """Both bodies of each pair, and its island, (pairs, 3); islands matter where something bounces."""
+    def _nearly_touch(self, near: NearPairs) -> Array:
+        return near.gaps <= near.coefficients[:, 2] + NEARLY_TOUCHING * self.rule.size
+
+    def _node(self, near: NearPairs, worlds: int) -> Array:
+        """Both bodies of each pair, and its island, (pairs, 3); islands matter where something bounces.
+
+        Pairs with the world have one of so many in turns.
+        """
         found = np.zeros((len(near.first), 3), dtype=np.int64)
         found[:, 0], found[:, 1] = self.layout.nodes[near.first], self.layout.nodes[near.second]
         if near.coefficients[:, 1].any():
             first, second = found[:, 0], found[:, 1]
             found[:, 2] = island_labels(self.count, first, second)[np.minimum(first, second)]
+        for side in (found[:, 0], found[:, 1]):
+            still = np.flatnonzero(side == self.count)
+            side[still] += np.arange(len(still)) % worlds
         return found
 
     def _order(self, poses: Array, near: NearPairs) -> Array:
@@ -260,7 +283,7 @@ class SteppedScene:
         """
         depths = poses[:, :, 3] @ self.gravity
         depths[self._unbounded] = 0.0
-        far = near.gaps > near.coefficients[:, 2] + NEARLY_TOUCHING * self.rule.size
+        far = ~self._nearly_touch(near)
         order = np.lexsort([depths[near.first] + depths[near.second], far])
         touching = order[: len(order) - np.count_nonzero(far)]
         sides = (self.layout.nodes[side[touching]] for side in (near.first, near.second))
@@ -426,15 +449,20 @@ class SteppedScene:
         at_once = UPDATES_AT_ONCE / max(1, len(lists.keys))
         long = self.sweep_bound > at_once
         run: Any = self.function.call_interruptibly if long else self.kernel
-        return _KernelCall(
+        of_bodies = (scene.q, scene.v, forces, bodies, layout.placements, layout.swing, scene.travel)
+        *of_bodies, budget, allowance = (
+            _with_worlds(rows, lists.worlds) for rows in (*of_bodies, lists.skins.budget, scene.warm.allowance)
+        )
+        call = _KernelCall(
             *run(
-                *(scene.q, scene.v, forces, bodies, layout.placements, layout.swing, scene.travel, scene.impulses),
+                *(*of_bodies, scene.impulses),
                 *(lists.friction, lists.restitution, self.gravity, dt),
                 *(self.tolerance, self.overlap, self.sweep_bound, np.inf if long else at_once),
-                *(*lists.skins, scene.warm.calm, scene.warm.allowance),
+                *(budget, lists.skins.grain, scene.warm.calm, allowance),
                 *(lists.node, layout.open, layout.nodes, lists.pairs, lists.margins),
             )
         )
+        return call if lists.worlds == 1 else call.with_one_world(lists.worlds)
 
     def _skins(self, Q: Array, V: Array, warm: Warm, dt: Array, outrun: Skins | None = None) -> Skins:
         """Skins for the next steps; thicker ones than those that were outrun in a single step."""
@@ -450,6 +478,15 @@ def _kernel(layout: SceneLayout) -> CompiledFunction:
     if found is None:
         found = compile_function(scene_program(layout.classes, layout.kinds, layout.traits), threads=1)
         layout.__dict__["_kernel"] = found
+    return found
+
+
+def _with_worlds(rows: Array, worlds: int) -> Array:
+    """Rows of all bodies and of the world, and of the world so many times in all."""
+    if worlds == 1:
+        return rows
+    found = np.empty((len(rows) + worlds - 1, *rows.shape[1:]))
+    found[: len(rows)], found[len(rows) :] = rows, rows[-1]
     return found
 
 
