@@ -177,6 +177,8 @@ class _StepBuilder(WorkSpace):
             within=(1,),
             complete=(1,),
             solved=(1,),
+            busy=(1,),  # whether anything touches
+            idle=(1,),  # whether nothing does
             remaining=(1,),  # sweeps
             glance=(1,),
             left=(1,),
@@ -197,13 +199,18 @@ class _StepBuilder(WorkSpace):
         self.add(*lists, *self.outputs)
 
     def program_of_steps(self) -> Program:
-        solve = (
-            Loop(CONTACT, "C", (*self.contacts.bodies(), self._flag())),
-            self.put(0, self.at("made")),
+        impulses = (
             self.put(1, self.at("restores")),
             self.bounces.begin(),
             *self._begin_solution(),
             Until("round", SOLVER_ROUNDS, self.address("solved"), tuple(self._round())),
+        )
+        solve = (
+            self.put(-1, self.at("busy")),
+            Loop(CONTACT, "C", (*self.contacts.bodies(), self._flag())),
+            self.put(0, self.at("made")),
+            If(self.address("busy"), impulses),
+            *self._go_free(),
             *self._finish(),
         )
         find = (
@@ -326,7 +333,7 @@ class _StepBuilder(WorkSpace):
     def _flag(self) -> Statement:
         """Whether a contact carried an impulse, or would close within the step at one of two velocities."""
 
-        def near(touch: Any, p: Array, h: Any, *of_bodies: Array) -> list[Any]:
+        def near(touch: Any, p: Array, h: Any, busy: Array, *of_bodies: Array) -> list[Any]:
             centres, start, free = (of_bodies[i : i + 2] for i in (0, 2, 4))
             row = _row(touch, *centres)
             speeds = [relative_velocity(row, *V)[0] for V in (start, free)]
@@ -335,10 +342,19 @@ class _StepBuilder(WorkSpace):
             spare = sum(sqrt((b[3:] - a[3:]) @ (b[3:] - a[3:])) for a, b in zip(start, free, strict=True))
             listed = select(less(0, p[0]), 1, select(less(touch[0] + h * (slowest - spare), 0), 1, -1))
             # a slot that has gone out of use is left out, whatever it carried: its point may be anywhere
-            return [[select(less(touch[0], NOWHERE / 2), listed, -1)]]
+            return [[select(less(touch[0], NOWHERE / 2), listed, -1)], [select(less(0, listed), 1, busy[0])]]
 
-        reads = [*self.each(("touch", "impulse"), CONTACT), self.at("now dt"), *self._sides("centre", "start", "free")]
-        return traced_block(near, reads, [self.at("flag", CONTACT)])
+        busy = self.at("busy")
+        reads = [*self.each(("touch", "impulse"), CONTACT), self.at("now dt"), busy]
+        reads += self._sides("centre", "start", "free")
+        return traced_block(near, reads, [self.at("flag", CONTACT), busy])
+
+    def _go_free(self) -> list[Statement]:
+        """A step in which nothing touches: there is nothing to solve, and none that was left out could overlap."""
+        free = traced_block(lambda V: [V], [self.at("free", NODE)], [self.contacts.of_body("vel", NODE)])
+        told = self.each(("residual", "works", "left", "listed"))
+        negate = traced_block(lambda busy: [-busy], [self.at("busy")], [self.at("idle")])
+        return [negate, If(self.address("idle"), (Loop(NODE, "N", (free,)), self.put(0, *told)))]
 
     def _begin_solution(self) -> list[Statement]:
         """Before the rounds of a solution."""
