@@ -23,11 +23,11 @@ from typing import Any
 
 import numpy as np
 
-from whippletree.arithmetic.arrays import Array, vector
+from whippletree.arithmetic.arrays import Array, identity, vector
 from whippletree.arithmetic.scalars import less, select, sqrt
 from whippletree.compiler.program import If, Statement, Until
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
-from whippletree.compiler.rollout.scene_contacts import CONTACT, SceneContacts, matrix_of, relative_velocity
+from whippletree.compiler.rollout.scene_contacts import CONTACT, SceneContacts, relative_velocity
 from whippletree.compiler.rollout.scene_leaps import SceneLeaps
 from whippletree.compiler.rollout.scene_sticking import Sticking
 from whippletree.contact.problem.cones import both, largest
@@ -233,11 +233,12 @@ class SceneSolver:
         """The residual of the list and its work."""
         at, each = self.space.at, self.space.each
 
-        def look(row: Array, own: Array, p: Array, mu: Any, shift: Any, approach: Array, *rest: Any) -> list[Any]:
+        def look(row: Array, mobility: Any, p: Array, mu: Any, shift: Any, approach: Array, *rest: Any) -> list[Any]:
             residual, works, listed, first, second = rest
             bare = relative_velocity(row, first, second)
             u = np.array([bare[0] + shift, bare[1], bare[2]], dtype=object)
-            found = block_measure(matrix_of(own), p, u, mu, 0)
+            # of its own part the trace counts alone
+            found = block_measure(mobility * identity(3), p, u, mu, 0)
             work = (bare + approach) * p / 2
             return [
                 [largest([a, b]) for a, b in zip(residual, found, strict=True)],
@@ -250,7 +251,7 @@ class SceneSolver:
 
         totals = each(("residual", "works", "listed"))
         reads = [
-            *self.contacts.of_contact("row", "own", "impulse", "friction", "shift", "approach"),
+            *self.contacts.of_contact("row", "mean mobility", "impulse", "friction", "shift", "approach"),
             *totals,
             *self.contacts.both("vel"),
         ]
