@@ -18,7 +18,15 @@ from whippletree.simulation.motion import Motion
 from whippletree.simulation.time_stepping import scene_run
 from whippletree.simulation.time_stepping.impulse_step import ImpulseStep
 from whippletree.simulation.time_stepping.scene_method import SceneStepping
-from whippletree.simulation.time_stepping.scene_run import MOST_SLOTS, NEARLY_TOUCHING, ROWS, SteppedScene, Warm
+from whippletree.simulation.time_stepping.scene_run import (
+    MOST_SLOTS,
+    NEARLY_TOUCHING,
+    ROWS,
+    STEPS_OF_THICK,
+    SteppedScene,
+    Warm,
+    turns_of_pairs,
+)
 from whippletree.simulation.time_stepping.scene_skins import Skins
 from whippletree.simulation.time_stepping.stepping_method import TimeStepping
 from whippletree.spatial import Pose
@@ -235,7 +243,43 @@ def test_lists_do_not_decide_the_motion():
     np.testing.assert_allclose(thick.q, together.q, atol=1e-8)
 
 
+def test_turns_keep_the_order_of_pairs_that_share_a_body(monkeypatch):
+    """Within a turn none do; in the order of turns those that do come as they came."""
+    random, count = np.random.default_rng(2), 30
+    monkeypatch.setattr(scene_run, "PAIRS_AT_ONCE", 150)
+    first = random.integers(0, count, 400)
+    second = np.where(random.uniform(size=400) < 0.3, count, (first + random.integers(1, count, 400)) % count)
+    turns = turns_of_pairs(first, second, count)
+    sides = [{int(a), int(b)} - {count} for a, b in zip(first, second, strict=True)]
+    for late in range(400):
+        for early in range(late):
+            assert turns[early] < turns[late] or not sides[early] & sides[late]
+    assert max(turns[:150]) < 60  # not one after the other
+    assert max(turns[:150]) < min(turns[150:300])
+    assert max(turns[150:300]) < min(turns[300:])
+
+
+@pytest.mark.parametrize("lower", [0.0, 0.01])
+def test_the_number_of_worlds_does_not_matter(monkeypatch, lower):
+    """Not to a bit; also where bodies overlap the floor at the start and are let do so."""
+    model = balls(9)
+    q = np.array(model.home.q, dtype=float)
+    q.reshape(-1, 7)[:, 2] -= lower
+    told = {}
+    for worlds in (1, 4):
+        monkeypatch.setattr(scene_run, "WORLDS", worlds)
+        scene = SteppedScene(scene_layout(model), 1e-7, 1e-9, 10_000)
+        half = scene.advance(q, np.zeros(model.nv), COLD, np.zeros(model.nv), np.full(20, H))
+        told[worlds] = scene.advance(half.q, half.v, half.warm, np.zeros(model.nv), np.full(20, H))
+        assert scene._held.lists.worlds == worlds
+    for name in ("q", "v", "a", "kick", "gaps", "account"):
+        assert np.array_equal(getattr(told[1], name), getattr(told[4], name)), name
+    for one, four in zip(told[1].warm, told[4].warm, strict=True):
+        assert np.array_equal(one, four)
+
+
 def test_pairs_that_nearly_touch_come_first_and_each_from_the_top():
+    """Those that nearly touch in turns: of two that share a body the higher one comes first."""
     scene = balls(24)
     stepped = SteppedScene(scene_layout(scene), 1e-6, 1e-9, 100)
     q = np.array([*scene.home.q.reshape(-1, 7), [0, 0, 0, 1, 0, 0, 0]])
@@ -249,8 +293,12 @@ def test_pairs_that_nearly_touch_come_first_and_each_from_the_top():
     start = int(near.sum())
     assert 5 < start < len(gaps) - 5
     assert near[:start].all()
-    for part in (heights[:start], heights[start:]):
-        assert (np.diff(part) <= 0).all()
+    assert (np.diff(heights[start:]) <= 0).all()
+    assert (np.diff(heights[:start]) > 0).any()
+    for late in range(start):
+        for early in range(late):
+            shared = {first[early], second[early]} & {first[late], second[late]} - {0}
+            assert heights[late] <= heights[early] or not shared
 
 
 def test_an_impact_travels_through_a_row_of_balls_in_one_step():
@@ -464,6 +512,27 @@ def test_a_step_that_takes_long_can_be_interrupted():
         assert time.process_time() - start < 2
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_bodies_that_have_come_to_rest_have_thin_skins():
+    """Lists that were made while they fell hold many pairs that do not touch: they are not kept for ever."""
+    parts = [
+        ("sphere", {"radius": 0.05}, (0.11 * k, 0, 0.3 + 0.02 * k, 1, 0, 0, 0), (0, 0, 0), (0, 0, 0)) for k in (0, 1)
+    ]
+    model = bodies_on_floor(parts)
+    scene = SteppedScene(scene_layout(model), 1e-6, 1e-9, 10_000)
+    told = scene.advance(np.array(model.home.q, float), np.zeros(12), COLD, np.zeros(12), np.full(150, H))
+    assert np.abs(told.v).max() < 1e-6
+    assert scene.rule.is_thick(Skins(told.warm.budget, told.warm.grain))
+    assert len(told.keys) == 3
+    few = scene.advance(told.q, told.v, told.warm, np.zeros(12), np.full(STEPS_OF_THICK - 1, H))
+    assert len(few.keys) == 3  # new lists would not pay
+    many = scene.advance(told.q, told.v, told.warm, np.zeros(12), np.full(STEPS_OF_THICK, H))
+    assert len(many.keys) == 2
+    assert not scene.rule.is_thick(Skins(many.warm.budget, many.warm.grain))
+    np.testing.assert_allclose(many.q, few.q, atol=1e-6)
+    once = scene.advance(np.array(model.home.q, float), np.zeros(12), COLD, np.zeros(12), np.full(500, H))
+    assert len(once.keys) == 2
 
 
 def test_balls_that_fall_together_need_few_lists():

@@ -17,6 +17,7 @@ from whippletree.arithmetic.scalars import less, select, sqrt
 from whippletree.compiler.program import Address, Collect, Each, If, Index, Lookup, Loop, Register, Statement
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
+from whippletree.contact.kinematics.scene_layout import UPPER
 from whippletree.contact.problem.contact_problem import BlockScaling, block_scaling
 from whippletree.contact.time_step import shifts
 from whippletree.spatial import add_cross, cross
@@ -108,6 +109,15 @@ def matrix_of(six: Array) -> Array:
     """A symmetric matrix (3, 3) from its upper triangle."""
     a, b, c, d, e, f = six
     return np.array([[a, b, c], [b, d, e], [c, e, f]], dtype=object)
+
+
+def mean_mobility(row: Array, first: Array, second: Array) -> Any:
+    """A third of the trace of :func:`own_block`, whatever the axes."""
+    found = first[0] + second[0]
+    for arm, body in ((row[9:12], first), (row[12:], second)):
+        A = matrix_of(body[1:])
+        found = found + (arm @ arm * (A[0, 0] + A[1, 1] + A[2, 2]) - arm @ (A @ arm)) / 3
+    return found
 
 
 def own_block(row: Array, first: Array, second: Array) -> Array:
@@ -285,16 +295,15 @@ class SceneContacts:
         def rows(touch: Array, p: Array, e: Any, restores: Array, h: Any, *of_bodies: Array) -> list[Any]:
             centres, mobilities, start, velocities = (of_bodies[i : i + 2] for i in (0, 2, 4, 6))
             row = np.concatenate([touch[4:], touch[1:4] - centres[0], touch[1:4] - centres[1]])
-            G = own_block(row, *mobilities)
             approach = relative_velocity(row, *start)
             shift = shifts(vector(touch[0]), approach[:1], vector(e * restores[0]), h)[0]
-            own = [G[0, 0], G[0, 1], G[0, 2], G[1, 1], G[1, 2], G[2, 2]]
-            found = [row, own, [shift], approach, p, p, *pushed(row, p, mobilities, velocities)]
+            mean = mean_mobility(row, *mobilities)
+            found = [row, [mean], [shift], approach, p, p, *pushed(row, p, mobilities, velocities)]
             return [*found, [1], [1], [-1], [1]]
 
         reads = [*each(("touch", "impulse", "restitution"), CONTACT), *each(("restores", "now dt"))]
         reads += [piece for name in ("centre", "mobility", "start", "vel") for piece in self.both(name)]
-        writes = self.of_contact("row", "own", "shift", "approach", "impulse before", "impulse start")
+        writes = self.of_contact("row", "mean mobility", "shift", "approach", "impulse before", "impulse start")
         writes += self.both("vel")
         writes += [*self.both("loaded"), *each(("unknown", "untabled"), CONTACT)]
         make = (*self.bodies(), traced_block(rows, reads, writes))
@@ -306,12 +315,12 @@ class SceneContacts:
     def tables(self) -> list[Statement]:
         """Numbers of the contacts that sweeps need, unless they are there already."""
 
-        def tables(row: Array, own: Array, mu: Any, first: Array, second: Array) -> list[Any]:
-            mean = (own[0] + own[3] + own[5]) / 3
-            return [*lever_tables(row, first, second), list(block_scaling(matrix_of(own))), [mean], [mu], [-1]]
+        def tables(row: Array, mu: Any, first: Array, second: Array) -> list[Any]:
+            G = own_block(row, first, second)
+            return [*lever_tables(row, first, second), G[UPPER], list(block_scaling(G)), [mu], [-1]]
 
-        reads = [*self.of_contact("row", "own", "friction"), *self.both("mobility")]
-        writes = self.of_contact("columns", "rows", "scaling", "mean mobility", "roughness", "untabled")
+        reads = [*self.of_contact("row", "friction"), *self.both("mobility")]
+        writes = self.of_contact("columns", "rows", "own", "scaling", "roughness", "untabled")
         make = (*self.bodies(), traced_block(tables, reads, writes))
         return [Each(CONTACT, self.active, (If(self.space.address("untabled", CONTACT), make),))]
 

@@ -68,7 +68,8 @@ class SceneOverlaps:
     def begin(self) -> Statement:
         """The allowances of the beginning of a call."""
         at = self.space.at
-        return Loop(NODE, "N", (traced_block(lambda x: [[x]], [at("allowance0", NODE)], [at("allowed", NODE)]),))
+        writes = [at("allowed", NODE), at("deepest", NODE)]
+        return Loop(NODE, "N", (traced_block(lambda x: [[x], [0]], [at("allowance0", NODE)], writes),))
 
     def keep(self) -> Statement:
         """The allowances of the end of a call."""
@@ -101,19 +102,18 @@ class SceneOverlaps:
             put(0, at("looks"), at("lifted")),
             Until("look", OVERLAP_ROUNDS, address("last look"), body),
             told,
-            *self._measure_bodies(),
+            self._measure_bodies(),
         ]
 
     def allow(self) -> Statement:
-        """The allowances of the end of a step."""
+        """The allowance of a body at the end of a step; its deepest overlap is to be found anew."""
         at = self.space.at
 
         def allowed_overlap(deepest: Any, h: Any) -> list[Any]:
-            return [[largest([deepest - h * RELAXATION_SPEED, 0])]]
+            return [[largest([deepest - h * RELAXATION_SPEED, 0])], [0]]
 
-        return Loop(
-            NODE, "N", (traced_block(allowed_overlap, [at("deepest", NODE), at("now dt")], [at("allowed", NODE)]),)
-        )
+        deepest = at("deepest", NODE)
+        return traced_block(allowed_overlap, [deepest, at("now dt")], [at("allowed", NODE), deepest])
 
     # ---- candidates ----------------------------------------------------------------------------------------------
 
@@ -134,18 +134,15 @@ class SceneOverlaps:
         excess = self.space.at("excess")
         return [self.space.put(0, excess), self._every(traced_block(deeper, [*self._gap(), excess], [excess]))]
 
-    def _measure_bodies(self) -> list[Statement]:
-        """The deepest overlap of each body."""
+    def _measure_bodies(self) -> Statement:
+        """The deepest overlap of each body, from zeros."""
         at = self.space.at
 
         def deeper(gap: Any, first: Any, second: Any) -> list[Any]:
             return [[largest([first, -gap])], [largest([second, -gap])]]
 
         both = [at("deepest", FIRST), at("deepest", SECOND)]
-        return [
-            Loop(NODE, "N", (self.space.put(0, at("deepest", NODE)),)),
-            self._every(traced_block(deeper, [self._gap()[0], *both], both)),
-        ]
+        return self._every(traced_block(deeper, [self._gap()[0], *both], both))
 
     def _list_neighbours(self) -> list[Statement]:
         """The list of contacts that overlap or may do so when others are moved apart."""

@@ -23,11 +23,11 @@ from typing import Any
 
 import numpy as np
 
-from whippletree.arithmetic.arrays import Array, vector
+from whippletree.arithmetic.arrays import Array, identity, vector
 from whippletree.arithmetic.scalars import less, select, sqrt
 from whippletree.compiler.program import If, Statement, Until
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
-from whippletree.compiler.rollout.scene_contacts import CONTACT, SceneContacts, matrix_of, relative_velocity
+from whippletree.compiler.rollout.scene_contacts import CONTACT, SceneContacts, relative_velocity
 from whippletree.compiler.rollout.scene_leaps import SceneLeaps
 from whippletree.compiler.rollout.scene_sticking import Sticking
 from whippletree.contact.problem.cones import both, largest
@@ -75,7 +75,7 @@ class SceneSolver:
     tolerance, left sweeps       what is asked for, and how many sweeps it may take
     remaining                    sweeps that the step may take beyond those
 
-    ``residual``, ``works`` and ``made`` tell of the solution.
+    ``residual``, ``works``, ``listed`` and ``made`` tell of the solution.
     """
 
     def __init__(self, contacts: SceneContacts) -> None:
@@ -93,6 +93,7 @@ class SceneSolver:
             residual=(3,),
             works=(2,),
             made=(1,),
+            listed=(1,),  # how many contacts there are
         )
 
     def begin_calm(self, before: Piece) -> Statement:
@@ -232,23 +233,25 @@ class SceneSolver:
         """The residual of the list and its work."""
         at, each = self.space.at, self.space.each
 
-        def look(row: Array, own: Array, p: Array, mu: Any, shift: Any, approach: Array, *rest: Any) -> list[Any]:
-            residual, works, first, second = rest
+        def look(row: Array, mobility: Any, p: Array, mu: Any, shift: Any, approach: Array, *rest: Any) -> list[Any]:
+            residual, works, listed, first, second = rest
             bare = relative_velocity(row, first, second)
             u = np.array([bare[0] + shift, bare[1], bare[2]], dtype=object)
-            found = block_measure(matrix_of(own), p, u, mu, 0)
+            # of its own part the trace counts alone
+            found = block_measure(mobility * identity(3), p, u, mu, 0)
             work = (bare + approach) * p / 2
             return [
                 [largest([a, b]) for a, b in zip(residual, found, strict=True)],
                 [works[0] + work[0] + work[1] + work[2], works[1] + work[1] + work[2]],
+                listed + 1,
             ]
 
         def take_roots(squares: Array) -> list[Any]:
             return [[sqrt(squares[0]), sqrt(squares[1]), squares[2]]]
 
-        totals = each(("residual", "works"))
+        totals = each(("residual", "works", "listed"))
         reads = [
-            *self.contacts.of_contact("row", "own", "impulse", "friction", "shift", "approach"),
+            *self.contacts.of_contact("row", "mean mobility", "impulse", "friction", "shift", "approach"),
             *totals,
             *self.contacts.both("vel"),
         ]

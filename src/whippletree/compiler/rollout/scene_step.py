@@ -177,10 +177,11 @@ class _StepBuilder(WorkSpace):
             within=(1,),
             complete=(1,),
             solved=(1,),
+            busy=(1,),  # whether anything touches
+            idle=(1,),  # whether nothing does
             remaining=(1,),  # sweeps
             glance=(1,),
             left=(1,),
-            listed=(1,),
             joint_work=(1,),
             corrected=(1,),
             made_steps=(1,),
@@ -198,21 +199,29 @@ class _StepBuilder(WorkSpace):
         self.add(*lists, *self.outputs)
 
     def program_of_steps(self) -> Program:
-        solve = (
-            Loop(CONTACT, "C", (*self.contacts.bodies(), self._flag())),
-            self.put(0, self.at("made")),
+        impulses = (
             self.put(1, self.at("restores")),
             self.bounces.begin(),
             *self._begin_solution(),
             Until("round", SOLVER_ROUNDS, self.address("solved"), tuple(self._round())),
+        )
+        solve = (
+            self.put(-1, self.at("busy")),
+            Loop(CONTACT, "C", (*self.contacts.bodies(), self._flag())),
+            self.put(0, self.at("made")),
+            If(self.address("busy"), impulses),
+            *self._go_free(),
             *self._finish(),
         )
-        find = (Loop(NODE, "N", (self._pose(),)), *self.narrow, self.put(1, self.at("known")))
+        find = (
+            self.put(0, self.at("drift"), self.at("crowd")),
+            Loop(NODE, "N", (self._pose(), self._add_up(self.at("free", NODE)))),
+            *self.narrow,
+            self.put(1, self.at("known")),
+        )
         step = (
             traced_block(lambda h: [[h], [h]], [self.at("dt", STEP)], [self.at("now dt"), self.at("lasts")]),
             *self.overlaps.move_apart(find, _way),
-            self.put(0, self.at("drift"), self.at("crowd")),
-            Loop(NODE, "N", (self._add_up(self.at("free", NODE)),)),
             self._gaps(),
             self._mean(),
             # a step that would go too far without impulses is not even begun; one of no length is a look at the gaps
@@ -324,7 +333,7 @@ class _StepBuilder(WorkSpace):
     def _flag(self) -> Statement:
         """Whether a contact carried an impulse, or would close within the step at one of two velocities."""
 
-        def near(touch: Any, p: Array, h: Any, *of_bodies: Array) -> list[Any]:
+        def near(touch: Any, p: Array, h: Any, busy: Array, *of_bodies: Array) -> list[Any]:
             centres, start, free = (of_bodies[i : i + 2] for i in (0, 2, 4))
             row = _row(touch, *centres)
             speeds = [relative_velocity(row, *V)[0] for V in (start, free)]
@@ -333,10 +342,19 @@ class _StepBuilder(WorkSpace):
             spare = sum(sqrt((b[3:] - a[3:]) @ (b[3:] - a[3:])) for a, b in zip(start, free, strict=True))
             listed = select(less(0, p[0]), 1, select(less(touch[0] + h * (slowest - spare), 0), 1, -1))
             # a slot that has gone out of use is left out, whatever it carried: its point may be anywhere
-            return [[select(less(touch[0], NOWHERE / 2), listed, -1)]]
+            return [[select(less(touch[0], NOWHERE / 2), listed, -1)], [select(less(0, listed), 1, busy[0])]]
 
-        reads = [*self.each(("touch", "impulse"), CONTACT), self.at("now dt"), *self._sides("centre", "start", "free")]
-        return traced_block(near, reads, [self.at("flag", CONTACT)])
+        busy = self.at("busy")
+        reads = [*self.each(("touch", "impulse"), CONTACT), self.at("now dt"), busy]
+        reads += self._sides("centre", "start", "free")
+        return traced_block(near, reads, [self.at("flag", CONTACT), busy])
+
+    def _go_free(self) -> list[Statement]:
+        """A step in which nothing touches: there is nothing to solve, and none that was left out could overlap."""
+        free = traced_block(lambda V: [V], [self.at("free", NODE)], [self.contacts.of_body("vel", NODE)])
+        told = self.each(("residual", "works", "left", "listed"))
+        negate = traced_block(lambda busy: [-busy], [self.at("busy")], [self.at("idle")])
+        return [negate, If(self.address("idle"), (Loop(NODE, "N", (free,)), self.put(0, *told)))]
 
     def _begin_solution(self) -> list[Statement]:
         """Before the rounds of a solution."""
@@ -413,11 +431,10 @@ class _StepBuilder(WorkSpace):
     def _finish(self) -> list[Statement]:
         return [
             self.put(1, self.at("within")),
-            self.put(0, *self.each(("joint work", "corrected", "listed", "drift", "crowd"))),
-            Loop(NODE, "N", (self._add_up(self.contacts.of_body("vel", NODE)),)),
-            self._mean(),
+            self.put(0, *self.each(("joint work", "corrected", "drift", "crowd"))),
             # one body after the other waits for sines and roots; in a loop of their own, those of several overlap
-            Loop(NODE, "N", (self._turn(),)),
+            Loop(NODE, "N", (self._turn(), self._add_up(self.contacts.of_body("vel", NODE)))),
+            self._mean(),
             Loop(NODE, "N", (self._move(),)),
             If(self.address("within"), tuple(self._accept())),
             traced_block(lambda within: [within], [self.at("within")], [self.at("alive")]),
@@ -478,11 +495,6 @@ class _StepBuilder(WorkSpace):
             ],
             self.each(("now q", "now v", "far", "kicked"), NODE),
         )
-        count = traced_block(
-            lambda flag, listed: [[listed[0] + select(less(0, flag), 1, 0)]],
-            [self.at("flag", CONTACT), self.at("listed")],
-            [self.at("listed")],
-        )
 
         def tell(residual: Array, left: Array, works: Array, *rest: Array) -> list[Any]:
             joint_work, corrected, made, listed, steps, spent = rest
@@ -492,8 +504,7 @@ class _StepBuilder(WorkSpace):
 
         names = ("residual", "left", "works", "joint work", "corrected", "made", "listed", "made steps", "spent")
         told = traced_block(tell, self.each(names), [self.at("account", STEP), *self.each(("made steps", "spent"))])
-        count_contacts = Loop(CONTACT, "C", (count,))
-        return [Loop(NODE, "N", (copy,)), count_contacts, self.overlaps.allow(), self.solver.calm_down(), told]
+        return [Loop(NODE, "N", (copy, self.overlaps.allow())), self.solver.calm_down(), told]
 
     def _results(self) -> list[Statement]:
         bodies = traced_block(

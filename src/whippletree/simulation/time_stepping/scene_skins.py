@@ -20,7 +20,7 @@ STEPS_AHEAD, STEPS_OF_FALL = 6, 200
 """Steps that lists shall serve at the speed of the moment: of bodies against each other; and of all against the world,
 as long as they fall and nothing is touched."""
 
-FEW_CANDIDATES, LONGER, THICKER = 2, 2, 1.5
+FEW_CANDIDATES, TIMES_LONGER, TIMES_THICKER = 2, 2, 1.5
 """Where no pair has more candidates than the first number, pairs that are not needed cost less than new lists: these
 serve so many times longer, with skins that may be so many times thicker. A hundred balls that settle took 20 lists
 instead of 44, of 590 candidates instead of 400; boxes, of eight or more candidates each, take half as long again."""
@@ -29,6 +29,9 @@ THINNEST, THICKEST, WORLD_SKIN = 0.02, 0.4, 400.0
 """The skin of a body, at least and at most, as a share of the median size of the shapes, and that of the world along
 its way at most: what lies still should need no new lists, and what flies past should not fill them. Bodies faster than
 that need new lists in every step. Pairs with the world are few, so that its skin may be thicker."""
+
+TIMES_THINNEST = 4.0
+"""Skins that are so many times thicker than the thinnest are made for bodies that move."""
 
 SHARE_OF_STEP = 1.5
 """Skins are thicker than the way of a step by so much, at least: a step that outruns its lists is taken in vain."""
@@ -81,7 +84,7 @@ class SkinRule(NamedTuple):
         sizes = layout.radii[np.isfinite(layout.radii) & (layout.radii > 0)]
         size = float(np.median(sizes)) if len(sizes) else 1.0
         few = max(kind.slots for kind in layout.kinds) <= FEW_CANDIDATES
-        ahead, thickest = (LONGER * STEPS_AHEAD, THICKER * THICKEST) if few else (STEPS_AHEAD, THICKEST)
+        ahead, thickest = (TIMES_LONGER * STEPS_AHEAD, TIMES_THICKER * THICKEST) if few else (STEPS_AHEAD, THICKEST)
         return SkinRule(size, np.asarray(layout.model.gravity, dtype=float), layout.swing, ahead, thickest)
 
     def skins(self, velocities: Array, turning: Array, h: float, *, falls: bool, stopped: bool) -> Skins:
@@ -104,6 +107,10 @@ class SkinRule(NamedTuple):
         budget[:] = self._clip_to_bounds(self.steps_ahead * h * fastest, least, self.thickest)
         budget[-1], grain = self._of_world(drift, h, float(budget[0]), STEPS_OF_FALL if falls else 1)
         return Skins(budget, grain)
+
+    def is_thick(self, skins: Skins) -> bool:
+        """Whether the skins of bodies are several times thicker than those of bodies at rest."""
+        return bool(skins.budget[0] > TIMES_THINNEST * THINNEST * self.size)
 
     def _of_world(self, drift: Array, h: float, thickness: float, fall: int) -> tuple[float, Array]:
         """Thickness of the world's skin, at least as given, and its grain; all fall on for so many steps."""
