@@ -10,6 +10,10 @@ is far: neither its points nor its velocities are worked out. That nothing is ov
 where the speeds are known: what is far stays apart while s₁ + s₂ ≤ distance / h. Where a body has become so much faster
 that this does not hold for a pair, the pair is close after all, and the step's iteration goes on with it.
 
+Balls about long shapes meet where these are far apart: of the pairs of a humanoid that lies, 44 are close by their
+balls, and 22 by what is known of them. So where a comparison has told how far apart two shapes are, that distance, less
+what points of their bodies have travelled since, counts beside that of the balls.
+
 A shape that can only slide and turn on a floor, as the puck of a planar pusher does, neither nears it nor leaves it:
 whatever the gap, no impulse acts there, since none could change it. Such a pair counts as far.
 """
@@ -30,10 +34,11 @@ from whippletree.compiler.program.traced_blocks import Piece, piece, traced_bloc
 from whippletree.compiler.rollout.motion_space import axes_at_home
 from whippletree.compiler.rollout.step_space import BLOCK, STEP, StepSpace
 from whippletree.contact.geometry.bounds import bounding_radius
-from whippletree.contact.geometry.shape_numbers import pose_of
+from whippletree.contact.geometry.shape_numbers import POSE, pose_of
 from whippletree.contact.geometry.shapes import HalfSpace
+from whippletree.contact.geometry.solid_pairs import NEARER_POINT
 from whippletree.contact.kinematics.pairs import Pair
-from whippletree.contact.problem.cones import both, not_less
+from whippletree.contact.problem.cones import both, largest, not_less
 from whippletree.spatial.modal import Modal, Port
 from whippletree.tree.skeleton import Place
 
@@ -68,6 +73,9 @@ class Reach:
                         told for the first candidate of a pair
     centre              of the ball about a shape, in the world
     speed, end speed    of every node as a step begins and ends, m/s; the last one is the world
+    travelled           by the point of a node that has moved farthest, m, since some time in the past
+    clear               of the first candidate of a pair: its gap when it was last worked out, and what both nodes had
+                        travelled then
     """
 
     def __init__(self, space: StepSpace) -> None:
@@ -98,6 +106,7 @@ class Reach:
         space.numbers_list(AT_THE_END, self.contacts)
         if self.used:
             space.work(speed=(nodes + 1,), end_speed=(nodes + 1,), outrun=(1,))
+            space.work(travelled=(nodes + 1,), clear=(self.contacts,), pose_seen=(nodes + 1, POSE))
             space.table("arm", arm)
             space.table("leeway", np.where(np.isfinite(leeway), leeway, 0))
             space.index("carriers", self.moving)
@@ -113,7 +122,10 @@ class Reach:
             return []
         found: list[Statement] = [Loop(BLOCK, self.contacts, (self.space.put(1, self.space.at("within", BLOCK)),))]
         if self.used:
-            found.append(self.space.put(0, *self.space.each(("speed", "end speed"))))
+            at, put = self.space.at, self.space.put
+            found.append(put(0, *self.space.each(("speed", "end speed", "travelled"))))
+            found.append(Loop(NODE, len(self.space.tree.nodes) + 1, (put(0, at("pose seen", NODE)),)))
+            found.append(Loop(BLOCK, self.contacts, (put(-math.inf, at("clear", BLOCK)),)))
         return found
 
     def forget(self, *names: str) -> list[Statement]:
@@ -133,7 +145,14 @@ class Reach:
 
         centre = traced_block(place, [at("pose", "held by"), at("middle", BALL)], [at("centre", BALL)])
         body = (Lookup("held by", self.space.address("held by", BALL)), centre)
-        return [Loop(BALL, len(self.balls), body), self._over_bodies("speed")]
+
+        def travel(pose: Array, before: Array, arm: Any, so_far: Any) -> list[Any]:
+            turned, moved = pose[:9] - before[:9], pose[9:] - before[9:]
+            return [so_far + sqrt(2 * (moved @ moved + arm * arm * (turned @ turned))), pose]
+
+        poses = self.space.each(("pose", "pose seen"), NODE)
+        own = traced_block(travel, [*poses, at("arm", NODE), at("travelled", NODE)], [at("travelled", NODE), poses[1]])
+        return [Loop(BALL, len(self.balls), body), self._over_bodies("speed", own)]
 
     def _over_bodies(self, name: str, *more: Statement) -> Statement:
         at = self.space.at
@@ -192,23 +211,38 @@ class Reach:
             lookups.append(Lookup(f"ball {side}", Address(tables[-1].name, (Index(register),))))
 
         def far(numbers: Array, *given: Any) -> list[Any]:
-            centres, (impulses, h, *moving) = given[: len(lookups)], given[len(lookups) :]
+            centres, (impulses, h, clear, *moving) = given[: len(lookups)], given[len(lookups) :]
             if floor:
                 distance = numbers[:3] @ centres[0] - numbers[3]
             else:
                 line = centres[0] - centres[1]
                 distance = sqrt(line @ line) - numbers[0]
-            away = less(FARTHER * h * sum(moving[::2]) + sum(moving[1::2]), distance)
+            distance = largest([distance, clear - sum(moving[2::3])])
+            away = less(FARTHER * h * sum(moving[::3]) + sum(moving[1::3]), distance)
             for p in impulses:  # what carries one is close in any case
                 away = both(away, not_less(0, p))
             return [[select(away, -1, 1)] * slots, [distance]]
 
         at = self.space.at
         reads = [piece(tables[0], register, None), *[at("centre", lookup.register) for lookup in lookups]]
-        reads += [self._slots("impulse", first, slots, 0), at("dt", STEP)]
-        reads += [at(name, node) for node in nodes for name in ("speed", "leeway")]
+        reads += [self._slots("impulse", first, slots, 0), at("dt", STEP), at("clear", first)]
+        reads += [at(name, node) for node in nodes for name in ("speed", "leeway", "travelled")]
         writes = [self._slots("within", first, slots), self._slots("gap", first, 1)]
         return [*lookups, traced_block(far, reads, writes)], tables
+
+    def remember(self, pair: Pair, first: Register, nodes: Sequence[Register]) -> list[Statement]:
+        """How far apart the pair in hand is, whose candidates have been worked out.
+
+        The least of its gaps is the distance of the shapes, or up to ``NEARER_POINT`` more, and points that move by
+        some length change that by no more than the length.
+        """
+        at = self.space.at
+
+        def note(gaps: Array, *travelled: Any) -> list[Any]:
+            return [-largest([-gap for gap in gaps]) - NEARER_POINT + sum(travelled)]
+
+        reads = [self._slots("touch", first, pair.slots, 0), *[at("travelled", node) for node in nodes]]
+        return [traced_block(note, reads, [at("clear", first)])]
 
     def _plane(self, pair: Pair, places: Sequence[Place]) -> list[float]:
         """Normal of a floor, and the height above it (from the world's origin) at which the ball of a shape touches it;
