@@ -12,7 +12,7 @@ that this does not hold for a pair, the pair is close after all, and the step's 
 
 Balls about long shapes meet where these are far apart: of the pairs of a humanoid that lies, 44 are close by their
 balls, and 22 by what is known of them. So where a comparison has told how far apart two shapes are, that distance, less
-what points of their bodies have travelled since, counts beside that of the balls.
+what points of their bodies have travelled since, counts beside that of the balls. (Above a floor a ball tells enough.)
 
 A shape that can only slide and turn on a floor, as the puck of a planar pusher does, neither nears it nor leaves it:
 whatever the gap, no impulse acts there, since none could change it. Such a pair counts as far.
@@ -84,6 +84,8 @@ class Reach:
         pairs = [(pair, pair.places(space.tree)) for pair in space.blocks.contacts.pairs]
         self.used = any(can_be_far(*one) for one in pairs)
         """Whether any pair can be far."""
+        self.remembers = any(can_be_far(*one) and not _is_floor(one[0]) for one in pairs)
+        """Whether distances of some pairs are remembered."""
         arm, leeway = np.zeros(nodes + 1), np.full(nodes + 1, np.inf)
         for pair, places in pairs:
             for shape, place in zip(pair.shapes, places, strict=True):
@@ -106,7 +108,6 @@ class Reach:
         space.numbers_list(AT_THE_END, self.contacts)
         if self.used:
             space.work(speed=(nodes + 1,), end_speed=(nodes + 1,), outrun=(1,))
-            space.work(travelled=(nodes + 1,), clear=(self.contacts,), pose_seen=(nodes + 1, POSE))
             space.table("arm", arm)
             space.table("leeway", np.where(np.isfinite(leeway), leeway, 0))
             space.index("carriers", self.moving)
@@ -115,6 +116,8 @@ class Reach:
             space.work(centre=(len(held), 3))
             space.index("held by", [place.node if place.node >= 0 else nodes for place in held.values()])
             space.table("middle", [place.pose.p.astype(float) for place in held.values()])
+        if self.remembers:
+            space.work(travelled=(nodes + 1,), clear=(self.contacts,), pose_seen=(nodes + 1, POSE))
 
     def begin(self) -> list[Statement]:
         """Before the first look: all are close, and the world rests."""
@@ -122,8 +125,10 @@ class Reach:
             return []
         found: list[Statement] = [Loop(BLOCK, self.contacts, (self.space.put(1, self.space.at("within", BLOCK)),))]
         if self.used:
+            found.append(self.space.put(0, *self.space.each(("speed", "end speed"))))
+        if self.remembers:
             at, put = self.space.at, self.space.put
-            found.append(put(0, *self.space.each(("speed", "end speed", "travelled"))))
+            found.append(put(0, at("travelled")))
             found.append(Loop(NODE, len(self.space.tree.nodes) + 1, (put(0, at("pose seen", NODE)),)))
             found.append(Loop(BLOCK, self.contacts, (put(-math.inf, at("clear", BLOCK)),)))
         return found
@@ -145,14 +150,20 @@ class Reach:
 
         centre = traced_block(place, [at("pose", "held by"), at("middle", BALL)], [at("centre", BALL)])
         body = (Lookup("held by", self.space.address("held by", BALL)), centre)
+        travel = [self._travel()] if self.remembers else []
+        return [Loop(BALL, len(self.balls), body), self._over_bodies("speed", *travel)]
+
+    def _travel(self) -> Statement:
+        """How far the point of the node in hand that has moved farthest has come since the last look."""
+        at = self.space.at
 
         def travel(pose: Array, before: Array, arm: Any, so_far: Any) -> list[Any]:
             turned, moved = pose[:9] - before[:9], pose[9:] - before[9:]
             return [so_far + sqrt(2 * (moved @ moved + arm * arm * (turned @ turned))), pose]
 
         poses = self.space.each(("pose", "pose seen"), NODE)
-        own = traced_block(travel, [*poses, at("arm", NODE), at("travelled", NODE)], [at("travelled", NODE), poses[1]])
-        return [Loop(BALL, len(self.balls), body), self._over_bodies("speed", own)]
+        so_far = at("travelled", NODE)
+        return traced_block(travel, [*poses, at("arm", NODE), so_far], [so_far, poses[1]])
 
     def _over_bodies(self, name: str, *more: Statement) -> Statement:
         at = self.space.at
@@ -200,8 +211,8 @@ class Reach:
             first: register of the pair's first candidate.
             nodes: registers of its moving nodes.
         """
-        (shapes, slots) = pairs[0][0].shapes, pairs[0][0].slots
-        floor = isinstance(shapes[1], HalfSpace)
+        slots = pairs[0][0].slots
+        floor = _is_floor(pairs[0][0])
         numbers = np.array([self._plane(*pair) if floor else [_radii(pair[0])] for pair in pairs], dtype=float)
         tables = [Buffer(f"{kind} apart", "table", numbers.shape, numbers)]
         lookups = []
@@ -211,22 +222,24 @@ class Reach:
             lookups.append(Lookup(f"ball {side}", Address(tables[-1].name, (Index(register),))))
 
         def far(numbers: Array, *given: Any) -> list[Any]:
-            centres, (impulses, h, clear, *moving) = given[: len(lookups)], given[len(lookups) :]
+            centres, (impulses, h, *moving) = given[: len(lookups)], given[len(lookups) :]
             if floor:
                 distance = numbers[:3] @ centres[0] - numbers[3]
             else:
                 line = centres[0] - centres[1]
-                distance = sqrt(line @ line) - numbers[0]
-            distance = largest([distance, clear - sum(moving[2::3])])
-            away = less(FARTHER * h * sum(moving[::3]) + sum(moving[1::3]), distance)
+                *moving, clear = moving
+                moving, travelled = moving[: 2 * len(nodes)], moving[2 * len(nodes) :]
+                distance = largest([sqrt(line @ line) - numbers[0], clear - sum(travelled)])
+            away = less(FARTHER * h * sum(moving[::2]) + sum(moving[1::2]), distance)
             for p in impulses:  # what carries one is close in any case
                 away = both(away, not_less(0, p))
             return [[select(away, -1, 1)] * slots, [distance]]
 
         at = self.space.at
         reads = [piece(tables[0], register, None), *[at("centre", lookup.register) for lookup in lookups]]
-        reads += [self._slots("impulse", first, slots, 0), at("dt", STEP), at("clear", first)]
-        reads += [at(name, node) for node in nodes for name in ("speed", "leeway", "travelled")]
+        reads += [self._slots("impulse", first, slots, 0), at("dt", STEP)]
+        reads += [at(name, node) for node in nodes for name in ("speed", "leeway")]
+        reads += [] if floor else [*[at("travelled", node) for node in nodes], at("clear", first)]
         writes = [self._slots("within", first, slots), self._slots("gap", first, 1)]
         return [*lookups, traced_block(far, reads, writes)], tables
 
@@ -236,6 +249,8 @@ class Reach:
         The least of its gaps is the distance of the shapes, or up to ``NEARER_POINT`` more, and points that move by
         some length change that by no more than the length.
         """
+        if _is_floor(pair):
+            return []
         at = self.space.at
 
         def note(gaps: Array, *travelled: Any) -> list[Any]:
@@ -279,6 +294,11 @@ class Reach:
     def _slots(self, name: str, first: Register, slots: int, *rest: int) -> Piece:
         own = tuple(Index(None, i) for i in rest)
         return Piece((slots,), tuple(Address(name, (Index(first, slot), *own)) for slot in range(slots)))
+
+
+def _is_floor(pair: Pair) -> bool:
+    """Whether the second shape is a floor."""
+    return isinstance(pair.shapes[1], HalfSpace)
 
 
 def _radii(pair: Pair) -> float:
