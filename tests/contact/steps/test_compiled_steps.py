@@ -194,8 +194,8 @@ def test_what_the_kernel_does_not_solve_is_left_to_python(monkeypatch):
     """With a solver that gives up at once, every step that touches is Python's."""
     monkeypatch.setattr(contact_list_solver, "TURNS", 1)
     monkeypatch.setattr(contact_list_solver, "SWEEPS_OF_TURN", 1)
-    monkeypatch.setattr(contact_list_solver, "NEWTON_TURN", 0)
-    model = replace(wt.mechanisms.quadruped(), name="impatient")
+    monkeypatch.setattr(contact_list_solver, "SEARCH_TURN", 0)
+    model = replace(wt.mechanisms.quadruped(), name="impatient robot")
     taken = []
     step = ImpulseStep.step
     monkeypatch.setattr(ImpulseStep, "step", lambda self, *given: taken.append(1) or step(self, *given))
