@@ -1,13 +1,15 @@
 """One scene with contact, ours beside ``mj_step``: robots from rest and from random velocities.
 
     python -m benchmarks.single_scenes [folder with hopper.xml …] [--steps 500] [--starts 5] [--robots ant …]
+    python -m benchmarks.single_scenes --files some.xml … [--steps 200] [--starts 3]
 
 The folder is that of gymnasium's MuJoCo environments; without one it is looked for in the installed package. Every
 shape of hopper, walker, half cheetah and ant may touch the floor; pusher and humanoid have the contacts of their files.
 The humanoid falls from its home; *rolling humanoid* begins 6 s after that, *lying humanoid* 15 s after it. The
-quadruped, solo12, trots by the servos of :mod:`benchmarks.step_calls`. Ours and MuJoCo's steps (with
-``integrator="Euler"``, of first order as ours) alternate in one process, at the same step from the same states; times
-are processor time, the least of some rounds.
+quadruped, solo12, trots by the servos of :mod:`benchmarks.step_calls`. With ``--files``, any MJCF files instead: their
+own contacts and steps, no commands, from home, lifted off the floor where the root is free. Ours and MuJoCo's steps
+(with ``integrator="Euler"``, of first order as ours) alternate in one process, at the same step from the same states;
+times are processor time, the least of some rounds.
 
     kernel     steps of the compiled kernel alone, µs each: whole trajectories in calls of 500 steps
     simulate   ``wt.simulate(method="time_stepping")`` as a user calls it, µs per step, output and all
@@ -33,6 +35,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import whippletree as wt
+from benchmarks.robot_files import velocity_map
+from whippletree.compiler.rollout.contact_list_suitability import reason_against_lists
 from whippletree.contact.problem.cones import natural_map
 from whippletree.contact.problem.contact_problem import block_mass
 from whippletree.contact.time_step import ContactBlocks
@@ -105,6 +109,24 @@ def scene_of(robot: Robot, path: Path) -> Scene:
     for place, value in robot.start.items():
         rest[place] = value
     return Scene(robot.name, model, peer, rest, robot.height, np.zeros((1, len(model.actuators))))
+
+
+def scene_of_file(path: Path) -> Scene:
+    """Any file, as it is."""
+    import mujoco
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = wt.load(path)
+    peer = mujoco.MjModel.from_xml_path(str(path))
+    peer.opt.integrator = mujoco.mjtIntegrator.mjINT_EULER
+    if reason := reason_against_lists(model):
+        raise wt.WhippletreeError(f"its steps are not compiled: {reason}")
+    free = peer.njnt > 0 and peer.jnt_type[0] == mujoco.mjtJoint.mjJNT_FREE
+    rest = np.array(model.home.q, dtype=float)
+    if free:
+        rest[2] += max(0.0, -float(np.min(wt.compile(model).contact_list_touches(rest)[..., 0], initial=0.0)))
+    return Scene(path.stem, model, peer, rest, 2 if free else None, np.zeros((1, len(model.actuators))))
 
 
 def trotting() -> Scene:
@@ -184,26 +206,21 @@ class Peer:
 
         self.mujoco, self.scene, self.model = mujoco, scene, scene.peer
         self.data = mujoco.MjData(self.model)
-        self.floating = self.model.nq > self.model.nv
 
     def place(self, q: Array, v: Array) -> None:
         """Begin at a state, ours: the velocity of a free body is told in its own axes, angular first."""
         self.mujoco.mj_resetData(self.model, self.data)
-        self.data.qpos[:], self.data.qvel[:] = q, v
-        if self.floating:
-            self.data.qvel[:3], self.data.qvel[3:6] = self._turn(q) @ v[3:6], v[:3]
+        self.data.qpos[:] = q
+        self.data.qvel[:] = self._turn() @ v
 
     def velocity(self) -> Array:
         """The present one, as ours."""
-        v = np.array(self.data.qvel)
-        if self.floating:
-            v[:3], v[3:6] = self.data.qvel[3:6], self._turn(self.data.qpos).T @ self.data.qvel[:3]
-        return v
+        return np.asarray(np.linalg.solve(self._turn(), self.data.qvel))
 
-    def _turn(self, q: Array) -> Array:
-        turn = np.zeros(9)
-        self.mujoco.mju_quat2Mat(turn, np.array(q[3:7]))
-        return turn.reshape(3, 3)
+    def _turn(self) -> Array:
+        """MuJoCo's velocities from ours, (nv, nv), at the present coordinates."""
+        self.mujoco.mj_kinematics(self.model, self.data)
+        return velocity_map(self.model, self.data)[0]
 
     def run(self, count: int) -> None:
         """Steps that are timed."""
@@ -271,7 +288,7 @@ def contest(scene: Scene, steps: int, starts: int) -> None:
     ours.run(scene.rest, np.zeros(scene.model.nv), 1)
     first = time.process_time() - begun
     rng, speed = np.random.default_rng(0), np.zeros(scene.model.nv) if scene.speed is None else scene.speed
-    random = [(_scattered(ours, rng), rng.normal(size=scene.model.nv)) for _ in range(starts)]
+    random = [_scattered(ours, rng) for _ in range(starts)]
     _print_line(ours, "rest", [(scene.rest, speed)], steps, first)
     _print_line(ours, "random", random, steps, first)
 
@@ -318,14 +335,15 @@ def _simulate(scene: Scene, q: Array, v: Array, steps: int) -> None:
         )  # fmt: skip
 
 
-def _scattered(ours: Ours, rng: np.random.Generator) -> Array:
-    """A state near rest, lifted until nothing overlaps; rest itself where nothing lifts."""
+def _scattered(ours: Ours, rng: np.random.Generator) -> tuple[Array, Array]:
+    """A state near rest, lifted until nothing overlaps (rest itself where nothing lifts), and a random velocity."""
     scene = ours.scene
-    if scene.height is None:
-        return scene.rest
-    q = np.asarray(ours.dyn.integrate(scene.rest, 0.1 * rng.normal(size=scene.model.nv)))
-    q[scene.height] += max(0.0, -float(np.min(ours.dyn.contact_list_touches(q)[..., 0])))
-    return q
+    q, tied = scene.rest, bool(scene.model.constraints)
+    if scene.height is not None and not tied:
+        q = np.asarray(ours.dyn.integrate(scene.rest, 0.1 * rng.normal(size=scene.model.nv)))
+        q[scene.height] += max(0.0, -float(np.min(ours.dyn.contact_list_touches(q)[..., 0])))
+    v = rng.normal(size=scene.model.nv)
+    return q, np.asarray(ours.dyn.project_velocity(q, v)) if tied else v
 
 
 def lie_down(scene: Scene, word: str, steps: int) -> Scene:
@@ -350,10 +368,18 @@ def main() -> None:
     parser.add_argument("--starts", type=int, default=5)
     every = [*[robot.name for robot in ROBOTS], "rolling", "lying", "quadruped"]
     parser.add_argument("--robots", nargs="*", default=every, help=", ".join(every))
+    parser.add_argument("--files", nargs="*", type=Path, default=[], help="MJCF files, instead of robots")
     given = parser.parse_args()
     widths = (8, 9, 8, 7, *[9] * 8, 6, 8)
     heads = "".join(f"{word:>{width}}" for word, width in zip((*COLUMNS, *MORE), widths, strict=True))
     print(f"{'robot':17}{'from':7}{heads}")
+    for path in given.files:
+        try:
+            contest(scene_of_file(path), given.steps, given.starts)
+        except (wt.WhippletreeError, ValueError) as error:
+            print(f"{path.stem:17}{' '.join(str(error).split())[:150]}", flush=True)
+    if given.files:
+        return
     folder = given.folder or assets_folder()
     for robot in ROBOTS:
         if robot.name in given.robots:

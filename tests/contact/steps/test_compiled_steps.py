@@ -194,8 +194,8 @@ def test_what_the_kernel_does_not_solve_is_left_to_python(monkeypatch):
     """With a solver that gives up at once, every step that touches is Python's."""
     monkeypatch.setattr(contact_list_solver, "TURNS", 1)
     monkeypatch.setattr(contact_list_solver, "SWEEPS_OF_TURN", 1)
-    monkeypatch.setattr(contact_list_solver, "NEWTON_TURN", 0)
-    model = replace(wt.mechanisms.quadruped(), name="impatient")
+    monkeypatch.setattr(contact_list_solver, "SEARCH_TURN", 0)
+    model = replace(wt.mechanisms.quadruped(), name="impatient robot")
     taken = []
     step = ImpulseStep.step
     monkeypatch.setattr(ImpulseStep, "step", lambda self, *given: taken.append(1) or step(self, *given))
@@ -318,6 +318,41 @@ def test_balls_that_come_fast_are_compared_in_time():
     assert run.attrs["unconverged_steps"] == 0
     np.testing.assert_allclose(run.v[-1], [10, 10], rtol=1e-9)
     assert run.penetration.max() < 1e-8
+
+
+def tumbling_rods():
+    """Rods and an egg that tumble about each other: the balls about them overlap, they themselves seldom touch."""
+    scene = wt.Builder("rods", gravity=(0, 0, 0))
+    for k, name in enumerate(("a", "b", "c", "egg")):
+        scene.body(name, 1.0, inertia=(0.03, 0.03, 0.01))
+        scene.joint(name, "free", "world", name, position=(0.25 * k, 0.1 * (k % 2), 0))
+        if name == "egg":
+            scene.geometry(name, name, "ellipsoid", radii=(0.1, 0.2, 0.3))
+        else:
+            scene.geometry(name, name, "capsule", radius=0.03, length=0.6)
+    for first, second in (("a", "b"), ("b", "c"), ("a", "c"), ("a", "egg"), ("c", "egg")):
+        scene.contact(f"{first} on {second}", first, second, friction=0.3)
+    return scene.build()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_a_call_remembers_of_distances_changes_nothing(seed):
+    """One step a call, which remembers nothing of those before, has the bits of all steps in one call."""
+    model = tumbling_rods()
+    dyn, rng, steps = wt.compile(model), np.random.default_rng(seed), 150
+    q = np.array(model.home.q, dtype=float)
+    v = np.concatenate([[*rng.normal(size=3) * 6, 5 * (0.375 - 0.25 * k), *rng.normal(size=2) * 0.3] for k in range(4)])
+    impulses = np.zeros((ContactBlocks(model, alone=True).count, 3))
+    whole = dyn.contact_steps(q, v, impulses, np.zeros((steps, model.nv)), np.full(steps, H), TOLERANCE, np.inf)
+    state, met = (q, v, impulses), 0
+    for i in range(steps):
+        one = dyn.contact_steps(*state, np.zeros((1, model.nv)), np.full(1, H), TOLERANCE, np.inf)
+        state = tuple(part[0] for part in one[:3])
+        met += bool(state[2].any())
+        assert all(np.array_equal(part[i], own) for part, own in zip(whole[:3], state, strict=True))
+    assert met
+    gaps = dyn.contact_list_touches(np.ascontiguousarray(whole[0]))[..., 0]
+    assert gaps.min() > -1e-8
 
 
 def test_a_point_at_the_origin_of_its_body_comes_from_afar():

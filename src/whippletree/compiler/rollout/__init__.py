@@ -30,6 +30,8 @@ contact_list_rows   rows of its blocks, and the linear systems made of them: den
 contact_list_recursion   those of long trees that touch the world alone, by articulated recursions
 contact_list_chains   those of chains, contact by contact from the base to the tip, where nothing stiff loses digits
 contact_list_solver   its sweeps and Newton steps
+contact_list_law   Coulomb's law of one of its blocks, and the derivative
+contact_list_search   how far its Newton steps go
 contact_list_interior   its interior-point method, for scenes that are jammed
 dense_solve       linear systems of the size of the velocities
 contact_list_reach   pairs that are too far apart to meet within a step

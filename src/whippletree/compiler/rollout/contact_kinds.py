@@ -177,9 +177,10 @@ class _Kind:
         compare, work = looped_block(self._touches, reads, writes, self.name)
         pairs = [(m.pair, m.places) for m in self.members]
         if self.reach is not None and can_be_far(*pairs[0]):
-            compare = [If(Address("within", (Index(self.first.name),)), tuple(compare))]
+            nodes = [b.name for b in self.nodes.values()]
+            remember = self.reach.remember(pairs[0][0], self.first.name, nodes)
+            compare = [If(Address("within", (Index(self.first.name),)), (*compare, *remember))]
             if judges:
-                nodes = [b.name for b in self.nodes.values()]
                 judge, more = self.reach.judge(self.name, PAIR, pairs, self.first.name, nodes)
                 compare, tables = [*judge, *compare], [*tables, *more]
         return Loop(PAIR, len(self.members), (*lookups, *compare)), [*indices, *tables, *work]

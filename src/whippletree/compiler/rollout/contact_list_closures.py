@@ -137,12 +137,13 @@ class Closures:
         return [target, *self._orthonormal([want]), *self._combine(), *self.tree.forward("along", "free", "free")]
 
     def close_coordinates(self, into: str) -> list[Statement]:
-        """``into`` (nv,): y of the displacement Fᵀ y that closes all loops; and Q of the present coordinates."""
+        """``into`` (nv,), which is zero: y of the displacement Fᵀ y that closes all loops; and Q of the present
+        coordinates."""
         if not self.count:
-            return [self.space.put(0, self.space.at(into))]
+            return []
         at = self.space.at
         want = traced_block(lambda g: [-g], [at("open", TIE)], [at("wanted", TIE)])
-        copy = traced_block(lambda y: [y], [at("along")], [at(into)])
+        copy = traced_block(lambda y: [y], [at("along")], [RowPlace(into).whole(self.space.model.nv)])
         return [*self._orthonormal([want]), *self._combine(), copy]
 
     def close_velocity(self) -> list[Statement]:

@@ -17,7 +17,8 @@ from whippletree.compiler.named_function import NamedFunction
 from whippletree.compiler.program import Address, Buffer, Index, Lookup, Loop, Program, Statement
 from whippletree.compiler.program.traced_blocks import Piece, piece, traced_block
 from whippletree.compiler.rollout.contact_kinds import TOUCH, narrow_phase
-from whippletree.compiler.rollout.contact_list_trees import screw_count, tree_in_step
+from whippletree.compiler.rollout.contact_list_trees import tree_in_step
+from whippletree.compiler.rollout.motion_space import screw_count
 from whippletree.compiler.rollout.step_space import BLOCK, Driven, StepSpace
 from whippletree.contact.geometry.shape_numbers import POSE
 from whippletree.contact.time_step import ContactBlocks

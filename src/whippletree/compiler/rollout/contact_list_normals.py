@@ -24,7 +24,7 @@ from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.contact_list_closures import Closures
 from whippletree.compiler.rollout.contact_list_recursion import VELOCITY, RecursiveRows
 from whippletree.compiler.rollout.contact_list_trees import NODE, TreeInStep
-from whippletree.compiler.rollout.dense_solve import add_row, multiply_in_strands
+from whippletree.compiler.rollout.dense_solve import add_row, multiply_in_strands, padded
 from whippletree.compiler.rollout.step_space import BLOCK, STEP, RowPlace, StepSpace
 from whippletree.contact.problem.cones import largest
 
@@ -64,18 +64,20 @@ class DenseNormals:
     ) -> None:
         """``closing``: blocks with a gap; ``jacobian``: statements that find J of the block in hand."""
         self.space, self.tree, self.closures, self.closing, self.jacobian = space, tree, closures, closing, jacobian
+        self.width = padded(space.model.nv)
         space.work(
-            normal=(closing, space.model.nv),  # F Jₙᵀ, less what loops take of it
+            normal=(closing, self.width),  # F Jₙᵀ, less what loops take of it, and zeros
             ease=(closing,),  # 1 / G of the block itself
             push=(closing,),
             pushed_further=(1,),  # by the last block of a sweep
-            z=(space.model.nv,),
+            z=(self.width,),
         )
 
     def statements(self) -> list[Statement]:
         """See :class:`Displacement`."""
         sweeps = self._normals() if self.closing else []
-        return [*self.closures.close_coordinates("z"), *sweeps, *self.tree.forward("z", "away")]
+        begin = [self.space.put(0, self.space.at("z")), *self.closures.close_coordinates("z")]
+        return [*begin, *sweeps, *self.tree.forward("z", "away")]
 
     def _normals(self) -> list[Statement]:
         """Sweeps over the normals of what is near, from the displacement z on."""
@@ -100,14 +102,21 @@ class DenseNormals:
         rows = traced_block(prepare, each(("normal", "gap", "target"), BLOCK), each(("ease", "push", "target"), BLOCK))
         reads = [at("normal", BLOCK), at("z"), *each(("ease", "gap", "target", "push"), BLOCK), at("slack")]
         sweep = traced_block(improve, reads, [at("push", BLOCK), at("pushed further"), at("slack")])
-        follow = add_row(self.space, "z", "pushed further", "normal", self.space.model.nv)
+        follow = add_row(self.space, "z", "pushed further", "normal", self.width)
+        nothing = put(0, own.part(range(self.space.model.nv, self.width)))
         solve = (
             Collect(NEAR, BLOCK, self.closing, self.space.address("nearby", BLOCK)),
             put(-1, at("even")),
             Each(
                 BLOCK,
                 NEAR,
-                (*self.jacobian, *self.tree.backward(first, own), *self.closures.project(own, while_open=True), rows),
+                (
+                    *self.jacobian,
+                    *self.tree.backward(first, own, of_block=True),
+                    *self.closures.project(own, while_open=True),
+                    nothing,
+                    rows,
+                ),
             ),
             Until(
                 SWEEP,
@@ -159,7 +168,8 @@ class RecursiveNormals:
             Each(BLOCK, NEAR, (*rows.own_rows(), mass)),
             Until(SWEEP, NORMAL_STEPS, self.space.address("even"), step),
         )
-        return [*rows.closures.close_coordinates("z"), *rows.tree.forward("z", "away"), PerLane(solve)]
+        begin = [put(0, at("z")), *rows.closures.close_coordinates("z")]
+        return [*begin, *rows.tree.forward("z", "away"), PerLane(solve)]
 
     def _weigh(self) -> list[Statement]:
         """Push and weight of every normal in the next step, and the rest."""

@@ -10,6 +10,10 @@ is far: neither its points nor its velocities are worked out. That nothing is ov
 where the speeds are known: what is far stays apart while s₁ + s₂ ≤ distance / h. Where a body has become so much faster
 that this does not hold for a pair, the pair is close after all, and the step's iteration goes on with it.
 
+Balls about long shapes meet where these are far apart: of the pairs of a humanoid that lies, 44 are close by their
+balls, and 22 by what is known of them. So where a comparison has told how far apart two shapes are, that distance, less
+what points of their bodies have travelled since, counts beside that of the balls. (Above a floor a ball tells enough.)
+
 A shape that can only slide and turn on a floor, as the puck of a planar pusher does, neither nears it nor leaves it:
 whatever the gap, no impulse acts there, since none could change it. Such a pair counts as far.
 """
@@ -30,10 +34,11 @@ from whippletree.compiler.program.traced_blocks import Piece, piece, traced_bloc
 from whippletree.compiler.rollout.motion_space import axes_at_home
 from whippletree.compiler.rollout.step_space import BLOCK, STEP, StepSpace
 from whippletree.contact.geometry.bounds import bounding_radius
-from whippletree.contact.geometry.shape_numbers import pose_of
+from whippletree.contact.geometry.shape_numbers import POSE, pose_of
 from whippletree.contact.geometry.shapes import HalfSpace
+from whippletree.contact.geometry.solid_pairs import NEARER_POINT
 from whippletree.contact.kinematics.pairs import Pair
-from whippletree.contact.problem.cones import both, not_less
+from whippletree.contact.problem.cones import both, largest, not_less
 from whippletree.spatial.modal import Modal, Port
 from whippletree.tree.skeleton import Place
 
@@ -68,6 +73,9 @@ class Reach:
                         told for the first candidate of a pair
     centre              of the ball about a shape, in the world
     speed, end speed    of every node as a step begins and ends, m/s; the last one is the world
+    travelled           by the point of a node that has moved farthest, m, since some time in the past
+    clear               of the first candidate of a pair: its gap when it was last worked out, and what both nodes had
+                        travelled then
     """
 
     def __init__(self, space: StepSpace) -> None:
@@ -76,6 +84,8 @@ class Reach:
         pairs = [(pair, pair.places(space.tree)) for pair in space.blocks.contacts.pairs]
         self.used = any(can_be_far(*one) for one in pairs)
         """Whether any pair can be far."""
+        self.remembers = any(can_be_far(*one) and not _is_floor(one[0]) for one in pairs)
+        """Whether distances of some pairs are remembered."""
         arm, leeway = np.zeros(nodes + 1), np.full(nodes + 1, np.inf)
         for pair, places in pairs:
             for shape, place in zip(pair.shapes, places, strict=True):
@@ -106,6 +116,8 @@ class Reach:
             space.work(centre=(len(held), 3))
             space.index("held by", [place.node if place.node >= 0 else nodes for place in held.values()])
             space.table("middle", [place.pose.p.astype(float) for place in held.values()])
+        if self.remembers:
+            space.work(travelled=(nodes + 1,), clear=(self.contacts,), pose_seen=(nodes + 1, POSE))
 
     def begin(self) -> list[Statement]:
         """Before the first look: all are close, and the world rests."""
@@ -114,6 +126,11 @@ class Reach:
         found: list[Statement] = [Loop(BLOCK, self.contacts, (self.space.put(1, self.space.at("within", BLOCK)),))]
         if self.used:
             found.append(self.space.put(0, *self.space.each(("speed", "end speed"))))
+        if self.remembers:
+            at, put = self.space.at, self.space.put
+            found.append(put(0, at("travelled")))
+            found.append(Loop(NODE, len(self.space.tree.nodes) + 1, (put(0, at("pose seen", NODE)),)))
+            found.append(Loop(BLOCK, self.contacts, (put(-math.inf, at("clear", BLOCK)),)))
         return found
 
     def forget(self, *names: str) -> list[Statement]:
@@ -133,7 +150,20 @@ class Reach:
 
         centre = traced_block(place, [at("pose", "held by"), at("middle", BALL)], [at("centre", BALL)])
         body = (Lookup("held by", self.space.address("held by", BALL)), centre)
-        return [Loop(BALL, len(self.balls), body), self._over_bodies("speed")]
+        travel = [self._travel()] if self.remembers else []
+        return [Loop(BALL, len(self.balls), body), self._over_bodies("speed", *travel)]
+
+    def _travel(self) -> Statement:
+        """How far the point of the node in hand that has moved farthest has come since the last look."""
+        at = self.space.at
+
+        def travel(pose: Array, before: Array, arm: Any, so_far: Any) -> list[Any]:
+            turned, moved = pose[:9] - before[:9], pose[9:] - before[9:]
+            return [so_far + sqrt(2 * (moved @ moved + arm * arm * (turned @ turned))), pose]
+
+        poses = self.space.each(("pose", "pose seen"), NODE)
+        so_far = at("travelled", NODE)
+        return traced_block(travel, [*poses, at("arm", NODE), so_far], [so_far, poses[1]])
 
     def _over_bodies(self, name: str, *more: Statement) -> Statement:
         at = self.space.at
@@ -181,8 +211,8 @@ class Reach:
             first: register of the pair's first candidate.
             nodes: registers of its moving nodes.
         """
-        (shapes, slots) = pairs[0][0].shapes, pairs[0][0].slots
-        floor = isinstance(shapes[1], HalfSpace)
+        slots = pairs[0][0].slots
+        floor = _is_floor(pairs[0][0])
         numbers = np.array([self._plane(*pair) if floor else [_radii(pair[0])] for pair in pairs], dtype=float)
         tables = [Buffer(f"{kind} apart", "table", numbers.shape, numbers)]
         lookups = []
@@ -197,7 +227,9 @@ class Reach:
                 distance = numbers[:3] @ centres[0] - numbers[3]
             else:
                 line = centres[0] - centres[1]
-                distance = sqrt(line @ line) - numbers[0]
+                *moving, clear = moving
+                moving, travelled = moving[: 2 * len(nodes)], moving[2 * len(nodes) :]
+                distance = largest([sqrt(line @ line) - numbers[0], clear - sum(travelled)])
             away = less(FARTHER * h * sum(moving[::2]) + sum(moving[1::2]), distance)
             for p in impulses:  # what carries one is close in any case
                 away = both(away, not_less(0, p))
@@ -207,8 +239,25 @@ class Reach:
         reads = [piece(tables[0], register, None), *[at("centre", lookup.register) for lookup in lookups]]
         reads += [self._slots("impulse", first, slots, 0), at("dt", STEP)]
         reads += [at(name, node) for node in nodes for name in ("speed", "leeway")]
+        reads += [] if floor else [*[at("travelled", node) for node in nodes], at("clear", first)]
         writes = [self._slots("within", first, slots), self._slots("gap", first, 1)]
         return [*lookups, traced_block(far, reads, writes)], tables
+
+    def remember(self, pair: Pair, first: Register, nodes: Sequence[Register]) -> list[Statement]:
+        """How far apart the pair in hand is, whose candidates have been worked out.
+
+        The least of its gaps is the distance of the shapes, or up to ``NEARER_POINT`` more, and points that move by
+        some length change that by no more than the length.
+        """
+        if _is_floor(pair):
+            return []
+        at = self.space.at
+
+        def note(gaps: Array, *travelled: Any) -> list[Any]:
+            return [-largest([-gap for gap in gaps]) - NEARER_POINT + sum(travelled)]
+
+        reads = [self._slots("touch", first, pair.slots, 0), *[at("travelled", node) for node in nodes]]
+        return [traced_block(note, reads, [at("clear", first)])]
 
     def _plane(self, pair: Pair, places: Sequence[Place]) -> list[float]:
         """Normal of a floor, and the height above it (from the world's origin) at which the ball of a shape touches it;
@@ -245,6 +294,11 @@ class Reach:
     def _slots(self, name: str, first: Register, slots: int, *rest: int) -> Piece:
         own = tuple(Index(None, i) for i in rest)
         return Piece((slots,), tuple(Address(name, (Index(first, slot), *own)) for slot in range(slots)))
+
+
+def _is_floor(pair: Pair) -> bool:
+    """Whether the second shape is a floor."""
+    return isinstance(pair.shapes[1], HalfSpace)
 
 
 def _radii(pair: Pair) -> float:

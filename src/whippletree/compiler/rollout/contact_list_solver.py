@@ -32,7 +32,9 @@ from whippletree.compiler.program import Address, Block, Each, If, Index, Lookup
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.compiler.rollout.contact_list_interior import InteriorPoint
+from whippletree.compiler.rollout.contact_list_law import alart_curnier, inverse_slope, velocity_of
 from whippletree.compiler.rollout.contact_list_rows import BlockRows
+from whippletree.compiler.rollout.contact_list_search import LineSearch
 from whippletree.compiler.rollout.dense_solve import multiply_in_strands
 from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, STEP, symmetric_block
 from whippletree.contact.problem.cones import both, brought_inside, largest, length
@@ -52,6 +54,12 @@ SWEEPS_OF_FIRST_TURN = 4
 """Sweeps of the first turn, for robots: from the impulses of the step before, one Newton step after them solves nearly
 all steps of a humanoid that lies, which 14 sweeps leave unsolved."""
 
+MANY_LOADED, FAR_OFF, BY_AN_IMPACT = 4, 100, 1e5
+"""Contacts that press from which on robots make one sweep of their first turn, if it changes more than the second and
+less than the third number of tolerances: three more hardly ever solve what many contacts share, and only an impact
+changes which of them slide. Of 500 steps of a humanoid that rolls, all made two sweeps and one Newton step, which is
+enough after one sweep."""
+
 RESTFUL, FINE = 100, 1e-3
 """Where the first sweep of a step changes less than so many tolerances, a scene comes to rest; sweeps and Newton's
 method then go on to the second share of one, for a few steps, so that it rests to rounding. Without it a humanoid that
@@ -69,6 +77,10 @@ LONGEST_LEAP = 3000
 
 NEWTON_TURN = 8
 """Newton steps of a turn. Of 256 hard steps, 200 solved by 10 sweeps and at most 5 of them, 8 not at all."""
+
+SEARCH_TURN = 14
+"""Newton steps of a turn for robots, which shorten steps that lead astray
+(:mod:`~whippletree.compiler.rollout.contact_list_search`)."""
 
 NEWTON_PATIENCE = 3
 """Newton steps in a row that may fail to halve the residual before the turn ends: where forces are far from unique, as
@@ -106,7 +118,7 @@ class ListSolver:
     def __init__(self, space: WorkSpace, blocks: int, rows: BlockRows, hyperstatic: bool = False) -> None:
         """``hyperstatic``: forces are usually far from unique, so that Newton's method is soon given up."""
         self.space, self.blocks, self.rows = space, blocks, rows
-        self.patience = NEWTON_PATIENCE if hyperstatic else NEWTON_TURN
+        self.newton_turn, self.patience = (NEWTON_TURN, NEWTON_PATIENCE) if hyperstatic else (SEARCH_TURN, SEARCH_TURN)
         self.first_sweeps = SWEEPS_OF_TURN if hyperstatic else SWEEPS_OF_FIRST_TURN
         long = TURNS_OF_LONG_TREES if rows.chain is None else TURNS_OF_CHAINS
         self.turns = long if rows.eager else TURNS
@@ -117,6 +129,7 @@ class ListSolver:
             kappa=(blocks,),  # ratio of sliding velocity to friction
             delta=(blocks, 3),  # of the impulses in the last sweep
             change=(1,),
+            loaded=(1,),  # blocks that press, after the last sweep
             earlier_change=(1,),
             fineness=(1,),  # change at which sweeps end, and residual at which Newton's method does, m/s
             slope=(2,),  # d · G d of all, and (d₀ − d) · G d with the change d₀ of the sweep before
@@ -147,6 +160,7 @@ class ListSolver:
                 slope_of_block=(3, 3),  # A⁻¹ m P′
                 E=(blocks, 3, rows.width),  # A⁻¹ m P′ Bᵀ
             )
+        self.search = None if hyperstatic else LineSearch(self)
         self.interior = InteriorPoint(self) if rows.width <= MOST_INTERIOR_VELOCITIES else None
 
     def statements(self) -> list[Statement]:
@@ -185,12 +199,12 @@ class ListSolver:
     def _note_undone(self) -> Statement:
         return traced_block(lambda done: [-done], [self.space.at("done")], [self.space.at("undone")])
 
-    def _state(self, impulse: str = "impulse", y: str = "y") -> list[Piece]:
+    def state(self, impulse: str = "impulse", y: str = "y") -> list[Piece]:
         """Terms of a block's velocity, in the order of :func:`velocity_of`."""
         return [self.rows.at(y), *self.space.each(("B", "g", impulse, *self.servos), BLOCK)]
 
-    def _part_state(self, given: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
-        """The numbers of :meth:`_state`, and the rest."""
+    def part_state(self, given: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
+        """The numbers of :meth:`state`, and the rest."""
         count = 4 + len(self.servos)
         return given[:count], given[count:]
 
@@ -225,25 +239,29 @@ class ListSolver:
         at, each = self.space.at, self.space.each
 
         def improve(*given: Any) -> list[Any]:
-            (_, _, _, p, *_), (own, local, kappa, before, *rest) = self._part_state(given)
-            mu, radius, (change, slopes) = self.law(rest)
+            (_, _, _, p, *_), (own, local, kappa, before, *rest) = self.part_state(given)
+            mu, radius, (change, slopes, loaded) = self.law(rest)
             G, (same, slower) = symmetric_block(own), slopes
-            free = velocity_of(*self._part_state(given)[0]) - G @ p
+            free = velocity_of(*self.part_state(given)[0]) - G @ p
             after, better = respond(Local(*local), free, mu, radius, kappa)
             d = after - p
             moved = G @ d
             slope = [same + d @ moved, slower + (before - d) @ moved]
-            return [after, [better], d, [largest([change[0], moved @ moved])], slope]
+            count = loaded + select(less(0, after[0]), 1, 0)
+            return [after, [better], d, [largest([change[0], moved @ moved])], slope, count]
 
-        def judge(
-            change: Array, fineness: Array, earlier: Array, left: Array, swept: Array, made: Array, tolerance: Any
-        ) -> list[Any]:
+        def judge(change: Array, loaded: Array, *rest: Any) -> list[Any]:
+            fineness, earlier, left, swept, made, tolerance = rest
             # little enough, or no number any more, or the last one that is worth it
             restful = both(less(made[0], 1), less(change[0], RESTFUL * RESTFUL * tolerance * tolerance))
             target = select(restful, FINE * tolerance, fineness[0])
             enough = select(less(swept[0], FIRST_SWEEPS - 1), target, tolerance)
             busy = less(enough * enough, change[0])
             later = select(too_slow(change[0], earlier[0], left[0] - 1, swept[0], tolerance), 0, left[0] - 1)
+            if self.first_sweeps < SWEEPS_OF_TURN:
+                square = tolerance * tolerance
+                far = both(less(FAR_OFF**2 * square, change[0]), less(change[0], BY_AN_IMPACT**2 * square))
+                later = select(both(less(made[0], 1), both(less(MANY_LOADED - 1, loaded[0]), far)), 0, later)
             return [
                 [select(busy, select(less(later, 1), 1, -1), 1)],
                 [target],
@@ -253,14 +271,14 @@ class ListSolver:
                 [made[0] + 1],
             ]
 
-        reads = [*self._state(y=self.rows.swept), *each(("own", "local", "kappa", "delta"), BLOCK), *self.bounds()]
-        totals = each(("change", "slope"))
+        reads = [*self.state(y=self.rows.swept), *each(("own", "local", "kappa", "delta"), BLOCK), *self.bounds()]
+        totals = each(("change", "slope", "loaded"))
         block = traced_block(improve, [*reads, *totals], [*each(("impulse", "kappa", "delta"), BLOCK), *totals])
         counts = each(("fineness", "earlier change", "left sweeps", "swept", "made"))
         return [
             self.space.put(0, *totals),
             *self.rows.sweep((*self._host(), block), "delta"),
-            traced_block(judge, [at("change"), *counts, at("tolerance")], [at("settled"), *counts]),
+            traced_block(judge, [*each(("change", "loaded")), *counts, at("tolerance")], [at("settled"), *counts]),
             If(self.space.address("settled"), tuple(self.measure())),
             *self._leap(),
             traced_block(
@@ -304,7 +322,7 @@ class ListSolver:
         at, each = self.space.at, self.space.each
 
         def look(*given: Any) -> list[Any]:
-            state, (own, *rest) = self._part_state(given)
+            state, (own, *rest) = self.part_state(given)
             mu, radius, (shift, approach, *counts, residual, works) = self.law(rest)
             found = block_measure(symmetric_block(own), state[3], velocity_of(*state), mu, radius)
             work = self.work_of_block(*state, shift, approach, *counts)
@@ -319,7 +337,7 @@ class ListSolver:
             return [residual, [select(less(tolerance, residual[1]), -1, 1)]]
 
         totals = each(("residual", "works"))
-        state, more = self._part_state(self.terms_of_work())
+        state, more = self.part_state(self.terms_of_work())
         reads = [*state, at("own", BLOCK), *self.bounds(), *more]
         return [
             self.space.put(0, *totals),
@@ -330,11 +348,11 @@ class ListSolver:
     def terms_of_work(self) -> list[Piece]:
         """Numbers of the block in hand for :meth:`work_of_block`."""
         counts = ["passive"] if self.servos else []
-        return [*self._state(), *self.space.each(("shift", "approach", *counts), BLOCK)]
+        return [*self.state(), *self.space.each(("shift", "approach", *counts), BLOCK)]
 
     def work_of_block(self, *given: Any) -> Array:
         """Work of a block along its normal and tangents, (3,), as far as it counts as that of contacts."""
-        state, (shift, approach, *counts) = self._part_state(given)
+        state, (shift, approach, *counts) = self.part_state(given)
         u, p = velocity_of(*state), state[3]
         bare = np.array([u[0] - shift, u[1], u[2]], dtype=object)
         work = (bare + approach) * p / 2
@@ -377,7 +395,7 @@ class ListSolver:
             each(("damping", "progress", "spent")),
         )
         copy = traced_block(lambda p: [p], [at("impulse", BLOCK)], [at("raw", BLOCK)])
-        steps = Until(NEWTON, NEWTON_TURN, self.space.address("spent"), tuple(self._newton_step()))
+        steps = Until(NEWTON, self.newton_turn, self.space.address("spent"), tuple(self._newton_step()))
         return [begin, *self.rows.copy("y", "raw y"), Each(BLOCK, ACTIVE, (copy,)), steps]
 
     def _slips(self) -> Statement:
@@ -389,17 +407,14 @@ class ListSolver:
             slides = less(0, friction)
             return [[select(slides, length(u[1], u[2]) / select(slides, friction, 1), 0)]]
 
-        block = traced_block(slip, self._state(), [self.space.at("kappa", BLOCK)])
+        block = traced_block(slip, self.state(), [self.space.at("kappa", BLOCK)])
         return self.each_active(block)
 
     def _newton_step(self) -> list[Statement]:
         """Impulses eliminated block by block, one system of the size of the velocities, impulses back within bounds."""
-        each = self.space.each
-        count = traced_block(
-            lambda made, damping: [made + 1, DAMPING_EASING * damping],
-            each(("newtons", "damping")),
-            each(("newtons", "damping")),
-        )
+        at = self.space.at
+        count = traced_block(lambda made: [made + 1], [at("newtons")], [at("newtons")])
+        begin = [] if self.search is None else [self.space.put(0, at("merit"))]
         if self.rows.chain is not None:
             chain = self.rows.chain
             system = [self.each_active(self._linearise()), *chain.factor_and_solve("goal", "part")]
@@ -408,6 +423,7 @@ class ListSolver:
             system = [*self.rows.clear("right"), *self.rows.identity(), self.each_active(*blocks)]
             system += [*self.rows.factor(), *self.rows.solve()]
         return [
+            *begin,
             *system,
             *self.rows.clear("raw y"),
             *self.rows.clear("y"),
@@ -416,30 +432,40 @@ class ListSolver:
             *self.rows.compute_motion("y"),
             count,
             *self.measure(),
+            *self._next_damping(),
             self._look_at_progress(),
         ]
+
+    def _next_damping(self) -> list[Statement]:
+        """That of the next step, once this one has been looked at."""
+        if self.search is not None:
+            return self.search.look_ahead(DAMPING_EASING)
+        at = self.space.at
+        return [traced_block(lambda damping: [DAMPING_EASING * damping], [at("damping")], [at("damping")])]
 
     def _linearise(self) -> Block:
         """Of a block: its impulse's change at unchanged velocities, and how it follows them."""
         at = self.space.at
 
         def prepare(*given: Any) -> list[Any]:
-            state, (own, *rest) = self._part_state(given)
-            mu, radius, (damping,) = self.law(rest)
+            state, (own, *rest) = self.part_state(given)
+            mu, radius, (damping, *merit) = self.law(rest)
             _, _, _, p, *soft = state
             mass, _ = block_mass(symmetric_block(own))
             F, P = alart_curnier(p, mass * velocity_of(*state), mu, radius)
             if self.rows.chain is not None:
                 B = state[1]
                 return [-F, identity(3) - (1 - damping[0]) * P, (mass * P) @ B, B]
-            inverse = _inverse(P, damping[0], *[mass * compliance for compliance in soft])
-            return [-(inverse @ F), inverse @ (mass * P)]
+            inverse = inverse_slope(P, damping[0], *[mass * compliance for compliance in soft])
+            weighed = [[merit[0][0] + (F @ F) / (mass * mass)]] if merit else []
+            return [-(inverse @ F), inverse @ (mass * P), *weighed]
 
         # the radius of a moment follows its contact from step to step, without a derivative
-        reads = [*self._state("raw", "raw y"), at("own", BLOCK), *self.bounds("raw"), at("damping")]
+        reads = [*self.state("raw", "raw y"), at("own", BLOCK), *self.bounds("raw"), at("damping")]
         if self.rows.chain is not None:
             return traced_block(prepare, reads, self.space.each(("goal", "own matrix", "pull", "thrown"), BLOCK))
-        return traced_block(prepare, reads, [at("part", BLOCK), at("slope of block")])
+        merit = [at("merit")] if self.search is not None else []
+        return traced_block(prepare, [*reads, *merit], [at("part", BLOCK), at("slope of block"), *merit])
 
     def _advance(self) -> Block:
         """A block's new impulse, as Newton's method has it and brought within its bounds."""
@@ -447,15 +473,16 @@ class ListSolver:
 
         def advance(p: Array, part: Array, *rest: Any) -> list[Any]:
             mu, radius, answer = self.law(rest)
-            raw = p + part
+            change = part
             if answer:
                 E, dy = answer
-                raw = raw - multiply_in_strands(E, dy)
-            return [raw, brought_inside(raw, mu, radius)]
+                change = part - multiply_in_strands(E, dy)
+            return [p + change, brought_inside(p + change, mu, radius), *([] if self.search is None else [change])]
 
         reads = [*each(("raw", "part"), BLOCK), *self.bounds()]
         reads += [at("E", BLOCK), self.rows.at("dy")] if self.rows.chain is None else []
-        return traced_block(advance, reads, each(("raw", "impulse"), BLOCK))
+        names = ("raw", "impulse") if self.search is None else ("raw", "impulse", "way")
+        return traced_block(advance, reads, each(names, BLOCK))
 
     def _look_at_progress(self) -> Block:
         """``spent`` once the residual is fine enough, or has not halved for too many steps."""
@@ -481,44 +508,3 @@ def too_slow(change: Any, earlier: Any, left: Any, swept: Any, tolerance: Any) -
     wanted = tolerance * tolerance * earlier * select(last, 1, earlier)
     reached = change * change * select(last, 1, change)
     return both(both(less(0, swept), less(left, 3)), less(wanted, reached))
-
-
-def alart_curnier(impulse: Array, reach: Array, mu: Any, cap: Any) -> tuple[Array, Array]:
-    """F = λ − P(λ − m u) (3,) of a block, and P′ (3, 3) there; ``reach`` is m u (3,)."""
-    z = impulse - reach
-    closed = less(0, z[0])
-    height = select(closed, z[0], 0)
-    radius, side = mu * height + cap, length(z[1], z[2])
-    slides = less(radius, side)
-    scale = 1 / select(slides, side, 1)
-    share = select(slides, radius * scale, 1)
-    e1, e2 = select(slides, z[1] * scale, 0), select(slides, z[2] * scale, 0)
-    onto = np.array([height, share * z[1], share * z[2]], dtype=object)
-    climb = select(closed, mu, 0)
-    slope = [
-        [select(closed, 1, 0), 0, 0],
-        [climb * e1, share * (1 - e1 * e1), -share * e1 * e2],
-        [climb * e2, -share * e1 * e2, share * (1 - e2 * e2)],
-    ]
-    return impulse - onto, np.array(slope, dtype=object)
-
-
-def velocity_of(y: Array, B: Array, g: Array, impulse: Array, soft: Any = 0) -> Array:
-    """A block's velocity g + Bᵀ y (3,), and what its first tangent yields to its own impulse."""
-    u = g + multiply_in_strands(B, y)
-    return u if isinstance(soft, int) else np.array([u[0], u[1] + soft * impulse[1], u[2]], dtype=object)
-
-
-def _inverse(P: Array, damping: Any, soft: Any = 0) -> Array:
-    """(1 − (1 − ε) P′ (1 − m C))⁻¹ (3, 3): the normal does not depend on the tangents.
-
-    ``soft``: m times the compliance of the first tangent, the only entry of C.
-    """
-    kept = 1 - damping
-    own = kept * (1 - soft)
-    normal = 1 / (1 - kept * P[0, 0])
-    a, b, c, d = 1 - own * P[1, 1], -kept * P[1, 2], -own * P[2, 1], 1 - kept * P[2, 2]
-    scale = 1 / (a * d - b * c)
-    T = np.array([[d * scale, -b * scale], [-c * scale, a * scale]], dtype=object)
-    below = T @ (kept * normal * P[1:, 0])
-    return np.array([[normal, 0, 0], [below[0], *T[0]], [below[1], *T[1]]], dtype=object)

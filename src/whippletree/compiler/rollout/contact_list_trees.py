@@ -38,8 +38,8 @@ from whippletree.compiler.program import Address, Block, Index, Lookup, Loop, St
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import inline_program
 from whippletree.compiler.rollout.contact_list_motors import MotorNumbers
-from whippletree.compiler.rollout.motion_space import SPATIAL, motion_space
-from whippletree.compiler.rollout.step_space import STEP, RowPlace, StepSpace
+from whippletree.compiler.rollout.motion_space import SPATIAL, motion_space, screw_rows
+from whippletree.compiler.rollout.step_space import BLOCK, STEP, RowPlace, StepSpace
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.contact.geometry.shape_numbers import POSE
 from whippletree.contact.implicit_springs import forces_of_joints, implicit_dampings, implicit_links
@@ -48,12 +48,11 @@ from whippletree.contact.time_step import bias_in_space, elimination_parents, im
 from whippletree.model import Model
 from whippletree.spatial import add_cross
 from whippletree.spatial.joints import Free
-from whippletree.spatial.modal import Modal, Port, PortWeight
+from whippletree.spatial.modal import PortWeight
 from whippletree.tree import inverse
 from whippletree.tree.forward import split_inertia
 from whippletree.tree.links import Link, dense, world_poses
 from whippletree.tree.mechanism import Mechanism
-from whippletree.tree.skeleton import Skeleton
 from whippletree.tree.sweeps import Field
 
 MOST_WRITTEN_VELOCITIES = 40
@@ -68,8 +67,12 @@ MOST_WRITTEN_WITHOUT_LOOPS = 130
 velocities and a servo that couples joints, takes seconds to compile, and its steps in Python take a thousand times as
 long as compiled ones."""
 
-NODE, TOUCHED = "node", "touched"
-"""The register of a node, and of the one that the block in hand touches."""
+NODE, TOUCHED, LIMB = "node", "touched", "limb"
+"""The register of a node, of the one that the block in hand touches, and of the limb that it belongs to."""
+
+MOST_LIMBS = 8
+"""Limbs up to which rows of a block that touches one of them are worked out for that one alone, by code of its own:
+two arms and two legs, or a palm with five fingers."""
 
 
 class TreeInStep(Protocol):
@@ -84,8 +87,11 @@ class TreeInStep(Protocol):
     def twists(self, velocity: str) -> list[Statement]:
         """``twist`` at a velocity (nv,)."""
 
-    def backward(self, rows: RowPlace, into: RowPlace) -> list[Statement]:
-        """F Jᵀ of rows J."""
+    def backward(self, rows: RowPlace, into: RowPlace, of_block: bool = False) -> list[Statement]:
+        """F Jᵀ of rows J; ``of_block``: those of the block in hand."""
+
+    def tell_limbs(self, supports: Sequence[Sequence[int]]) -> None:
+        """For every block, the velocities at which its rows F Jᵀ may differ from zero."""
 
     def reached(self, velocities: Sequence[int]) -> list[int]:
         """Velocities at which F Jᵀ may differ from zero, for rows J that do so at these."""
@@ -120,32 +126,6 @@ def reason_against_loops(model: Model, actuators: Servos) -> str | None:
     return "its tree is long, and has tendons or fluids" if len(pulled) < len(model.elements) else None
 
 
-def screw_rows(tree: Skeleton) -> list[list[tuple[int, int]]]:
-    """For each node, the velocities that move it against its parent, and the rows of their screws.
-
-    A joint's velocity has the row of its own number. Those of a flexible body's modes move each of its frames in
-    another way: every frame has rows for them, after those of all velocities.
-    """
-    found: list[list[tuple[int, int]]] = []
-    row = tree.model.nv
-    for node, own, parent in zip(tree.nodes, tree.v_slices, tree.parents, strict=True):
-        if isinstance(node.joint, Port):
-            modes = range(tree.v_slices[parent].start, tree.v_slices[parent].stop)
-            found.append([(i, row + k) for k, i in enumerate(modes)])
-            row += len(modes)
-        else:
-            moving = () if isinstance(node.joint, Modal) else range(own.start, own.stop)
-            found.append([(i, i) for i in moving])
-    return found
-
-
-def screw_count(tree: Skeleton) -> int:
-    """Rows of all screws."""
-    return tree.model.nv + sum(
-        len(own) for own, node in zip(screw_rows(tree), tree.nodes) if isinstance(node.joint, Port)
-    )
-
-
 class WrittenTree:
     """A tree whose dynamics are written out."""
 
@@ -162,6 +142,8 @@ class WrittenTree:
         self.related = [(i, j) for i in range(space.model.nv) for j in linalg.ancestors(self.parents, i)]
         """Entries of L below its diagonal that are not zero."""
         space.work(L=(len(self.related),), root=(space.model.nv,))  # D^(−1/2)
+        self.limbs: list[list[int]] = []
+        """Velocities of the limbs that rows of single blocks are told apart by."""
 
     def poses(self) -> list[Statement]:
         """See :class:`TreeInStep`."""
@@ -214,11 +196,34 @@ class WrittenTree:
         reads = [self.space.at(velocity), self.space.at("screw"), self._nodes("pose", POSE, True)]
         return [traced_block(lambda *given: [self._twists(*given)], reads, [self._nodes("twist", TWIST)])]
 
-    def backward(self, rows: RowPlace, into: RowPlace) -> list[Statement]:
+    def backward(self, rows: RowPlace, into: RowPlace, of_block: bool = False) -> list[Statement]:
         """See :class:`TreeInStep`."""
+        every = range(self.space.model.nv)
+        if not of_block or not self.limbs:
+            return [self._backward(rows, into, every)]
+        cases = [(self._backward(rows, into, limb),) for limb in (every, *self.limbs)]
+        return [Lookup(LIMB, self.space.address(LIMB, BLOCK)), Switch(LIMB, tuple(cases))]
+
+    def _backward(self, rows: RowPlace, into: RowPlace, limb: Sequence[int]) -> Block:
+        """F Jᵀ of rows that are zero but for a limb, as what comes out is."""
         nv = self.space.model.nv
-        reads = [rows.whole(nv), *self.space.each(("L", "root"))]
-        return [traced_block(lambda J, L, root: [self._factor(L).backward(J.T).T * root], reads, [into.whole(nv)])]
+
+        def find(own: Array, L: Array, root: Array) -> list[Any]:
+            J = np.zeros((*own.shape[:-1], nv), dtype=int).astype(object)
+            J[..., list(limb)] = own
+            return [self._factor(L).backward(J.T).T * root]
+
+        return traced_block(find, [rows.part(limb), *self.space.each(("L", "root"))], [into.whole(nv)])
+
+    def tell_limbs(self, supports: Sequence[Sequence[int]]) -> None:
+        """See :class:`TreeInStep`: paths from a tip to the base, if there are a few that are much less than all."""
+        nv = self.space.model.nv
+        tips = sorted({*range(nv)} - {*self.parents})
+        paths = [self.reached([tip]) for tip in tips]
+        self.limbs = [path for path in paths if 4 * len(path) <= 3 * nv] if len(tips) <= MOST_LIMBS else []
+        if self.limbs:
+            holds = [[i for i, limb in enumerate(self.limbs, 1) if {*limb} >= {*own}] for own in supports]
+            self.space.index(LIMB, [min(found, key=lambda i: len(self.limbs[i - 1]), default=0) for found in holds])
 
     def reached(self, velocities: Sequence[int]) -> list[int]:
         """See :class:`TreeInStep`."""
@@ -231,8 +236,8 @@ class WrittenTree:
             found = self._factor(L).forward(root * y)
             return [found + base[0] if base else found]
 
-        reads = [self.space.at(y), *self.space.each(("L", "root")), *([self.space.at(plus)] if plus else [])]
-        return [traced_block(find, reads, [self.space.at(into)])]
+        reads = [RowPlace(y).whole(self.space.model.nv), *self.space.each(("L", "root"))]
+        return [traced_block(find, [*reads, *([self.space.at(plus)] if plus else [])], [self.space.at(into)])]
 
     def energy(self) -> list[Statement]:
         """See :class:`TreeInStep`."""
@@ -416,7 +421,10 @@ class LoopedTree:
 
         return self.over_nodes(carry, reads, lambda _: [self.space.at(into, NODE)], start=into)
 
-    def backward(self, rows: RowPlace, into: RowPlace) -> list[Statement]:
+    def tell_limbs(self, supports: Sequence[Sequence[int]]) -> None:
+        """See :class:`TreeInStep`: loops over nodes go through all of them."""
+
+    def backward(self, rows: RowPlace, into: RowPlace, of_block: bool = False) -> list[Statement]:
         """See :class:`TreeInStep`."""
         clear = Loop(NODE, len(self.tree.nodes) + 1, (self.space.put(0, self.reaction(NODE, rows.rows or 1)),))
         return [clear, *self.gather_wrenches(rows, into)]

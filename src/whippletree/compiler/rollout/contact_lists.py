@@ -66,13 +66,9 @@ from whippletree.compiler.rollout.contact_list_recursion import RecursiveRows, o
 from whippletree.compiler.rollout.contact_list_results import StepResults
 from whippletree.compiler.rollout.contact_list_rows import DenseRows
 from whippletree.compiler.rollout.contact_list_solver import ListSolver
-from whippletree.compiler.rollout.contact_list_trees import (
-    LoopedTree,
-    screw_count,
-    screw_rows,
-    tree_in_step,
-)
+from whippletree.compiler.rollout.contact_list_trees import LoopedTree, tree_in_step
 from whippletree.compiler.rollout.dense_solve import multiply_in_strands, padded
+from whippletree.compiler.rollout.motion_space import screw_count, screw_rows
 from whippletree.compiler.rollout.step_bounces import ListBounces
 from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, STEP, Driven, RowPlace, StepSpace, symmetric_block
 from whippletree.contact.geometry.shape_numbers import POSE
@@ -135,10 +131,16 @@ class _ListBuilder(StepSpace):
         self.work(B=(self.blocks.count, 3, self.long_rows.width if self.long_rows else padded(model.nv)))
         if self.long_rows is None:
             self.work(J=(self.blocks.count, 3, model.nv), response=(model.nv,))  # y of the solution
-        rows = self.long_rows or DenseRows(self, model.nv, self._supports(self._paths()))
+        rows = self.long_rows or self._dense_rows()
         self.solver = ListSolver(self, self.blocks.count, rows, _shares_loads(model) or self.long_rows is not None)
         self.bounces = ListBounces(self, self.solver)
         self.positions = Positions(self, self.in_tree, self.closures, self._displacement())
+
+    def _dense_rows(self) -> DenseRows:
+        """Rows over all velocities."""
+        supports = self._supports(self._paths())
+        self.in_tree.tell_limbs(supports)
+        return DenseRows(self, self.model.nv, supports)
 
     def _long_rows(self) -> RecursiveRows | None:
         """Rows by recursion over the tree, where that suits it."""
@@ -481,17 +483,11 @@ class _ListBuilder(StepSpace):
         own = RowPlace("B", (BLOCK,), 3)
         return [
             *self._jacobian(),
-            *self.in_tree.backward(RowPlace("J", (BLOCK,), 3), own),
+            *self.in_tree.backward(RowPlace("J", (BLOCK,), 3), own, of_block=True),
             *self.closures.project(own),
-            *self._padding(),
+            self.put(0, own.part(range(self.model.nv, padded(self.model.nv)))),
             traced_block(prepare, reads, [*writes, self.at("y")]),
         ]
-
-    def _padding(self) -> list[Statement]:
-        """Zeros behind the rows of a block."""
-        room = range(self.model.nv, padded(self.model.nv))
-        places = [Address("B", (Index(BLOCK), Index(None, i), Index(None, j))) for i in range(3) for j in room]
-        return [self.put(0, Piece((len(places),), tuple(places)))] if places else []
 
     def _short_rows(self, rows: RecursiveRows) -> list[Statement]:
         """Step 3 for one contact with the world, whose rows are on the twist of its node."""

@@ -1,4 +1,4 @@
-"""Motions that the bodies of a tree can have: all six, or the three of a plane.
+"""Motions that the bodies of a tree can have, all six or the three of a plane, and screws of its velocities.
 
 Motions and wrenches of a node are about its origin, in the axes of the world. Where all joints turn about one direction
 n and slide across it, as in belts, chains and linkages, whatever the coordinates, every motion is
@@ -20,6 +20,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.model import Model
 from whippletree.spatial import cross
 from whippletree.spatial.joints import Planar, Prismatic, Screw, plane_directions
+from whippletree.spatial.modal import Modal, Port
 from whippletree.tree.links import world_poses
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import Skeleton
@@ -126,3 +127,29 @@ def _product(direction: Array, numbers: Array) -> Any:
     """A sum of products, without those of constants that are 0."""
     parts = [x if c == 1 else c * x for c, x in zip(direction.tolist(), numbers, strict=True) if c != 0]
     return sum(parts[1:], start=parts[0]) if parts else 0
+
+
+def screw_rows(tree: Skeleton) -> list[list[tuple[int, int]]]:
+    """For each node, the velocities that move it against its parent, and the rows of their screws.
+
+    A joint's velocity has the row of its own number. Those of a flexible body's modes move each of its frames in
+    another way: every frame has rows for them, after those of all velocities.
+    """
+    found: list[list[tuple[int, int]]] = []
+    row = tree.model.nv
+    for node, own, parent in zip(tree.nodes, tree.v_slices, tree.parents, strict=True):
+        if isinstance(node.joint, Port):
+            modes = range(tree.v_slices[parent].start, tree.v_slices[parent].stop)
+            found.append([(i, row + k) for k, i in enumerate(modes)])
+            row += len(modes)
+        else:
+            moving = () if isinstance(node.joint, Modal) else range(own.start, own.stop)
+            found.append([(i, i) for i in moving])
+    return found
+
+
+def screw_count(tree: Skeleton) -> int:
+    """Rows of all screws."""
+    return tree.model.nv + sum(
+        len(own) for own, node in zip(screw_rows(tree), tree.nodes) if isinstance(node.joint, Port)
+    )

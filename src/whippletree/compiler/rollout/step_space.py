@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -105,9 +105,13 @@ class RowPlace(NamedTuple):
 
     def whole(self, nv: int) -> Piece:
         """The rows themselves, (nv,) or (rows, nv)."""
-        heads = self._heads()
-        places = [Address(self.name, (*head, Index(None, i))) for head in heads for i in range(nv)]
-        return Piece((nv,) if self.rows is None else (self.rows, nv), tuple(places))
+        return self.part(range(nv))
+
+    def part(self, columns: Sequence[int]) -> Piece:
+        """Some columns of the rows, (columns,) or (rows, columns)."""
+        heads, count = self._heads(), len(columns)
+        places = [Address(self.name, (*head, Index(None, i))) for head in heads for i in columns]
+        return Piece((count,) if self.rows is None else (self.rows, count), tuple(places))
 
 
 def symmetric_block(own: Array) -> Array:
