@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from whippletree.compiler.rollout.scene_leaps import FARTHEST, MOST_OF_MOMENTUM, least_energy_shares
+from whippletree.compiler.rollout.scene_leaps import (
+    FARTHEST,
+    MOST_OF_MOMENTUM,
+    WITH_LEAPS,
+    WITHOUT_LEAPS,
+    least_energy_shares,
+    shares_that_pay,
+)
 
 
 def shares(gram: np.ndarray, slopes: np.ndarray, rise: np.ndarray) -> np.ndarray:
@@ -31,3 +38,38 @@ def test_two_directions_that_are_one_share_it_once_and_none_none() -> None:
     gram = np.full((2, 2), 2.0)
     np.testing.assert_allclose(shares(gram, np.full(2, -1.0), np.zeros(2)), [0.0, 0.5])
     np.testing.assert_array_equal(shares(np.zeros((2, 2)), np.zeros(2), np.zeros(2)), 0.0)
+
+
+def watched(changes: np.ndarray) -> list[bool]:
+    """Whether each pair of sweeps is followed by a leap, where pairs change impulses so much."""
+    leaping, left, least = [1.0], [float(WITH_LEAPS)], [np.inf, np.inf]
+    found = []
+    for change in changes:
+        shares, leaping, left, least = shares_that_pay([change], [0.5, 0.25], leaping, left, least)
+        assert list(shares) in ([0.5, 0.25], [0, 0])
+        found.append(bool(shares[0]))
+    return found
+
+
+def test_leaps_go_on_while_changes_fall() -> None:
+    assert all(watched(0.99 ** np.arange(10 * WITH_LEAPS)))
+
+
+def test_leaps_that_lead_nowhere_and_sweeps_that_creep_take_turns() -> None:
+    """A stretch is compared with the one before of its sort, so each sort has two of them."""
+    turn = 2 * (WITH_LEAPS + WITHOUT_LEAPS)
+    leaps = watched(np.ones(2 * turn))
+    assert leaps.index(False) == 2 * WITH_LEAPS - 1  # the pair that ends the second stretch is the first without
+    assert sum(leaps) == 2 * 2 * WITH_LEAPS
+    assert leaps[:turn] == leaps[turn:]
+
+
+def test_sweeps_without_leaps_go_on_while_changes_fall() -> None:
+    flat, falls = np.ones(2 * WITH_LEAPS), 0.99 ** np.arange(6 * WITHOUT_LEAPS)
+    leaps = watched(np.concatenate([flat, falls]))
+    assert not any(leaps[len(flat) :])
+
+
+def test_a_leap_needs_no_change_that_is_finite() -> None:
+    """Changes that are not numbers end no stretch early, and are no smallest one."""
+    assert all(watched(np.full(WITH_LEAPS - 1, np.nan)))

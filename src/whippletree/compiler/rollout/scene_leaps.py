@@ -10,6 +10,11 @@ momentum by d, so that G is the kinetic energy of r and d, and the slopes of G �
 velocities that the bodies have. s is the bounce, and De Saxcé's μ |u_t| along the normal, of what a contact has felt
 when a sweep came by last: without it the way leads elsewhere than the problem, and sweeps do not end.
 
+An energy with s as it stood tells nothing of how s changes. Where contacts go on changing between sticking and sliding
+leaps may lead round and round, at 1e-2 m/s for ever, while sweeps by themselves get to the end in some hundreds; and
+elsewhere these creep. So either of the two goes on as long as it pays: while the smallest change of a pair of sweeps
+falls from one stretch to the next.
+
 A share below zero would lead back: it is none, and where both are the sweeps go on from where they are. Velocities are
 affine in impulses, so that being ahead costs no more than a few numbers for each contact and body. The energy is that
 of s as it stands, so this is a guess; cones are kept by the sweep that follows, and the residual decides.
@@ -20,17 +25,18 @@ instead of 184, momentum up to 0.92) and not a hundred (265 instead of 179): a l
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array, vector
-from whippletree.arithmetic.scalars import less, select
+from whippletree.arithmetic.scalars import less, negated, select
 from whippletree.compiler.program import Address, Each, Index, Loop, Statement
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.scene_contacts import BODY, LANE, LANES, SceneContacts, matrix_of
 from whippletree.contact.geometry.shape_numbers import pose_of
-from whippletree.contact.problem.cones import length
+from whippletree.contact.problem.cones import both, length
 from whippletree.contact.problem.contact_problem import BlockScaling
 from whippletree.spatial import congruence
 
@@ -38,6 +44,14 @@ FARTHEST, MOST_OF_MOMENTUM = 8.0, 0.88
 """Shares of the last pair of sweeps and of momentum at most. A hundred balls that settle took 179 and 162 sweeps a step
 with a momentum of 0.92 and 0.88, a thousand 184 and 122: with the former a few steps of each run did not end, for one
 part of a pile goes too far while others, which decide, do not."""
+
+WITH_LEAPS, WITHOUT_LEAPS, PAYS = 80, 40, 0.9
+"""Pairs of sweeps in a stretch with leaps, and in one without; a stretch pays if the smallest change in it, squared, is
+less than this share of that in the stretch before. On 120 problems of a hundred capsules, cylinders, ellipsoids,
+icosahedra and boxes (20 of each, and of thirty boxes) that took more than 500 sweeps to 1e-5 m/s, or did not end in
+4000, leaps alone left 56 unsolved and took 2410 sweeps on average; now 14 and 1210. Sixty problems of balls take 337
+sweeps instead of 333. Shorter stretches, and shares of 0.5, do about as well; to do without leaps for 20 pairs wherever
+a change is twice the smallest one before leaves 14, too, and costs balls half as many sweeps again."""
 
 PLANE = 1e-12
 """Share of the product of both curvatures, the square of the sine between the two directions, from which on they span
@@ -54,6 +68,9 @@ class SceneLeaps:
             rise=(2,),  # s along both directions
             bend=(5, LANES),  # products of both directions with each other and with the velocities, by lane
             shares=(2,),  # α and β
+            leaping=(1,),  # 1 in a stretch with leaps, 0 in one without
+            pairs_left=(1,),  # in this stretch
+            least_changes=(2,),  # of a pair of sweeps, squared, in this stretch and in the last one of its sort
         )
 
     def weigh(self) -> Statement:
@@ -72,7 +89,9 @@ class SceneLeaps:
         """Without a way that has been come yet."""
         now, start = (self.contacts.of_body(name, BODY) for name in ("vel", "vel start"))
         keep = traced_block(lambda V: [V], [now], [start])
-        return [self.space.put(0, self.space.at("shares")), Each(BODY, self.contacts.touched, (keep,))]
+        at, put = self.space.at, self.space.put
+        stretch = (put(1, at("leaping")), put(WITH_LEAPS, at("pairs left")), put(math.inf, at("least changes")))
+        return [put(0, at("shares")), *stretch, Each(BODY, self.contacts.touched, (keep,))]
 
     @staticmethod
     def ahead(now: Array, start: Array, before: Array, shares: Array) -> Array:
@@ -94,10 +113,12 @@ class SceneLeaps:
             return [after, after, now]
 
         velocities = [contacts.of_body(name, BODY) for name in ("vel", "vel start", "vel before")]
+        watched = self.space.each(("shares", "leaping", "pairs left", "least changes"))
         return [
             self.space.put(0, at("bend")),
             Each(BODY, contacts.touched, (self._products(),)),
             traced_block(least_energy_shares, [at("bend"), at("rise")], [at("shares")]),
+            traced_block(shares_that_pay, [at("change"), *watched], watched),
             Each(BODY, contacts.touched, (traced_block(move, [*velocities, at("shares")], velocities),)),
         ]
 
@@ -135,6 +156,23 @@ def least_energy_shares(bend: Array, rise: Array) -> list[Any]:
     alpha = select(plane, (d * rd - r * dd) / area, 0)
     beta = select(plane, (r * rd - d * rr) / area, alone)
     return [[_between(alpha, FARTHEST), _between(beta, MOST_OF_MOMENTUM)]]
+
+
+def shares_that_pay(change: Array, shares: Array, leaping: Array, left: Array, least: Array) -> list[Any]:
+    """Both shares, zeros in a stretch without leaps; and what the next pair has to know of its stretch."""
+    smallest = select(less(change[0], least[0]), change[0], least[0])
+    ends, pays = less(left[0], 2), less(smallest, PAYS * least[1])
+    turns = both(ends, negated(pays))
+    after = select(turns, 1 - leaping[0], leaping[0])
+    leaps = less(0, after)
+    pairs = select(leaps, WITH_LEAPS, WITHOUT_LEAPS)
+    before = select(ends, select(pays, smallest, math.inf), least[1])
+    return [
+        [select(leaps, share, 0) for share in shares],
+        [after],
+        [select(ends, pairs, left[0] - 1)],
+        [select(ends, math.inf, smallest), before],
+    ]
 
 
 def _between(x: Any, most: float) -> Any:
