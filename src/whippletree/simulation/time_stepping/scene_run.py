@@ -286,8 +286,8 @@ class SteppedScene:
         far = ~self._nearly_touch(near)
         order = np.lexsort([depths[near.first] + depths[near.second], far])
         touching = order[: len(order) - np.count_nonzero(far)]
-        sides = (self.layout.nodes[side[touching]] for side in (near.first, near.second))
-        turns = turns_of_pairs(*sides, self.count)
+        first, second = (self.layout.nodes[side[touching]] for side in (near.first, near.second))
+        turns = turns_of_pairs(first, second, self.count)
         order[: len(touching)] = touching[np.argsort(turns, kind="stable")]
         return order
 
@@ -449,9 +449,9 @@ class SteppedScene:
         at_once = UPDATES_AT_ONCE / max(1, len(lists.keys))
         long = self.sweep_bound > at_once
         run: Any = self.function.call_interruptibly if long else self.kernel
-        of_bodies = (scene.q, scene.v, forces, bodies, layout.placements, layout.swing, scene.travel)
+        state = (scene.q, scene.v, forces, bodies, layout.placements, layout.swing, scene.travel)
         *of_bodies, budget, allowance = (
-            _with_worlds(rows, lists.worlds) for rows in (*of_bodies, lists.skins.budget, scene.warm.allowance)
+            _with_worlds(rows, lists.worlds) for rows in (*state, lists.skins.budget, scene.warm.allowance)
         )
         call = _KernelCall(
             *run(
