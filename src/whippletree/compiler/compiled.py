@@ -337,6 +337,7 @@ class Compiled(CompiledTable):
         elif act is not None:
             refuse_idle_activations(self.model, "contact_rollout", act)
         commands = [] if ctrl is None else [ctrl]
+        contact_rollout.refuse_timed(self.model, "contact_rollout")
         contact_rollout.refuse_large(self.model, len(self._tree.nodes), UNROLL_MATRICES_UP_TO)
         contact_rollout.require_steps(dt, sweeps)
         function = partial(self._contact_function, int(sweeps), bool(commands))

@@ -282,8 +282,8 @@ def test_code_does_not_grow_with_the_ways_in_which_shapes_of_the_same_types_are_
 
 def test_which_models_suit():
     assert suits_lists(wt.mechanisms.quadruped())
-    assert not suits_lists(wt.mechanisms.pendulum())  # nothing touches
-    assert not suits_lists(wt.mechanisms.four_bar())  # constraints
+    assert suits_lists(wt.mechanisms.pendulum())  # nothing touches
+    assert suits_lists(wt.mechanisms.four_bar())
     assert not suits_lists(wt.mechanisms.hopper())  # a leg without mass, which nothing holds in flight
     too_many = contact_list_suitability.MOST_LISTED_VELOCITIES // 6 + 1
     assert not suits_lists(wt.mechanisms.spheres_in_box(too_many))

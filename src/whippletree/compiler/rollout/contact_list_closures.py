@@ -7,7 +7,8 @@ block matrix of 000 says of them:
 
 So rows of contacts are F Jᵀ less their part along Q, and everything after that is as without constraints. Velocities
 end the step at A v⁺ = −h γ, as the reference path has it; coordinates are brought back to g(q) = 0 in the rounds that
-move apart what overlaps, and velocities to A v = 0 there.
+move apart what overlaps, and velocities to A v = 0 there. Rows that depend on time have a rate gₜ of their own:
+A v = −gₜ wherever A v = 0 is said.
 
 Rows are made orthonormal one after the other, each with its right-hand side. A row that is nearly a combination of
 those before it, a dead point, makes the step NaN: who called knows better methods.
@@ -46,8 +47,6 @@ def reason_against_ties(model: Model) -> str | None:
     if not model.constraints:
         return None
     system = constraint_set(model)
-    if system.timed:
-        return "a constraint depends on time"
     if system.switches:
         return "a constraint can be switched"
     if any(c != 0 for c in system.compliance):
@@ -59,7 +58,7 @@ def reason_against_ties(model: Model) -> str | None:
 
 class Closures:
     """Statements about the constraints of a model; none where it has none. Buffers: ``A``, the rows at the present
-    coordinates, ``open``, their residuals g, and ``Q``.
+    coordinates, ``open``, their residuals g, and ``Q``; ``present``, the time, and ``rate``, gₜ, where time matters.
     """
 
     def __init__(self, space: StepSpace, tree: TreeInStep) -> None:
@@ -84,22 +83,51 @@ class Closures:
             size=(1,),
             squares=(3,),  # of the rows in hand, before loops take their part
         )
+        if space.timed:
+            space.work(present=(1,), rate=(m,))
+
+    # ---- time ----------------------------------------------------------------------------------------------------
+
+    def start_clock(self) -> list[Statement]:
+        """``present``: the time at which the step begins."""
+        if not self.space.timed:
+            return []
+        at = self.space.at
+        return [traced_block(lambda t: [[t]], [at("clock", STEP)], [at("present")])]
+
+    def reach_end(self) -> list[Statement]:
+        """``present``: the time at which the step ends."""
+        if not self.space.timed:
+            return []
+        at = self.space.at
+        return [traced_block(lambda t, h: [[t + h]], [at("clock", STEP), at("dt", STEP)], [at("present")])]
+
+    def _present(self) -> list[Piece]:
+        """The time, if rows depend on it."""
+        return [self.space.at("present")] if self.space.timed else []
+
+    def _rates(self, *registers: str) -> list[Piece]:
+        """gₜ of the row in hand, or of all, if rows depend on time."""
+        return [self.space.at("rate", *registers)] if self.space.timed else []
 
     # ---- rows ----------------------------------------------------------------------------------------------------
 
     def rows(self) -> list[Statement]:
-        """A and g at the present coordinates."""
+        """A and g at the present coordinates, and gₜ if there is any."""
         if not self.count:
             return []
 
-        def find(q: Array) -> list[Any]:
-            m = Mechanism(self.space.tree)
-            rows = self.system.rows(m, m.still(q), q, None, 0)
+        def find(q: Array, *present: Array) -> list[Any]:
+            m, still = Mechanism(self.space.tree), zeros(self.space.model.nv)
+            t = present[0][0] if present else 0
+            rows = self.system.rows(m, m.moving(q, still) if present else m.still(q), q, still if present else None, t)
             open_ = zeros(len(self.system.row_names))
             open_[list(self.system.position_rows)] = rows.residual()
-            return [rows.jacobian()[self.kept], open_[self.kept]]
+            rate = [rows.velocity()[self.kept]] if present else []  # A v + gₜ at rest
+            return [rows.jacobian()[self.kept], open_[self.kept], *rate]
 
-        return [traced_block(find, [self.space.at("now q")], self.space.each(("A", "open")))]
+        reads = [self.space.at("now q"), *self._present()]
+        return [traced_block(find, reads, [*self.space.each(("A", "open")), *self._rates()])]
 
     def worst(self) -> list[Statement]:
         """``gone``: the largest of the residuals."""
@@ -120,17 +148,19 @@ class Closures:
         return self._orthonormal([self.space.put(0, self.space.at("wanted", TIE))])
 
     def release(self) -> list[Statement]:
-        """The free velocity with A v = −h γ, and Q of the present coordinates."""
+        """The free velocity with A v = −gₜ − h γ, and Q of the present coordinates."""
         if not self.count:
             return []
 
-        def find(q: Array, v: Array, h: Any) -> list[Any]:
+        def find(q: Array, v: Array, h: Any, *timed: Array) -> list[Any]:
             m = Mechanism(self.space.tree)
-            rows = self.system.rows(m, m.moving(q, v), q, v, 0)
-            return [-h * rows.bias()[self.kept]]
+            rows = self.system.rows(m, m.moving(q, v), q, v, timed[0][0] if timed else 0)
+            aim = -h * rows.bias()[self.kept]
+            return [aim - timed[1] if timed else aim]
 
         at, each = self.space.at, self.space.each
-        target = traced_block(find, [*each(("now q", "now v")), at("dt", STEP)], [at("aim")])
+        reads = [*each(("now q", "now v")), at("dt", STEP), *self._present(), *self._rates()]
+        target = traced_block(find, reads, [at("aim")])
         want = traced_block(
             lambda A, aim, v: [aim - A @ v], [at("A", TIE), at("aim", TIE), at("free")], [at("wanted", TIE)]
         )
@@ -147,11 +177,12 @@ class Closures:
         return [*self._orthonormal([want]), *self._combine(), copy]
 
     def close_velocity(self) -> list[Statement]:
-        """The present velocity brought to A v = 0."""
+        """The present velocity brought to A v = −gₜ."""
         if not self.count:
             return []
         at = self.space.at
-        want = traced_block(lambda A, v: [-(A @ v)], [at("A", TIE), at("now v")], [at("wanted", TIE)])
+        reads = [at("A", TIE), at("now v"), *self._rates(TIE)]
+        want = traced_block(lambda A, v, *rate: [-(A @ v) - sum(rate)], reads, [at("wanted", TIE)])
         return [*self._orthonormal([want]), *self._combine(), *self.tree.forward("along", "now v", "now v")]
 
     def project(self, rows: RowPlace, *, while_open: bool = False) -> list[Statement]:

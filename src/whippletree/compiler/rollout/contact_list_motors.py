@@ -65,6 +65,10 @@ class MotorNumbers:
             return tau, ctrl
         return tau + self.actuators.forces(m, q, v, ctrl, self.looped, found.get("pulled")), ctrl
 
+    def time(self, given: Sequence[Any]) -> Any:
+        """When the step begins, s; 0 where nothing depends on it."""
+        return dict(zip(self._names, given, strict=True)).get("clock", 0)
+
     def damping(self, h: Any, given: Sequence[Any]) -> Any:
         """Damping that servos and controllers add to that of their joints (nv,); None without either."""
         found = dict(zip(self._names, given, strict=True))

@@ -11,7 +11,7 @@ from typing import Any
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.scalars import less, select
-from whippletree.compiler.program import Address, Block, Buffer, Dimension, Index, Loop, PerLane, Statement
+from whippletree.compiler.program import Address, Block, Buffer, Dimension, Index, PerLane, Statement
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.step_space import BLOCK, STEP, StepSpace
 from whippletree.contact.problem.cones import largest
@@ -64,8 +64,8 @@ class StepResults:
             names = ("work", "friction_work", "correction_work", "sweeps", "newton_steps")
             found.append(traced_block(account, reads, [*space.each(("alive", "lost")), *space.each(names, STEP)]))
         copy = traced_block(lambda p: [p], [space.at("impulse", BLOCK)], [space.at("impulses", STEP, BLOCK)])
-        copies = Loop(BLOCK, space.blocks.count, (copy,))
-        return [PerLane((*found, copies, *([self._forces()] if space.tells_forces else [])))]
+        copies = space.each_block(copy)
+        return [PerLane((*found, *copies, *([self._forces()] if space.tells_forces else [])))]
 
     def _forces(self) -> Block:
         """Joint forces of motors over the step: servos at the velocity of its end, within their ranges."""
@@ -96,4 +96,4 @@ class StepResults:
         space = self.space
         rows = [space.at(b.name, STEP) for b in self.outputs if b.name != "impulses"]
         impulses = space.put(math.nan, space.at("impulses", STEP, BLOCK))
-        return [space.put(math.nan, *rows), Loop(BLOCK, space.blocks.count, (impulses,))]
+        return [space.put(math.nan, *rows), *space.each_block(impulses)]

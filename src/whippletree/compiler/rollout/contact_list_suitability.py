@@ -44,9 +44,9 @@ def reason_against_lists(model: Model) -> str | None:
     blocks = ContactBlocks(model, alone=True)
     if model.nv > MOST_LISTED_VELOCITIES and not suits_recursion(model, blocks):
         return f"it has {model.nv} velocities, and the code has rows for at most {MOST_LISTED_VELOCITIES}"
-    if not blocks.count:
-        return "nothing can touch, and no joint has a limit"
     long = not is_written(model, blocks.actuators)
+    if long and not blocks.count:
+        return "its tree is long, nothing can touch, and no joint has a limit"
     return (
         _reason_against_frames(model, blocks)
         or reason_against_ties(model)

@@ -121,6 +121,8 @@ def reason_against_loops(model: Model, actuators: Servos) -> str | None:
         return f"its tree is long, and servo {actuators.coupling[0].actuator.name!r} couples joints"
     if model.is_flexible:
         return "its tree is long, and has flexible bodies"
+    if model.constraints and constraint_set(model).timed:
+        return "its tree is long, and a constraint depends on time"
     looped = {model.actuators[k].tendon for k in looped_actuators(model)}
     pulled = [t for t in model.tendons if t.name in looped and not t.acts and not t.is_limited]
     return "its tree is long, and has tendons or fluids" if len(pulled) < len(model.elements) else None
@@ -170,7 +172,8 @@ class WrittenTree:
             links = implicit_links(m, m.moving(q, v), h, damping)
             given = tau + self.motors.released_forces(q, ctrl, rest)
             push = h * (given + forces_of_joints(m, q, v, h, damping) - bias_in_space(m, links, v))
-            factor, push = implicit_factor(m, links, q, v, push, h, self.space.actuators, self._ties(m, links, q))
+            ties = self._ties(m, links, q, self.motors.time(rest))
+            factor, push = implicit_factor(m, links, q, v, push, h, self.space.actuators, ties)
             return [
                 [factor.L[i, j] for i, j in self.related],
                 [sqrt(x) for x in factor.reciprocals],
@@ -183,13 +186,13 @@ class WrittenTree:
         writes = [*each(("L", "root", "free")), *self.motors.writes()]
         return [*self.motors.pull_tendons(), traced_block(find, [*reads, *self.motors.reads()], writes)]
 
-    def _ties(self, m: Mechanism, links: Field, q: Array) -> tuple[Array, Array] | None:
+    def _ties(self, m: Mechanism, links: Field, q: Array, t: Any) -> tuple[Array, Array] | None:
         """Rows of constraints that give massless motions inertia, and the typical squares of their sizes."""
         if not self.massless:
             return None
         system = constraint_set(self.space.model)
         kept = list(system.structure.independent)
-        return system.rows(m, links, q, None, 0).jacobian()[kept], np.asarray(system.structure.squares)
+        return system.rows(m, links, q, None, t).jacobian()[kept], np.asarray(system.structure.squares)
 
     def twists(self, velocity: str) -> list[Statement]:
         """See :class:`TreeInStep`."""

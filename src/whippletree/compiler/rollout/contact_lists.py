@@ -98,8 +98,8 @@ def contact_lists_program(model: Model, driven: Driven = Driven()) -> Program:  
     → T steps.
 
     The commands of the actuators are an input of models that have some, unless a function finds them; the clock, s, is
-    one where functions are asked. Dampers ``held`` act beside those of the joints, at the end of each step, where
-    ``driven`` says so. The results are q, v, impulses, measure, work and friction_work of
+    one where functions are asked or constraints depend on time. Dampers ``held`` act beside those of the joints, at the
+    end of each step, where ``driven`` says so. The results are q, v, impulses, measure, work and friction_work of
     :class:`~whippletree.compiler.rollout.contact_rollout.ContactRollout`, and of each step its correction_work (J),
     sweeps and newton_steps; and, with actuators or functions, the joint forces (T, nv) of all motors over each step. A
     scene stops after a step whose residual exceeds ``patience`` (m/s); sweeps end at ``tolerance``.
@@ -162,7 +162,7 @@ class _ListBuilder(StepSpace):
         }
         if not self.single:
             shapes["patience"] = ()
-        if self.driven.timed:
+        if self.asks_clock:
             shapes["clock"] = steps
         if self.driven.held:
             shapes["held"] = (nv,)
@@ -288,18 +288,16 @@ class _ListBuilder(StepSpace):
         solve: tuple[Statement, ...] = (
             *([] if self._keeps_twists else self.in_tree.twists("now v")),
             *(self.momentum.dynamics() if self.momentum else [*self.in_tree.dynamics(), *self.closures.release()]),
-            *(self.long_rows.prepare() if self.long_rows else []),
-            *self._flags(),
-            self.put(-1, self.at("complete")),
-            # a scene that is complete finds the same again
-            Until(ROUND, JOINING_ROUNDS, self.address("complete"), tuple(self._round()), "run along"),
+            *(self._touch() if self.blocks.count else self._fly()),
         )
         solve = self.ranges.around(solve)
         move = [*self.momentum.remember(), *self.momentum.advance()] if self.momentum else [self._advance()]
+        move += self.closures.reach_end()
         step = (self.put(0, self.at("made"), self.at("newtons")), *solve, *move, *self.positions.aim())
         note = traced_block(lambda flag: [flag, [1]], [self.at("stepping")], self.each(("through", "stepping")))
         passed = (If(self.address("stepping"), step, "are none"), *self.positions.settle(), *self._arrive(), note)
         one = (
+            *self.closures.start_clock(),
             self.put(-1, self.at("through")),
             Until(PASS, 2, self.address("through"), passed, "are none"),
             *([] if self.momentum else self.closures.close_velocity()),
@@ -312,6 +310,21 @@ class _ListBuilder(StepSpace):
             If(self.address("alive"), one, "run along"),
         )
         return self.program("contact_lists", (*self._begin(), Loop(STEP, "T", rows)))
+
+    def _touch(self) -> list[Statement]:
+        """Steps 2 to 5."""
+        return [
+            *(self.long_rows.prepare() if self.long_rows else []),
+            *self._flags(),
+            self.put(-1, self.at("complete")),
+            # a scene that is complete finds the same again
+            Until(ROUND, JOINING_ROUNDS, self.address("complete"), tuple(self._round()), "run along"),
+        ]
+
+    def _fly(self) -> list[Statement]:
+        """The end of a step in which nothing can touch: the free velocity, and nothing left to solve."""
+        end = traced_block(lambda v: [v], [self.at("free")], [self.at("end v")])
+        return [end, self.put(0, *self.each(("residual", "left", "works")))]
 
     def _arrive(self) -> list[Statement]:
         """Where momenta are carried: the factor of M at the new pose, and the velocity there."""
@@ -338,12 +351,12 @@ class _ListBuilder(StepSpace):
             [*self.each(("now q", "now v", "alive", "lost")), *world],
         )
         copy = traced_block(lambda p: [p], [self.at("impulses0", BLOCK)], [self.at("impulse", BLOCK)])
-        impulses = Loop(BLOCK, self.blocks.count, (copy,))
+        impulses = self.each_block(copy)
         rigid: list[Statement] = []
         if self.blocks.servos:
             rigid = [Loop(BLOCK, self.blocks.count, (self.put(0, *self.each(("soft", "offset"), BLOCK)),))]
         rigid += self.momentum.begin() if self.momentum else []
-        return [PerLane((start, impulses)), *rigid, self.put(-1, self.at("stepping")), *self.positions.begin()]
+        return [PerLane((start, *impulses)), *rigid, self.put(-1, self.at("stepping")), *self.positions.begin()]
 
     def _flags(self) -> list[Statement]:
         """Step 2: blocks that carried an impulse, or would close within the step at their present velocity.

@@ -23,6 +23,7 @@ from whippletree.compiler.call_shapes import convert
 from whippletree.compiler.frontend.unrolled import traced_tree
 from whippletree.compiler.program import Buffer, Loop, Program, Statement, Until
 from whippletree.compiler.program.traced_blocks import Kept, Piece, flat_piece, keeping_block, piece, traced_block
+from whippletree.constraints.constraint_set import constraint_set
 from whippletree.contact.problem.cones import both, largest
 from whippletree.contact.problem.contact_problem import ContactProblem, Local, local, measure_residual, sweep_blocks
 from whippletree.contact.restitution_share import ROLLOUT_GAIN, gains, islands_of, may_gain, restitution_share
@@ -83,6 +84,21 @@ def refuse_large(model: Model, bodies: int, most: int) -> None:
         raise UnsupportedError(
             f"contact_rollout: model {model.name!r} has no contacts, joint limits or joint friction: use rollout"
         )
+
+
+def refuse_timed(model: Model, what: str) -> None:
+    """Refuse constraints that depend on time, which these steps do not know.
+
+    Raises:
+        UnsupportedError: naming one, and what knows the time.
+    """
+    if not model.constraints or not constraint_set(model).timed:
+        return
+    timed = next(c.constraint.name for c in constraint_set(model).demands if c.demand.timed)
+    raise UnsupportedError(
+        f"{what}: constraint {timed!r} of model {model.name!r} depends on time, and these steps begin at no time: "
+        f'wt.simulate(..., method="time_stepping") knows it, for many start states, too'
+    )
 
 
 def require_steps(dt: Any, sweeps: Any) -> None:

@@ -21,7 +21,8 @@ from whippletree.compiler.program.traced_blocks import piece, traced_block
 from whippletree.compiler.rollout.activation_steps import activation_step_program, checked_activations
 from whippletree.compiler.rollout.contact_list_suitability import reason_against_lists, suits_lists
 from whippletree.compiler.rollout.contact_lists import contact_step_program
-from whippletree.compiler.rollout.contact_rollout import refuse_large
+from whippletree.compiler.rollout.contact_rollout import refuse_large, refuse_timed
+from whippletree.constraints.constraint_set import constraint_set
 from whippletree.contact.implicit_springs import forces_of_joints, implicit_links
 from whippletree.contact.servos import Servos
 from whippletree.contact.time_step import ContactBlocks, bias_in_space, implicit_factor
@@ -92,7 +93,8 @@ class SingleStep:
         self._remembered = list(self.model.activations)
         self._asleep = np.zeros(len(self._remembered), dyn.dtype)
         plain = not dyn.parameters
-        self._by_lists = plain and suits_lists(self.model)
+        timed = bool(self.model.constraints) and constraint_set(self.model).timed  # a step knows no time
+        self._by_lists = plain and bool(self.blocks.count) and not timed and suits_lists(self.model)
         self._freely = plain and not self.blocks.count and not self.model.constraints
 
     def __call__(
@@ -184,6 +186,7 @@ class SingleStep:
         impulses: Any,
     ) -> StepResult:
         """A step of the roll-outs, for models that neither of the other programs takes; ``told``: ctrl and act."""
+        refuse_timed(self.model, "step")
         commands = np.asarray(told[0])[..., None, :] if self.actuators else None
         memory = [np.asarray(drives)[..., self._remembered]] if self._remembered else []
         driven = drives, *memory, *opened

@@ -9,9 +9,10 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.numpy_protocol import scalar_array
-from whippletree.compiler.program import Address, Index, Register
+from whippletree.compiler.program import Address, Index, Loop, Register, Statement
 from whippletree.compiler.program.traced_blocks import Piece
 from whippletree.compiler.program.work_space import WorkSpace
+from whippletree.constraints.constraint_set import constraint_set
 from whippletree.contact.time_step import ContactBlocks
 from whippletree.model import Model
 from whippletree.tree.skeleton import skeleton
@@ -55,6 +56,8 @@ class StepSpace(WorkSpace):
         self.blocks = ContactBlocks(model, alone=True)
         self.actuators = self.blocks.actuators
         self.driven, self.single = driven, single
+        self.timed = bool(model.constraints) and constraint_set(model).timed
+        """Whether a constraint depends on time."""
         self.contacts = len(self.blocks.contacts.candidates)
 
     def at(self, name: str, *registers: Register | Index | None) -> Piece:
@@ -65,6 +68,15 @@ class StepSpace(WorkSpace):
         """Part of a buffer for some blocks, at further indices that are the same for all."""
         inner = [Index(None, i) for i in rest]
         return Piece((len(places),), tuple(Address(name, (Index(None, i), *inner)) for i in places))
+
+    def each_block(self, *statements: Statement) -> list[Statement]:
+        """These statements for every block; none where nothing can touch."""
+        return [Loop(BLOCK, self.blocks.count, statements)] if self.blocks.count else []
+
+    @property
+    def asks_clock(self) -> bool:
+        """Whether the times at which steps begin are an input."""
+        return self.driven.timed or self.timed
 
     @property
     def tells_forces(self) -> bool:

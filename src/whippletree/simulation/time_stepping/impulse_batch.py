@@ -64,14 +64,16 @@ class Advance(NamedTuple):
         h: float,
         count: int,
         given: tuple[Array, Array] | None = None,
+        first: int = 0,
     ) -> Advance:
         """Steps of one scene, each solved to the tolerance; they end where the state is no longer finite.
 
-        ``given``: forces (nv,) and commands (actuators,) of a single step; None asks for them before each.
+        ``given``: forces (nv,) and commands (actuators,) of a single step; None asks for them before each. ``first``:
+        how many steps of this length lie between t and the first of these.
         """
         if not np.isfinite(y).all():
             return Advance.none(stepper, y, impulses, stepper.motion.split(y)[1])
-        scene, halved = _SceneSteps(stepper, t, y, impulses, h), stepper.halved
+        scene, halved = _SceneSteps(stepper, t, y, impulses, h, first), stepper.halved
         if given is None and count > 1 and can_ask(stepper):
             scene.ask_before_each(count)
         else:
@@ -142,11 +144,16 @@ class Advance(NamedTuple):
         return Advance._make([y, impulses, a, y[..., : stepper.model.nq], *[zero] * len(Advance._fields[4:-1]), {}])
 
 
+def step_clock(t: float, h: float, first: int, count: int) -> Array:
+    """When steps of length h begin, s, (count,), from number ``first`` on of those that follow t."""
+    return t + h * np.arange(first, first + count)
+
+
 class _SceneSteps:
     """Steps of one scene that follow each other: many in a call of the kernel, and careful ones where it refuses."""
 
-    def __init__(self, stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: float) -> None:
-        self.stepper, self.t, self.h = stepper, t, h
+    def __init__(self, stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: float, first: int) -> None:
+        self.stepper, self.t, self.h, self.first = stepper, t, h, first
         self.y, self.impulses = y, impulses
         self.done = 0
         self.parts: list[Steps] = []
@@ -155,7 +162,11 @@ class _SceneSteps:
 
     @property
     def now(self) -> float:
-        return self.t + self.done * self.h
+        return float(self._clock(1)[0])
+
+    def _clock(self, some: int) -> Array:
+        """When the next steps begin, s: the same bits whoever took those before them."""
+        return step_clock(self.t, self.h, self.first + self.done, some)
 
     def ask_before_each(self, count: int) -> None:
         """Steps whose controller is asked by the kernel before each of them."""
@@ -193,9 +204,10 @@ class _SceneSteps:
     def _call_kernel(self, forces: tuple[Array, Array], some: int) -> Watched:
         """So many steps at most, up to the first that it does not solve, or that gains energy: perhaps none."""
         tau, ctrl = forces
-        times = self.now + self.h * np.arange(some)
-        commands = ctrl[None] if some == 1 else self.stepper.motors.ctrl_over(times)
-        return watched_steps(self.stepper, self.y, self.impulses, tau, np.full(some, self.h), commands)
+        clock = self._clock(some)
+        commands = ctrl[None] if some == 1 else self.stepper.motors.ctrl_over(clock)
+        lengths = np.full(some, self.h)
+        return watched_steps(self.stepper, self.y, self.impulses, tau, lengths, commands, None, clock)
 
     def _step_carefully(self, forces: tuple[Array, Array], refused: Refused | None = None) -> bool:
         tau, ctrl = forces
@@ -232,7 +244,7 @@ def advance_batch(
     together = max(1, SCENE_STEPS_PER_CALL // len(y)) if stepper.motors.steady and len(y) else 1
     parts: list[Advance] = []
     for i in range(0, count, together):
-        parts.append(step(stepper, t + i * h, y, impulses, h, min(together, count - i), sweeps))
+        parts.append(step(stepper, t, y, impulses, h, min(together, count - i), sweeps, i))
         y, impulses = parts[-1].state, parts[-1].impulses
         if len(parts) >= PARTS_HELD:
             parts = [_join_advances(parts)]
@@ -258,7 +270,7 @@ def _can_be_compiled(stepper: ImpulseStep) -> bool:
         refuse_large(stepper.model, len(stepper.model.bodies), len(stepper.model.bodies))
     except UnsupportedError:
         return False
-    return stepper.written and not stepper.actuators.acting and not stepper.motors.holds
+    return stepper.written and not (stepper.actuators.acting or stepper.motors.holds or stepper.timed)
 
 
 def _in_turn(
@@ -269,6 +281,7 @@ def _in_turn(
     h: float,
     count: int,
     given: Sequence[tuple[Array, Array]] | None = None,
+    first: int = 0,
 ) -> Advance:
     """Steps of scenes one after the other; one that cannot be stepped is lost, and the others go on.
 
@@ -282,7 +295,7 @@ def _in_turn(
             runs.append(lost)
             continue
         try:
-            runs.append(Advance.of(stepper, t, *run, h, count, own))
+            runs.append(Advance.of(stepper, t, *run, h, count, own, first))
         except IntegrationError as error:
             refusals[number] = str(error)
             runs.append(lost)
@@ -291,14 +304,15 @@ def _in_turn(
 
 
 def _in_turn_asked_once(
-    stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: float, count: int, sweeps: int
+    stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: float, count: int, sweeps: int, first: int
 ) -> Advance:
     """One step of scenes one after the other, their forces and commands asked for in one call."""
     q, v = stepper.motion.split(y)
-    tau, ctrl = _motors(stepper, t, q, v), _commands(stepper, t, q, v, h, 1)[:, 0]
-    made = _in_turn(stepper, t, y, impulses, h, count, list(zip(tau, ctrl, strict=True)))
+    now = t + first * h
+    tau, ctrl = _motors(stepper, now, q, v), _commands(stepper, step_clock(t, h, first, 1), q, v)[:, 0]
+    made = _in_turn(stepper, t, y, impulses, h, count, list(zip(tau, ctrl, strict=True)), first)
     silent = np.flatnonzero(np.isfinite(y).all(axis=1) > np.isfinite(tau).all(axis=1))
-    return made._replace(refusals={**made.refusals, **_refusals(stepper, t, q, v, silent)})
+    return made._replace(refusals={**made.refusals, **_refusals(stepper, now, q, v, silent)})
 
 
 WORKS = ("contact_work", "friction_work", "joint_work", "correction_work")
@@ -314,11 +328,11 @@ def _motors(stepper: ImpulseStep, t: float, q: Array, v: Array) -> Array:
     return tau
 
 
-def _commands(stepper: ImpulseStep, t: float, q: Array, v: Array, h: float, count: int) -> Array:
-    """Commands of the actuators in each step, (runs, count, actuators)."""
-    motors = stepper.motors
+def _commands(stepper: ImpulseStep, clock: Array, q: Array, v: Array) -> Array:
+    """Commands of the actuators in steps that begin at these times (count,), (runs, count, actuators)."""
+    motors, count, t = stepper.motors, len(clock), float(clock[0])
     if not motors.asks_commands:
-        return np.broadcast_to(motors.ctrl_over(t + h * np.arange(count)), (len(q), count, motors.count))
+        return np.broadcast_to(motors.ctrl_over(clock), (len(q), count, motors.count))
     ctrl, found = np.full((len(q), motors.count), np.nan), np.isfinite(q).all(axis=1) & np.isfinite(v).all(axis=1)
     if found.any():
         ctrl[found] = motors.ctrl(np.full(found.sum(), t), q[found], v[found])
@@ -337,16 +351,18 @@ def _refusals(stepper: ImpulseStep, t: float, q: Array, v: Array, silent: Array)
 
 
 def _roll_steps(
-    stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: float, count: int, sweeps: int
+    stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: float, count: int, sweeps: int, first: int
 ) -> Advance:
     """Steps under forces of motors that do not change."""
     q, v = stepper.motion.split(y)
-    tau = _motors(stepper, t, q, v)
+    now = t + first * h
+    tau = _motors(stepper, now, q, v)
     held = np.repeat(tau[:, None], count, axis=1)
     silent = np.flatnonzero(np.isfinite(y).all(axis=1) > np.isfinite(tau).all(axis=1))
     if stepper.lists_for_batches:
-        ctrl = _commands(stepper, t, q, v, h, count)
-        return _by_lists(stepper, t, y, impulses, held, ctrl, h)._replace(refusals=_refusals(stepper, t, q, v, silent))
+        ctrl = _commands(stepper, step_clock(t, h, first, count), q, v)
+        made_by_lists = _by_lists(stepper, t, y, impulses, held, ctrl, h, first)
+        return made_by_lists._replace(refusals=_refusals(stepper, now, q, v, silent))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # scenes that are lost are told of as failures of their runs
         made = stepper.dyn.contact_rollout(q, v, held, h, sweeps=sweeps, impulses=impulses)
@@ -371,17 +387,19 @@ def _roll_steps(
         friction_work=made.friction_work.sum(axis=1),
         joint_work=stepper.joint_work(held, places[:, :-1], before, made.v, h).sum(axis=1),
         correction_work=np.zeros(len(y)),
-        refusals=_refusals(stepper, t, q, v, silent),
+        refusals=_refusals(stepper, now, q, v, silent),
     )
 
 
-def _by_lists(stepper: ImpulseStep, t: float, y: Array, impulses: Array, tau: Array, ctrl: Array, h: float) -> Advance:
+def _by_lists(
+    stepper: ImpulseStep, t: float, y: Array, impulses: Array, tau: Array, ctrl: Array, h: float, first: int
+) -> Advance:
     """Steps under a controller's forces (runs, n, nv) and commands (runs, n, actuators), each solved to the tolerance.
 
     A scene that its kernel does not solve goes on alone from there; one that is lost, or has no forces, is NaN.
     """
-    steps, good = kernel_batch(stepper, y, impulses, tau, ctrl, h)
     count = tau.shape[1]
+    steps, good = kernel_batch(stepper, y, impulses, tau, ctrl, h, step_clock(t, h, first, count))
     state, before = steps.states[:, -1], steps.states[:, -2] if count > 1 else y
     impulse, velocity, cone = np.moveaxis(steps.measure.max(axis=1), 1, 0)
     nothing = np.zeros(len(y))
@@ -393,14 +411,14 @@ def _by_lists(stepper: ImpulseStep, t: float, y: Array, impulses: Array, tau: Ar
     columns = [np.array(column) for column in (*columns, *[nothing] * 4, *works)]
     for run in np.flatnonzero(good < count):
         solved = Steps(*[column[run, : good[run]] for column in steps])
-        own = _one_of_many(stepper, t, y[run], impulses[run], solved, count, h)
+        own = _one_of_many(stepper, t, y[run], impulses[run], solved, count, h, first)
         for column, value in zip(columns, own[:-1], strict=True):
             column[run] = value
     return Advance._make([*columns, {}])
 
 
 def _one_of_many(
-    stepper: ImpulseStep, t: float, y: Array, impulses: Array, steps: Steps, count: int, h: float
+    stepper: ImpulseStep, t: float, y: Array, impulses: Array, steps: Steps, count: int, h: float, first: int
 ) -> Advance:
     """A scene of a batch: its solved steps, and what is left of ``count``."""
     n, parts = steps.number, []
@@ -409,7 +427,7 @@ def _one_of_many(
         y, impulses = parts[0].state, parts[0].impulses
     if n < count:
         try:
-            parts.append(Advance.of(stepper, t + n * h, y, impulses, h, count - n))
+            parts.append(Advance.of(stepper, t, y, impulses, h, count - n, first=first + n))
         except IntegrationError:
             parts.append(Advance.none(stepper, y * np.nan, impulses, stepper.motion.split(y)[1]))
     if len(parts) == 1:

@@ -56,14 +56,6 @@ class Steps(NamedTuple):
         return Steps(step.state[None], step.impulses[None], measure, *numbers)
 
 
-class Asked(NamedTuple):
-    """A kernel that asks controller and commands in every step, and the times at which these begin."""
-
-    kernel: NamedFunction
-    clock: Array
-    """s, (n,)."""
-
-
 def kernel_steps(
     stepper: ImpulseStep,
     y: Array,
@@ -71,7 +63,8 @@ def kernel_steps(
     tau: Array,
     h: Array,
     ctrl: Array | None = None,
-    asked: Asked | None = None,
+    asking: NamedFunction | None = None,
+    clock: Array | None = None,
 ) -> Steps:
     """Steps of lengths h (n,) from a state y (nq + nv,), as far as the kernel solves them: perhaps none.
 
@@ -79,10 +72,11 @@ def kernel_steps(
         impulses: of the step before, (blocks, 3).
         tau: forces of a controller in all of these steps, (nv,).
         ctrl: commands in each step, (n, actuators); default: none are asked for.
-        asked: what finds further forces, and the commands, in each step.
+        asking: a kernel that asks controller and commands itself, in every step.
+        clock: when each of them begins, s, (n,); for such a kernel, and for constraints that depend on time.
     """
     held = np.broadcast_to(tau, (len(h), stepper.model.nv))
-    steps, good = _steps(stepper, y, impulses, held, ctrl, h, asked)
+    steps, good = _steps(stepper, y, impulses, held, ctrl, h, asking, clock)
     return Steps(*[column[: int(good)] for column in steps])
 
 
@@ -111,13 +105,16 @@ def asked_steps(stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: fl
     tau, ctrl = np.empty((count, stepper.model.nv)), np.empty((count, motors.count))
     length, end = np.full(1, h), (stepper.tolerance, stepper.tolerance)
     dampers = [motors.held_dampers(h)] if motors.holds else []
+    clock = np.empty(1)
+    times = [clock] if stepper.timed else []
     commanded, done, solved = bool(stepper.actuators.acting), 0, True
     with np.errstate(all="ignore"):  # a scene that grows without bound is told of
         while solved and done < count:
+            clock[0] = t + done * h
             tau[done], ctrl[done] = ask(t + done * h, q, v)
             row = slice(done, done + 1)
             given = (tau[row], ctrl[row]) if commanded else (tau[row],)
-            call(q, v, impulses, *given, length, *end, *dampers, out=tuple([part[row] for part in out]))
+            call(q, v, impulses, *given, length, *end, *times, *dampers, out=tuple([part[row] for part in out]))
             q, v, impulses = out[0][done], out[1][done], out[2][done]
             solved = bool(out[3][done, 1] <= stepper.tolerance) and math.isfinite(q @ q + v @ v)
             done += solved
@@ -126,16 +123,18 @@ def asked_steps(stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: fl
 
 
 def can_ask(stepper: ImpulseStep) -> bool:
-    """Whether :func:`asked_steps` may be called: the scene has a kernel, no activations, and no faces whose first step
-    under load is one for Python."""
+    """Whether :func:`asked_steps` may be called: the scene has a kernel and something that can touch, no activations,
+    and no faces whose first step under load is one for Python."""
     if not stepper.kernel or stepper.motors.steady or stepper.motion.remembers or not stepper.written:
+        return False
+    if not stepper.blocks.count:
         return False
     function = _kernel(stepper)
     return isinstance(function, CompiledFunction) and not function.fails and function.ufunc_of_one_state is not None
 
 
 def kernel_batch(
-    stepper: ImpulseStep, y: Array, impulses: Array, tau: Array, ctrl: Array, h: float
+    stepper: ImpulseStep, y: Array, impulses: Array, tau: Array, ctrl: Array, h: float, clock: Array
 ) -> tuple[Steps, Array]:
     """Steps of many scenes from states y (runs, nq + nv), each array with the runs in front; and how many are solved.
 
@@ -143,8 +142,9 @@ def kernel_batch(
         impulses: of the steps before, (runs, blocks, 3).
         tau: forces of a controller in each step, (runs, n, nv).
         ctrl: commands in each step, (runs, n, actuators).
+        clock: when the steps begin, s, (n,).
     """
-    return _steps(stepper, y, impulses, tau, ctrl, np.full(tau.shape[:2], h))
+    return _steps(stepper, y, impulses, tau, ctrl, np.full(tau.shape[:2], h), clock=clock)
 
 
 def _steps(
@@ -154,7 +154,8 @@ def _steps(
     tau: Array,
     ctrl: Array | None,
     h: Array,
-    asked: Asked | None = None,
+    asking: NamedFunction | None = None,
+    clock: Array | None = None,
 ) -> tuple[Steps, Array]:
     """Steps (..., n) of scenes (...), and how many of them are solved before the first one that is not, (...)."""
     q, v = stepper.motion.split(y)
@@ -162,7 +163,8 @@ def _steps(
     if act and ctrl is not None:
         ctrl, act[0] = stepper.dyn.activation_steps(ctrl, act[0], h)
     commands = [ctrl] if stepper.actuators.acting and ctrl is not None else []
-    function, times = (_kernel(stepper), []) if asked is None else (asked.kernel, [asked.clock])
+    function = _kernel(stepper) if asking is None else asking
+    times = [clock] if asking is not None or stepper.timed else []
     dampers = [stepper.motors.held_dampers(float(h.max()))] if stepper.motors.holds else []
     with np.errstate(all="ignore"):  # a scene that grows without bound is told of
         found = function(q, v, impulses, tau, *commands, h, stepper.tolerance, stepper.tolerance, *times, *dampers)

@@ -123,6 +123,8 @@ class ImpulseStep:
         """Whether single scenes are stepped in machine code,
         :mod:`whippletree.simulation.time_stepping.impulse_kernel`.
         """
+        self.timed = bool(self.model.constraints) and constraint_set(self.model).timed
+        """Whether a constraint depends on time."""
         self.wary = False
         """Whether the next step begins with halves."""
         self.halved = 0
@@ -144,7 +146,8 @@ class ImpulseStep:
         """Whether many scenes are stepped by that kernel, too."""
         if not self.kernel:
             return False
-        return self.actuators.acting or not self.written or self.motors.holds or lists_pay(self.model)
+        needed = self.actuators.acting or not self.written or self.motors.holds or self.timed
+        return needed or not self.blocks.count or lists_pay(self.model)
 
     @property
     def path(self) -> str:
@@ -158,7 +161,7 @@ class ImpulseStep:
         """
         if is_written(self.model, self.actuators) or self.has_springs or self.model.is_flexible:
             return False
-        return not (self.model.constraints and constraint_set(self.model).timed)
+        return not self.timed
 
     def step(self, t: float, y: Array, start: Array, tau: Array, h: float, ctrl: Array | None = None) -> Step:
         """One step of length h from a state y (nq + nv,) under a controller's forces (nv,) and commands (actuators,).

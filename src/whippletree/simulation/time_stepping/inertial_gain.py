@@ -24,9 +24,10 @@ from typing import NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
+from whippletree.compiler.named_function import NamedFunction
 from whippletree.contact.problem.solver import ContactSolution
 from whippletree.simulation.adaptive.integrator import IntegrationError
-from whippletree.simulation.time_stepping.impulse_kernel import Asked, Steps, kernel_steps
+from whippletree.simulation.time_stepping.impulse_kernel import Steps, kernel_steps
 from whippletree.simulation.time_stepping.impulse_step import STEPS_OF_CALL, ImpulseStep
 
 GAINED_SHARE = 0.02
@@ -70,10 +71,11 @@ def watched_steps(
     tau: Array,
     h: Array,
     ctrl: Array | None = None,
-    asked: Asked | None = None,
+    asking: NamedFunction | None = None,
+    clock: Array | None = None,
 ) -> Watched:
     """:func:`~whippletree.simulation.time_stepping.impulse_kernel.kernel_steps` up to the first that gains energy."""
-    steps = kernel_steps(stepper, y, impulses, tau, h, ctrl, asked)
+    steps = kernel_steps(stepper, y, impulses, tau, h, ctrl, asking, clock)
     if not stepper.watched:
         return Watched(steps, None)
     gain, tolerated = _gains(stepper, y, steps, h[: steps.number])
@@ -161,7 +163,9 @@ class _Halving(NamedTuple):
         """The step as it is, None if it leads nowhere and is not the last attempt."""
         stepper, length = self.stepper, np.array([h])
         ctrl = None if self.ctrl is None else self.ctrl[None]
-        made = kernel_steps(stepper, y, impulses, self.tau, length, ctrl) if stepper.kernel else None
+        made = (
+            kernel_steps(stepper, y, impulses, self.tau, length, ctrl, None, np.array([t])) if stepper.kernel else None
+        )
         if made is not None and not made.number and not last:
             return None
         if made is None or not made.number:

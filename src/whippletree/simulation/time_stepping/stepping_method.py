@@ -24,8 +24,7 @@ from whippletree.model import Model
 from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.method import Chunk, Memo, Method, Task, Variable, positive, whole
 from whippletree.simulation.output.dataset import velocities
-from whippletree.simulation.time_stepping.impulse_batch import WORKS, Advance, advance_batch
-from whippletree.simulation.time_stepping.impulse_kernel import Asked
+from whippletree.simulation.time_stepping.impulse_batch import WORKS, Advance, advance_batch, step_clock
 from whippletree.simulation.time_stepping.impulse_step import ImpulseStep
 from whippletree.simulation.time_stepping.inertial_gain import watched_steps
 
@@ -266,10 +265,10 @@ class TimeStepping(Method):
             return None
         h, counts = (np.array(column) for column in zip(*divisions, strict=True))
         lengths, motors = np.repeat(h, counts), stepper.motors
-        clock = self.task.times[row - 1] + np.concatenate([[0.0], np.cumsum(lengths[:-1])])
+        starts = self.task.times[row - 1 :]
+        clock = np.concatenate([step_clock(t, own, 0, n) for t, (own, n) in zip(starts, divisions, strict=False)])
         ctrl = None if motors.asks_commands else motors.ctrl_over(clock)
-        asked = None if driven is None else Asked(driven, clock)
-        steps, _ = watched_steps(stepper, y, impulses, np.zeros(stepper.model.nv), lengths, ctrl, asked)
+        steps, _ = watched_steps(stepper, y, impulses, np.zeros(stepper.model.nv), lengths, ctrl, driven, clock)
         rows = int((np.cumsum(counts) <= steps.number).sum())
         if not rows:
             return None
