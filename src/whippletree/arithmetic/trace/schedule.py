@@ -16,8 +16,9 @@ from whippletree.arithmetic.trace.traced import LEAVES, Node
 _TRIALS = 24
 
 MANY_WAITING = 250
-"""Numbers alive at once from which a CPU is given another order: as vectors of 64 bytes they fill half of its first cache
-of 32 kB, which inputs and results share. Fewer were seen to gain 0 to 5 % of the time of a batch, more 4 to 22 %."""
+"""Numbers alive at once from which a CPU is given another order: as vectors of 64 bytes they fill half of its first
+cache of 32 kB, which inputs and results share. Fewer were seen to gain 0 to 5 % of the time of a batch, more 4 to 22 %.
+"""
 
 LONGEST_ORDERED = 5000
 """Operations up to which that is tried: it takes 15 µs for each."""
