@@ -10,10 +10,10 @@ The modules that write them are imported when one is written: where the cache kn
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from whippletree.compiler.program import Program
+from whippletree.compiler.program import Program, map_blocks
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.dynamics import loops_over_clusters, loops_over_fronts
 from whippletree.constraints.node_rows import is_long
@@ -134,14 +134,19 @@ def _placed_program(request: Request) -> Program | None:
 
 
 def _unrolled_program(request: Request) -> Program:
+    from whippletree.arithmetic.trace.schedule import order_for_cache
     from whippletree.compiler.frontend.unrolled import Folds, unrolled_program
 
     # loops are for CPUs: on a GPU what goes through memory is taken to cost more than code, which is not measured
     # (``python -m benchmarks.gpu folding`` does)
     fold: Folds = "loops" if request.on_cpu and not request.exported else "copies"
-    return unrolled_program(
+    program = unrolled_program(
         request.model, request.function, request.names, request.parameters, route=request.route, fold=fold
     )
+    if not request.on_cpu:  # a GPU is told an order by the number of its registers
+        return program
+    body = map_blocks(program.body, lambda block: replace(block, code=order_for_cache(block.code)))
+    return replace(program, body=body)
 
 
 def _looped_program(request: Request) -> Program:

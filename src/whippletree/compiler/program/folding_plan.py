@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from whippletree.arithmetic.trace.signed import LEAVES, Signed, SignedCode
 from whippletree.arithmetic.trace.symmetry import COMMUTATIVE
@@ -25,7 +25,7 @@ EVEN, ODD = ("cos", "abs"), ("sin", "tanh")
 PASSING_ON = ("add", "fma", *ODD)
 """Operations with coefficients whose first term decides on the sign of the result."""
 
-_TERMS = {"fma": [(0, 1), (2,)], "mul": [(0, 1)], "div": [(0, 1)]}
+_TERMS: dict[Any, list[tuple[int, ...]]] = {"fma": [(0, 1), (2,)], "mul": [(0, 1)], "div": [(0, 1)]}
 """Operands whose product has a sign of its own in an operation; of any other, each operand."""
 
 
