@@ -17,10 +17,20 @@ from strategies import make_model, make_motion, make_parents, models, seeds, tre
 from whippletree import functions, mechanisms
 from whippletree.arithmetic.trace import evaluate
 from whippletree.compiler.cpu.cpu_function import compile_function
-from whippletree.compiler.frontend.loops import Looped, assemble, loop_program, store_or_recompute, work_size
+from whippletree.compiler.frontend.loops import Looped, assemble, loop_program, work_size
 from whippletree.compiler.frontend.loops.body_types import MOST_TYPES, classify
 from whippletree.compiler.frontend.loops.looped_program import inward_slots, outward_slots
-from whippletree.compiler.program import Address, Block, Buffer, Lookup, Loop, Program, Statement, Switch
+from whippletree.compiler.program import (
+    Address,
+    Block,
+    Buffer,
+    Lookup,
+    Loop,
+    Program,
+    Statement,
+    Switch,
+    store_or_recompute,
+)
 from whippletree.errors import UnsupportedError
 from whippletree.functions.reference import reference
 from whippletree.model import Model

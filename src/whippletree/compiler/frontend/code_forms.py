@@ -10,7 +10,7 @@ The modules that write them are imported when one is written: where the cache kn
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from whippletree.compiler.program import Program
@@ -18,7 +18,7 @@ from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.dynamics import loops_over_clusters, loops_over_fronts
 from whippletree.constraints.node_rows import is_long
 from whippletree.errors import UnsupportedError
-from whippletree.functions import CATALOGUE, Function
+from whippletree.functions import CATALOGUE, Function, find
 from whippletree.model import Model
 from whippletree.tree.skeleton import skeleton
 
@@ -39,6 +39,27 @@ UNROLL_LINES_UP_TO = 500
 UNROLL_FLEXIBLE_UP_TO = 600
 """Moving parts up to which functions without a matrix are unrolled for models with flexible bodies, of which each has
 three or more: 150 links of two modes take 43 000 operations."""
+
+
+@dataclass(frozen=True)
+class MatricesOf:
+    """How the outputs of a function, all of them matrices, are derivatives of another one, which has one output."""
+
+    function: str
+    moving: tuple[str, ...]
+    """For each of them, the input that it is the derivative by."""
+    still: tuple[str, ...] = ()
+    """Inputs that are 0."""
+
+
+MATRICES = {
+    "forward_dynamics_derivatives": MatricesOf("forward_dynamics", ("q", "v", "tau")),
+    "inverse_dynamics_derivatives": MatricesOf("inverse_dynamics", ("q", "v", "a")),
+    "gravity_derivatives": MatricesOf("gravity", ("q",)),
+    "mass_matrix": MatricesOf("inverse_dynamics", ("a",), ("v", "a")),
+    "mass_matrix_inverse": MatricesOf("mass_matrix_solve", ("b",), ("b",)),
+}
+"""Functions of the catalogue that are matrices of others, for long systems."""
 
 
 @dataclass(frozen=True)
@@ -79,9 +100,29 @@ class Request:
         return (by_bodies or self.loops_over_clusters) and not self.parameters
 
     @property
+    def source(self) -> Request | None:
+        """The function of which it is a derivative, if that is a loop; None if it is not, or there is none."""
+        entry = self.function.derivative.function if self.function.derivative is not None else None
+        if self.function.name in MATRICES:
+            entry = find(MATRICES[self.function.name].function, self.model)
+        if entry is None or self.parameters or self.exported or not self.on_cpu:
+            return None
+        found = replace(self, function=entry)
+        return found if found.can_loop or found.loops_over_fronts else None
+
+    @property
+    def loops_over_fronts(self) -> bool:
+        """Whether it honours constraints by an elimination body by body."""
+        if self.parameters or self.function.derived or not loops_over_fronts(self.model, self.route):
+            return False
+        from whippletree.compiler.frontend.loops.elimination_program import can_eliminate
+
+        return can_eliminate(self.function, constraint_set(self.model))
+
+    @property
     def unrolled_up_to(self) -> int:
         """Moving parts up to which it is written out."""
-        if self.can_loop:
+        if self.can_loop or self.source is not None:
             return UNROLL_UP_TO
         entry = CATALOGUE.get(self.function.name)
         grows = self.function.derived or entry is None or not entry.loops or bool(self.model.constraints)
@@ -96,19 +137,31 @@ def catalogue_program(request: Request) -> Program:
     Raises:
         UnsupportedError: if it would be too long.
     """
-    found = _by_fronts(request) or _by_tendons(request) or _placed_program(request)
+    found = _by_fronts(request) or _by_tendons(request) or _placed_program(request) or _from_loops(request)
     if found is not None:
         return found
     return _unrolled_program(request) if request.parts <= request.unrolled_up_to else _looped_program(request)
 
 
-def _by_fronts(request: Request) -> Program | None:
-    if request.parameters or request.function.derived or not loops_over_fronts(request.model, request.route):
+def _from_loops(request: Request) -> Program | None:
+    """A derivative or a matrix of a long system, from the loops of the function that it is a derivative of."""
+    source = request.source
+    if source is None or request.parts <= UNROLL_UP_TO:
         return None
-    from whippletree.compiler.frontend.loops.elimination_program import can_eliminate, elimination_program
+    from whippletree.compiler.frontend.loops.looped_derivatives import jvp_program, matrix_program, vjp_program
 
-    if not can_eliminate(request.function, constraint_set(request.model)):
+    own = _by_fronts(source) or _looped_program(source)
+    if request.function.derivative is None:
+        return matrix_program(request.model, request.function, own, MATRICES[request.function.name])
+    write = jvp_program if request.function.derivative.kind == "jvp" else vjp_program
+    return write(request.model, request.function, own)
+
+
+def _by_fronts(request: Request) -> Program | None:
+    if not request.loops_over_fronts:
         return None
+    from whippletree.compiler.frontend.loops.elimination_program import elimination_program
+
     return elimination_program(request.function, skeleton(request.model))
 
 
