@@ -10,13 +10,16 @@ The modules that write them are imported when one is written: where the cache kn
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from whippletree.compiler.program import Program
+from whippletree.constraints.body_system import rows_without_bodies
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.dynamics import loops_over_clusters, loops_over_fronts
 from whippletree.constraints.node_rows import is_long
+from whippletree.constraints.separate_mechanisms import by_kind, separate_mechanisms
 from whippletree.errors import UnsupportedError
 from whippletree.functions import CATALOGUE, Function, find
 from whippletree.model import Model
@@ -27,6 +30,21 @@ UNROLL_UP_TO = 48
 
 UNROLL_MATRICES_UP_TO = 150
 """Number for functions that cannot loop; beyond, they are refused rather than compiled for minutes."""
+
+UNROLL_ENTRIES_UP_TO = 500
+"""Entries of a tree's mass matrix, on its diagonal and below, up to which matrices of functions that can loop are
+written out. For 500 of them the derivatives of ``forward_dynamics`` take 9 s to compile, and machine code no longer
+fits into the caches: those of a chain of 30 rods then take 63 µs a call, and 16 µs by loops over columns. A humanoid of
+35 velocities has 340, and is ten times faster written out."""
+
+UNROLL_SPARSE_UP_TO = 1000
+"""Number for trees with many branches, in which fewer than a quarter of all pairs of velocities and bodies have one:
+loops go over all pairs. A random tree of 50 bodies has 657 and takes 9 s to compile and 42 µs a call; by loops, 5 s and
+680 µs."""
+
+UNROLL_CLUSTERS_UP_TO = 24
+"""Moving bodies up to which derivatives under constraints are written out where loops over clusters could give them:
+eight four-bars in a row take 6 s to compile and 18 µs a call, and by loops 0.9 s and 18 µs."""
 
 PLACE_ABOVE = 12
 """Moving bodies above which matrices and derivatives of a scene are those of its mechanisms, each kind compiled once:
@@ -58,6 +76,10 @@ MATRICES = {
     "gravity_derivatives": MatricesOf("gravity", ("q",)),
     "mass_matrix": MatricesOf("inverse_dynamics", ("a",), ("v", "a")),
     "mass_matrix_inverse": MatricesOf("mass_matrix_solve", ("b",), ("b",)),
+    "jacobian": MatricesOf("twist", ("v",), ("v",)),
+    "constraint_jacobian": MatricesOf("constraint_velocity", ("v",), ("v",)),
+    "constraint_forces_derivatives": MatricesOf("constraint_forces", ("q", "v", "tau")),
+    "null_projector": MatricesOf("project_velocity", ("v",), ("v",)),
 }
 """Functions of the catalogue that are matrices of others, for long systems."""
 
@@ -107,8 +129,11 @@ class Request:
             entry = find(MATRICES[self.function.name].function, self.model)
         if entry is None or self.parameters or self.exported or not self.on_cpu:
             return None
-        found = replace(self, function=entry)
-        return found if found.can_loop or found.loops_over_fronts else None
+        for route in (self.route, "elimination"):
+            found = replace(self, function=entry, route=route)
+            if found.can_loop or found.loops_over_fronts:
+                return found
+        return None
 
     @property
     def loops_over_fronts(self) -> bool:
@@ -117,7 +142,30 @@ class Request:
             return False
         from whippletree.compiler.frontend.loops.elimination_program import can_eliminate
 
-        return can_eliminate(self.function, constraint_set(self.model))
+        system = constraint_set(self.model)
+        return can_eliminate(self.function, system) and not rows_without_bodies(system)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it is written out."""
+        if self.linear and self.function.names == ("frame",) and (self.can_loop or self.source is not None):
+            # only bodies between the frame and the base are written out
+            node = skeleton(self.model).place(self.names[0]).node
+            return self.parts <= UNROLL_LINES_UP_TO and len(skeleton(self.model).path(node)) <= UNROLL_UP_TO
+        return self.is_short_for([self.model])
+
+    def is_short_for(self, models: Sequence[Model]) -> bool:
+        """Whether it is written out for these models, one after the other."""
+        source, parts = self.source, sum(len(skeleton(model).nodes) for model in models)
+        if self.function.name not in MATRICES or source is None:
+            return parts <= self.unrolled_up_to
+        if source.loops_over_clusters:
+            return parts <= UNROLL_CLUSTERS_UP_TO
+        if source.loops_over_fronts:
+            return parts <= UNROLL_UP_TO
+        entries, whole = sum(map(matrix_entries, models)), sum(model.nv for model in models) * parts
+        most = UNROLL_ENTRIES_UP_TO if 4 * entries > whole else UNROLL_SPARSE_UP_TO
+        return parts <= UNROLL_MATRICES_UP_TO and entries <= most
 
     @property
     def unrolled_up_to(self) -> int:
@@ -131,6 +179,20 @@ class Request:
         return UNROLL_LINES_UP_TO if self.linear else UNROLL_MATRICES_UP_TO
 
 
+def matrix_entries(model: Model) -> int:
+    """Entries of the mass matrix of a model's tree that are not 0, on the diagonal and below."""
+    tree = skeleton(model)
+    along: list[int] = []
+    """Velocities on the way from the base to each node, its own included."""
+    total = 0
+    for parent, own in zip(tree.parents, tree.nodes, strict=True):
+        count = own.joint.nv
+        before = along[parent] if parent >= 0 else 0
+        along.append(before + count)
+        total += count * before + count * (count + 1) // 2
+    return total
+
+
 def catalogue_program(request: Request) -> Program:
     """The program of a function, in the form that suits it.
 
@@ -140,13 +202,13 @@ def catalogue_program(request: Request) -> Program:
     found = _by_fronts(request) or _by_tendons(request) or _placed_program(request) or _from_loops(request)
     if found is not None:
         return found
-    return _unrolled_program(request) if request.parts <= request.unrolled_up_to else _looped_program(request)
+    return _unrolled_program(request) if request.is_short else _looped_program(request)
 
 
 def _from_loops(request: Request) -> Program | None:
     """A derivative or a matrix of a long system, from the loops of the function that it is a derivative of."""
     source = request.source
-    if source is None or request.parts <= UNROLL_UP_TO:
+    if source is None or request.is_short:
         return None
     from whippletree.compiler.frontend.loops.looped_derivatives import jvp_program, matrix_program, vjp_program
 
@@ -181,6 +243,11 @@ def _placed_program(request: Request) -> Program | None:
     above = PLACE_ABOVE if request.on_cpu else request.unrolled_up_to
     if request.parts <= above or request.can_loop or request.parameters or request.exported:
         return None
+    if request.source is not None:
+        # of many kinds of mechanisms the code of all is as long as that of one mechanism
+        kinds = by_kind(separate_mechanisms(request.model))
+        if not request.is_short_for([own[0].model for own in kinds]):
+            return None
     from whippletree.compiler.frontend.placed_mechanisms import placed_program
 
     return placed_program(request.model, request.function, route=request.route, largest=request.unrolled_up_to)

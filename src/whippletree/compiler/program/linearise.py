@@ -113,9 +113,7 @@ def _in_lanes(found: Linearised, lanes: int) -> Linearised:
         plain = all(node[0] in PLAIN_OPERATIONS for node in statement.code.nodes)
         return Loop(LANE, lanes, (statement,), side_by_side=plain)
 
-    buffers = [
-        replace(b, shape=(*b.shape, lanes)) if b.name.startswith(slope_name("")) else b for b in found.buffers
-    ]
+    buffers = [replace(b, shape=(*b.shape, lanes)) if b.name.startswith(slope_name("")) else b for b in found.buffers]
     derivative = map_statements(map_addresses(found.derivative, widen), several)
     return Linearised(found.values, derivative, tuple(buffers))
 
@@ -154,9 +152,7 @@ class _Derivative:
 
     # --- statements ---------------------------------------------------------------------------------------------------
 
-    def _statements(
-        self, body: Sequence[Statement], loop: Loop | None
-    ) -> tuple[list[Statement], list[Statement]]:
+    def _statements(self, body: Sequence[Statement], loop: Loop | None) -> tuple[list[Statement], list[Statement]]:
         """The statements that compute values, and those of the derivative, in the order in which they run."""
         values: list[Statement] = []
         derivative: list[list[Statement]] = []
@@ -210,7 +206,7 @@ class _Derivative:
         return code.parts(stores, loads, self._tape(loop), self._read_again)
 
     def _stored_slopes(self, number: int, block: Block) -> list[bool]:
-        """Which stores of a block have slopes: those to numbers that move somewhere, and to outputs that are numbers."""
+        """Which stores of a block have slopes: to what moves somewhere, and to outputs that are numbers."""
         outputs = self._outputs
         forward = self.way == "forward"
         pairs = zip(block.stores, self.moves.stores[number], strict=True)
@@ -343,9 +339,7 @@ class _Code:
                 known.append(1 if n in loads else 0)
             else:
                 known.append(-1 if node[0] == "const" else max(known[i] for i in node[1:]))
-        lasting = {
-            x.index for x, a in zip(self.inputs, self.block.loads, strict=True) if a.buffer in read_again
-        }
+        lasting = {x.index for x, a in zip(self.inputs, self.block.loads, strict=True) if a.buffer in read_again}
         required = [{x.index for x in xs if isinstance(x, Traced)} for xs in (self.outputs, [x for _, x in stores])]
         first, second = shares(nodes, known, required, lasting)
         kept = dict(zip(first.stored, tape(len(first.stored)), strict=True))

@@ -25,7 +25,6 @@ from whippletree.compiler.program.program import (
 )
 from whippletree.compiler.program.traced_blocks import Piece, piece, traced_block
 
-
 FILLED_TOGETHER = 16
 """Numbers of a row that are filled by one block: enough for tiles of every vector width."""
 

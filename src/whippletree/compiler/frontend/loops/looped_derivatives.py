@@ -69,8 +69,8 @@ def jvp_program(model: Model, function: Function, own: Program) -> Program:
     """The ``jvp`` of a function from its program; ``function``: the derived one."""
     writer = _Writer(model, function, own)
     body: list[Statement] = []
-    for x in writer.inputs:
-        body += writer.slope_along(x, f"d{x}")
+    for x, direction in zip(writer.inputs, writer.seeds, strict=True):
+        body += writer.slope_along(x, direction)
     along = writer.part("", writer.inputs, "forward", apart=False)
     body += along.derivative
     for y, to in zip(writer.outputs, writer.results, strict=True):
@@ -86,8 +86,8 @@ def vjp_program(model: Model, function: Function, own: Program) -> Program:
     back = writer.part("", writer.inputs, "backward")
     body: list[Statement] = [*writer.zero_bars(back), *back.values]
     body += [writer.space.fill(bar_name(x), 0.0) for x in writer.inputs]
-    for y in writer.outputs:
-        body.append(writer.copy(f"{y}_bar", writer.twin(bar_name, y)))
+    for y, seed in zip(writer.outputs, writer.seeds, strict=True):
+        body.append(writer.copy(seed, writer.twin(bar_name, y)))
     body += back.derivative
     for x, to in zip(writer.inputs, writer.results, strict=True):
         body += writer.adjoint_along(x, to, ())
@@ -100,7 +100,8 @@ def _vjp_by_directions(writer: _Writer) -> Program:
     for x, to in zip(writer.inputs, writer.results, strict=True):
         along = writer.part(f"by {x} ", [x], "forward", apart=False)
         counters = [f"{x} direction {axis}" for axis in range(len(writer.space.buffers[to].shape))]
-        products = [_put(0.0, PRODUCT_AT), *[writer.add_product(slope_name(y), f"{y}_bar") for y in writer.outputs]]
+        pairs = zip(writer.outputs, writer.seeds, strict=True)
+        products = [_put(0.0, PRODUCT_AT), *[writer.add_product(slope_name(y), seed) for y, seed in pairs]]
         products.append(_copy(PRODUCT_AT, Address(to, tuple(map(Index, counters)))))
         body += writer.every_direction(x, counters, along, products)
     return writer.program(body)
@@ -169,6 +170,9 @@ class _Writer:
         self.outputs = [b.name for b in own.of_role("output") if not b.integer]
         self.may_fail = any(b.integer for b in own.of_role("output"))
         self.results = list(output_shapes(model, function))
+        given = list(input_shapes(model, function, ()))
+        self.seeds = given[len(self.inputs) :]
+        """Further inputs of the derivative: directions of inputs, or adjoints of outputs."""
         self.space = WorkSpace()
         self.space.add(*[Buffer(name, "input", shape) for name, shape in input_shapes(model, function, ()).items()])
         self.space.add(*[Buffer(name, "output", shape) for name, shape in output_shapes(model, function).items()])
@@ -186,9 +190,7 @@ class _Writer:
         used = {a.buffer for block in every_block(program.body) for a in (*block.loads, *block.stores)}
         return replace(program, buffers=tuple(b for b in program.buffers if b.role != "work" or b.name in used))
 
-    def part(
-        self, prefix: str, moving: Sequence[str], way: Way, *, apart: bool = True, lanes: int = 0
-    ) -> Linearised:
+    def part(self, prefix: str, moving: Sequence[str], way: Way, *, apart: bool = True, lanes: int = 0) -> Linearised:
         """The derivative by some inputs, with work space of its own under a prefix, without the function's values.
 
         With lanes, slopes of inputs and outputs have the prefix too.
@@ -256,7 +258,13 @@ class _Writer:
         back = linearise(self._rate(), ["v"], "backward")
         back = self._inline_linear(back, {"q": x, bar_name("rate"): bars, bar_name("v"): tangent})
         zeros = self.zero_bars(back)
-        return [*zeros, self.space.fill(tangent, 0.0), *back.values, *back.derivative, self.copy(tangent, to, first=first)]
+        return [
+            *zeros,
+            self.space.fill(tangent, 0.0),
+            *back.values,
+            *back.derivative,
+            self.copy(tangent, to, first=first),
+        ]
 
     def _inline_linear(self, found: Linearised, place: Mapping[str, str]) -> Linearised:
         """The derivative of ``rate`` by a velocity, which is linear: neither that velocity nor a rate is needed."""
