@@ -195,7 +195,7 @@ class _Derivative:
 
     def _block(self, block: Block, loop: Loop | None) -> tuple[list[Statement], list[Statement]]:
         number, self.met = self.met, self.met + 1
-        code = _Code(block, self.moves.loads[number], self._stored_slopes(number, block))
+        code = _BlockTrace(block, self.moves.loads[number], self._stored_slopes(number, block))
         if self.way == "backward":
             return self._backward_block(code, self.rounds[number], loop)
         slopes = code.slopes()
@@ -228,7 +228,7 @@ class _Derivative:
                 return [Address(name, (Index(None, i),)) for i in range(count)]
             name = f"tape of {self._number(loop)}"
             before = self.buffers.get(name)
-            width = max(count, before.shape[1] if before else 1)  # type: ignore[type-var, assignment]
+            width = max(count, before.shape[1] if before else 1)
             self.buffers[name] = Buffer(name, "work", (loop.count, width))  # type: ignore[arg-type]
             return [Address(name, (Index(loop.counter), Index(None, i))) for i in range(count)]
 
@@ -241,7 +241,7 @@ class _Derivative:
     # --- the way back -------------------------------------------------------------------------------------------------
 
     def _backward_block(
-        self, code: _Code, rounds: Rounds, loop: Loop | None
+        self, code: _BlockTrace, rounds: Rounds, loop: Loop | None
     ) -> tuple[list[Statement], list[Statement]]:
         block = code.block
         bars = code.bars()
@@ -286,7 +286,7 @@ def _add(source: Address, target: Address) -> Block:
     return Block(finish(trace, [trace.input() + trace.input()]), (source, target), (target,))
 
 
-class _Code:
+class _BlockTrace:
     """The code of a block as a trace, and its slopes."""
 
     def __init__(self, block: Block, moving: Sequence[bool], kept: Sequence[bool]) -> None:
@@ -347,7 +347,7 @@ class _Code:
         given = [*zip(self.block.stores, self.outputs, strict=True)]
         given += [(kept[n], self.trace.node_at(n)) for n in first.stored]
         value = self._written(first, given, sources, {})
-        derivative = [self._written(second, stores, sources, kept)] if stores else []
+        derivative: list[Statement] = [self._written(second, stores, sources, kept)] if stores else []
         return [value], derivative
 
     def _written(

@@ -42,7 +42,7 @@ Cells: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 """A truth value for each cell of a buffer."""
 
 
-class Moving(NamedTuple):
+class MovingNumbers(NamedTuple):
     """What moves."""
 
     buffers: set[str]
@@ -110,12 +110,12 @@ def _cells(buffer: Buffer, address: Address, registers: dict[str, Places], singl
     return np.asarray(places, dtype=np.int64)
 
 
-def find_moving(program: Program, rounds: Sequence[Rounds], inputs: Collection[str]) -> Moving:
+def find_moving(program: Program, rounds: Sequence[Rounds], inputs: Collection[str]) -> MovingNumbers:
     """What moves where these inputs do."""
-    return _Search(program, rounds, inputs).found()
+    return _SearchForMoving(program, rounds, inputs).found()
 
 
-class _Search:
+class _SearchForMoving:
     """Goes through the program's statements, which follow each other as written, again and again until nothing is new.
 
     Inside a statement, such as a loop, a place counts as moving if any of its blocks makes it so. Where a load moves in
@@ -135,10 +135,10 @@ class _Search:
     def _cells(self) -> dict[str, Cells]:
         return {b.name: np.zeros(max(b.size, 1), dtype=bool) for b in self.buffers}
 
-    def found(self) -> Moving:
+    def found(self) -> MovingNumbers:
         while self._goes_on():
             pass
-        return Moving({name for own in self.made for name, x in own.items() if x.any()}, self.loads, self.stores)
+        return MovingNumbers({name for own in self.made for name, x in own.items() if x.any()}, self.loads, self.stores)
 
     def _goes_on(self) -> bool:
         """One way through the program; whether something new was asked for."""

@@ -143,7 +143,7 @@ def _by_columns(writer: _Writer, y: str, x: str, to: str, prefix: str) -> list[S
     sources = tuple(Address(prefix + slope_name(y), (Index(entry), Index(None, k))) for k in range(lanes))
     targets = tuple(Address(to, (Index(entry), Index(first, k))) for k in range(lanes))
     trace = Trace()
-    put = Loop(entry, writer.own.buffer(y).size, (Block(finish(trace, trace.inputs(lanes)), sources, targets),))
+    put = Loop(entry, writer.own.buffer(y).size, (Block(finish(trace, list(trace.inputs(lanes))), sources, targets),))
     turn = [_put(1.0, *seeds), *derivative, put, _put(0.0, *seeds)]
     look = Lookup(first, Address(f"{to} starts", (Index(f"{to} turn"),)))
     turns = Loop(f"{to} turn", writer.space.buffers[f"{to} starts"].size, (look, *turn))

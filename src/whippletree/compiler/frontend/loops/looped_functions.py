@@ -175,7 +175,8 @@ class LoopedMechanism(RecordedMechanism):
     # frames: of their bodies alone, at the end of sweeps over all, where the path from the base would be written out
 
     def frame_pose(self, links: Field, place: Place) -> Pose:
-        return self._pick_one(world_poses(self.sweep, links), place, Pose.identity()) @ place.pose
+        body: Pose = self._pick_one(world_poses(self.sweep, links), place, Pose.identity())
+        return body @ place.pose
 
     def frame_twist(self, links: Field, place: Place) -> Array:
         V = self._pick_one(self.sweep.map(lambda link: link.V, links), place, zeros(6))
