@@ -183,7 +183,10 @@ def every_function_of_the_catalogue_has_derivatives():
 
 
 @claim(
-    "docs/compiler.md", "Up to 48 moving bodies code is unrolled.", "is unrolled up to 150 bodies and refused beyond"
+    "docs/compiler.md",
+    "Up to 48 moving bodies code is unrolled.",
+    "is unrolled up to 150 bodies and refused beyond",
+    "up to 500 entries of the mass matrix",
 )
 @claim(
     "docs/compiler.md",
@@ -191,7 +194,11 @@ def every_function_of_the_catalogue_has_derivatives():
     "Trees of more than 48 bodies run as loops",
     "megabytes above 0, default 512",
 )
-@claim("docs/constraints.md", "Beyond 200 velocities, and for chains from 53 joints on", "compiled up to 150 bodies")
+@claim(
+    "docs/constraints.md",
+    "Beyond 200 velocities, and for chains from 53 joints on",
+    "`dagger` is compiled up to 150 bodies",
+)
 @claim("docs/simulation.md", "for models of more than 150 moving bodies with constraints, a controller or the implicit")
 @claim(
     "docs/gpu.md",
@@ -217,7 +224,8 @@ def sizes_of_compiled_code():
     assert "default 512" in cache.__doc__
     assert factor_cost(wt.mechanisms.chain(52)) <= LOOPED < factor_cost(wt.mechanisms.chain(53))
     with pytest.raises(wt.UnsupportedError, match=r"151 moving bodies, .* up to 150 bodies"):
-        wt.compile(wt.mechanisms.chain(151)).mass_matrix(np.zeros(151))
+        wt.compile(wt.mechanisms.chain(151)).condition_number(np.zeros(151))
+    assert code_forms.matrix_entries(wt.mechanisms.chain(31)) + 4 == code_forms.UNROLL_ENTRIES_UP_TO
     run = wt.simulate(
         wt.mechanisms.chain(151), duration=0.002, output_dt=0.002, method="rk4", controller=lambda t, q, v: -v
     )

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array, identity
 from whippletree.arithmetic.dual_numbers import Dual, duals, slopes
 from whippletree.arithmetic.trace import Traced, gradient
-from whippletree.functions.registry import Function, Shape
+from whippletree.functions.registry import Derivative, Function, Shape
 from whippletree.model.parameters import find_parameter, with_parameters
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import skeleton
@@ -27,10 +27,10 @@ COORDINATES = ("q", "r")
 
 
 def derived_function(
-    kind: str, function: Function, parameters: Mapping[str, tuple[int, ...]] | None = None
+    kind: Literal["jvp", "vjp"], function: Function, parameters: Mapping[str, tuple[int, ...]] | None = None
 ) -> Function:
     """The ``jvp`` or ``vjp`` of a function, as a new entry; ``parameters``: shapes of the open ones, by path."""
-    function = _with_parameters_as_inputs(function, parameters or {})
+    entry, function = function, _with_parameters_as_inputs(function, parameters or {})
     own = {name: shape for name, shape in function.inputs.items() if name not in (parameters or {})}
     tangents: dict[str, Shape] = {
         name: ("nv",) if name in COORDINATES else shape for name, shape in function.inputs.items()
@@ -63,7 +63,7 @@ def derived_function(
         summary=f"The {kind} of {function.name}. {function.summary}",
         may_fail=function.may_fail,
         constraints=function.constraints,
-        derived=True,
+        derivative=Derivative(kind, entry),
     )
 
 

@@ -117,14 +117,19 @@ class Function:
     summary: str
     may_fail: bool = False
     constraints: Attitude = "refuses"
-    derived: bool = False
-    """Whether it is a derivative of an entry; its scalars are then dual or traced."""
+    derivative: Derivative | None = None
+    """Of which entry it is a derivative, if it is one; its scalars are then dual or traced."""
     contacts: bool = False
     """Whether it is about contacts and needs some."""
     actuators: bool = False
     """Whether it is about actuators and needs some."""
     linear: bool = False
     """Whether its code, written out, grows with the number of bodies and not with that of their pairs."""
+
+    @property
+    def derived(self) -> bool:
+        """Whether it is a derivative of an entry."""
+        return self.derivative is not None
 
     def evaluate(self, m: Mechanism, *arguments: Any) -> Evaluated:
         """The implementation on a mechanism made for it: what it gives, and on what that rests."""
@@ -138,6 +143,14 @@ class Function:
             lines.append(f"    {name} {shape_text(shape)}".rstrip() + (f": {UNITS[name]}" if name in UNITS else ""))
         results = ", ".join(f"{name} {shape_text(shape)}".rstrip() for name, shape in self.outputs.items())
         return "\n".join([*lines, f"Returns {results}."])
+
+
+class Derivative(NamedTuple):
+    """What a derived function is."""
+
+    kind: Literal["jvp", "vjp"]
+    function: Function
+    """The entry that is differentiated."""
 
 
 CATALOGUE: dict[str, Function] = {}

@@ -28,10 +28,10 @@ from whippletree.tree.sweeps import Field
 # --- kinematics -------------------------------------------------------------------------------------------------------
 
 
-@function(pose=(4, 4), constraints="tree", linear=True)
+@function(pose=(4, 4), loops=True, constraints="tree", linear=True)
 def pose(m: Mechanism, frame: str, q: Array) -> Array:
     """Pose (4, 4) of a frame or body in the world."""
-    return kinematics.pose(m.tree, m.still(q), m.place(frame)).matrix()
+    return m.frame_pose(m.still(q), m.place(frame)).matrix()
 
 
 @function(jacobian=(6, "nv"), constraints="tree", linear=True)
@@ -40,16 +40,16 @@ def jacobian(m: Mechanism, frame: str, q: Array) -> Array:
     return kinematics.jacobian(m.tree, m.still(q), m.place(frame))
 
 
-@function(bias=(6,), constraints="tree", linear=True)
+@function(bias=(6,), loops=True, constraints="tree", linear=True)
 def jacobian_bias(m: Mechanism, frame: str, q: Array, v: Array) -> Array:
     """J̇ v (6,): the frame's spatial acceleration at zero joint accelerations, in its axes, without gravity."""
-    return kinematics.jacobian_bias(m.tree, m.moving(q, v), m.place(frame))
+    return m.frame_bias(m.moving(q, v), m.place(frame))
 
 
-@function(twist=(6,), constraints="tree", linear=True)
+@function(twist=(6,), loops=True, constraints="tree", linear=True)
 def twist(m: Mechanism, frame: str, q: Array, v: Array) -> Array:
     """Twist (6,) of a frame, in its axes: angular velocity, velocity of its origin."""
-    return kinematics.twist(m.tree, m.moving(q, v), m.place(frame))
+    return m.frame_twist(m.moving(q, v), m.place(frame))
 
 
 @function(q=("nq",), loops=True, constraints="tree")
@@ -333,7 +333,7 @@ def momentum(m: Mechanism, q: Array, v: Array) -> Array:
     return sums.momentum(m.sweep, m.moving(q, v))
 
 
-@function(center=(3,), constraints="tree", linear=True)
+@function(center=(3,), loops=True, constraints="tree", linear=True)
 def center_of_mass(m: Mechanism, q: Array) -> Array:
     """Centre of mass (3,) of everything that can move, in the world, m."""
     return sums.center_of_mass(m.tree, sums.world_inertia(m.sweep, m.still(q)))

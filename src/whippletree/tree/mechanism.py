@@ -11,6 +11,8 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.errors import SingularSystemError
 from whippletree.model import Model
+from whippletree.spatial import Pose
+from whippletree.tree import kinematics
 from whippletree.tree.forward import articulate
 from whippletree.tree.links import falling, joint_zeros, moving_links, still_links
 from whippletree.tree.skeleton import Place, Skeleton, skeleton
@@ -99,6 +101,18 @@ class Mechanism:
     def place(self, frame: str) -> Place:
         """Where a frame is."""
         return self.tree.place(frame)
+
+    def frame_pose(self, links: Field, place: Place) -> Pose:
+        """The pose of a frame in the world."""
+        return kinematics.pose(self.tree, links, place)
+
+    def frame_twist(self, links: Field, place: Place) -> Array:
+        """The twist (6,) of a frame, in its axes."""
+        return kinematics.twist(self.tree, links, place)
+
+    def frame_bias(self, links: Field, place: Place) -> Array:
+        """The spatial acceleration (6,) of a frame at θ̈ = 0, in its axes, without gravity."""
+        return kinematics.jacobian_bias(self.tree, links, place)
 
     def manifold(self) -> Manifold:
         """How velocities move coordinates."""

@@ -10,15 +10,18 @@ The modules that write them are imported when one is written: where the cache kn
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from whippletree.compiler.program import Program, map_blocks
+from whippletree.constraints.body_system import rows_without_bodies
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.dynamics import loops_over_clusters, loops_over_fronts
 from whippletree.constraints.node_rows import is_long
+from whippletree.constraints.separate_mechanisms import by_kind, separate_mechanisms
 from whippletree.errors import UnsupportedError
-from whippletree.functions import CATALOGUE, Function
+from whippletree.functions import CATALOGUE, Function, find
 from whippletree.model import Model
 from whippletree.tree.skeleton import skeleton
 
@@ -27,6 +30,21 @@ UNROLL_UP_TO = 48
 
 UNROLL_MATRICES_UP_TO = 150
 """Number for functions that cannot loop; beyond, they are refused rather than compiled for minutes."""
+
+UNROLL_ENTRIES_UP_TO = 500
+"""Entries of a tree's mass matrix, on its diagonal and below, up to which matrices of functions that can loop are
+written out. For 500 of them the derivatives of ``forward_dynamics`` take 9 s to compile, and machine code no longer
+fits into the caches: those of a chain of 30 rods then take 63 µs a call, and 16 µs by loops over columns. A humanoid of
+35 velocities has 340, and is ten times faster written out."""
+
+UNROLL_SPARSE_UP_TO = 1000
+"""Number for trees with many branches, in which fewer than a quarter of all pairs of velocities and bodies have one:
+loops go over all pairs. A random tree of 50 bodies has 657 and takes 9 s to compile and 42 µs a call; by loops, 5 s and
+680 µs."""
+
+UNROLL_CLUSTERS_UP_TO = 24
+"""Moving bodies up to which derivatives under constraints are written out where loops over clusters could give them:
+eight four-bars in a row take 6 s to compile and 18 µs a call, and by loops 0.9 s and 18 µs."""
 
 PLACE_ABOVE = 12
 """Moving bodies above which matrices and derivatives of a scene are those of its mechanisms, each kind compiled once:
@@ -39,6 +57,31 @@ UNROLL_LINES_UP_TO = 500
 UNROLL_FLEXIBLE_UP_TO = 600
 """Moving parts up to which functions without a matrix are unrolled for models with flexible bodies, of which each has
 three or more: 150 links of two modes take 43 000 operations."""
+
+
+@dataclass(frozen=True)
+class MatricesOf:
+    """How the outputs of a function, all of them matrices, are derivatives of another one, which has one output."""
+
+    function: str
+    moving: tuple[str, ...]
+    """For each of them, the input that it is the derivative by."""
+    still: tuple[str, ...] = ()
+    """Inputs that are 0."""
+
+
+MATRICES = {
+    "forward_dynamics_derivatives": MatricesOf("forward_dynamics", ("q", "v", "tau")),
+    "inverse_dynamics_derivatives": MatricesOf("inverse_dynamics", ("q", "v", "a")),
+    "gravity_derivatives": MatricesOf("gravity", ("q",)),
+    "mass_matrix": MatricesOf("inverse_dynamics", ("a",), ("v", "a")),
+    "mass_matrix_inverse": MatricesOf("mass_matrix_solve", ("b",), ("b",)),
+    "jacobian": MatricesOf("twist", ("v",), ("v",)),
+    "constraint_jacobian": MatricesOf("constraint_velocity", ("v",), ("v",)),
+    "constraint_forces_derivatives": MatricesOf("constraint_forces", ("q", "v", "tau")),
+    "null_projector": MatricesOf("project_velocity", ("v",), ("v",)),
+}
+"""Functions of the catalogue that are matrices of others, for long systems."""
 
 
 @dataclass(frozen=True)
@@ -79,9 +122,55 @@ class Request:
         return (by_bodies or self.loops_over_clusters) and not self.parameters
 
     @property
+    def source(self) -> Request | None:
+        """The function of which it is a derivative, if that is a loop; None if it is not, or there is none."""
+        entry = self.function.derivative.function if self.function.derivative is not None else None
+        if self.function.name in MATRICES:
+            entry = find(MATRICES[self.function.name].function, self.model)
+        if entry is None or self.parameters or self.exported or not self.on_cpu:
+            return None
+        for route in (self.route, "elimination"):
+            found = replace(self, function=entry, route=route)
+            if found.can_loop or found.loops_over_fronts:
+                return found
+        return None
+
+    @property
+    def loops_over_fronts(self) -> bool:
+        """Whether it honours constraints by an elimination body by body."""
+        if self.parameters or self.function.derived or not loops_over_fronts(self.model, self.route):
+            return False
+        from whippletree.compiler.frontend.loops.elimination_program import can_eliminate
+
+        system = constraint_set(self.model)
+        return can_eliminate(self.function, system) and not rows_without_bodies(system)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it is written out."""
+        if self.linear and self.function.names == ("frame",) and (self.can_loop or self.source is not None):
+            # only bodies between the frame and the base are written out
+            node = skeleton(self.model).place(self.names[0]).node
+            return self.parts <= UNROLL_LINES_UP_TO and len(skeleton(self.model).path(node)) <= UNROLL_UP_TO
+        return self.is_short_for([self.model])
+
+    def is_short_for(self, models: Sequence[Model]) -> bool:
+        """Whether it is written out for these models, one after the other."""
+        source, parts = self.source, sum(len(skeleton(model).nodes) for model in models)
+        if self.function.name not in MATRICES or source is None:
+            return parts <= self.unrolled_up_to
+        if source.loops_over_clusters:
+            return parts <= UNROLL_CLUSTERS_UP_TO
+        if source.loops_over_fronts:
+            return parts <= UNROLL_UP_TO
+        entries, whole = sum(map(matrix_entries, models)), sum(model.nv for model in models) * parts
+        most = UNROLL_ENTRIES_UP_TO if 4 * entries > whole else UNROLL_SPARSE_UP_TO
+        return parts <= UNROLL_MATRICES_UP_TO and entries <= most
+
+    @property
     def unrolled_up_to(self) -> int:
         """Moving parts up to which it is written out."""
-        if self.can_loop:
+        if self.can_loop or self.source is not None:
             return UNROLL_UP_TO
         entry = CATALOGUE.get(self.function.name)
         grows = self.function.derived or entry is None or not entry.loops or bool(self.model.constraints)
@@ -90,25 +179,51 @@ class Request:
         return UNROLL_LINES_UP_TO if self.linear else UNROLL_MATRICES_UP_TO
 
 
+def matrix_entries(model: Model) -> int:
+    """Entries of the mass matrix of a model's tree that are not 0, on the diagonal and below."""
+    tree = skeleton(model)
+    along: list[int] = []
+    """Velocities on the way from the base to each node, its own included."""
+    total = 0
+    for parent, own in zip(tree.parents, tree.nodes, strict=True):
+        count = own.joint.nv
+        before = along[parent] if parent >= 0 else 0
+        along.append(before + count)
+        total += count * before + count * (count + 1) // 2
+    return total
+
+
 def catalogue_program(request: Request) -> Program:
     """The program of a function, in the form that suits it.
 
     Raises:
         UnsupportedError: if it would be too long.
     """
-    found = _by_fronts(request) or _by_tendons(request) or _placed_program(request)
+    found = _by_fronts(request) or _by_tendons(request) or _placed_program(request) or _from_loops(request)
     if found is not None:
         return found
-    return _unrolled_program(request) if request.parts <= request.unrolled_up_to else _looped_program(request)
+    return _unrolled_program(request) if request.is_short else _looped_program(request)
+
+
+def _from_loops(request: Request) -> Program | None:
+    """A derivative or a matrix of a long system, from the loops of the function that it is a derivative of."""
+    source = request.source
+    if source is None or request.is_short:
+        return None
+    from whippletree.compiler.frontend.loops.looped_derivatives import jvp_program, matrix_program, vjp_program
+
+    own = _by_fronts(source) or _looped_program(source)
+    if request.function.derivative is None:
+        return matrix_program(request.model, request.function, own, MATRICES[request.function.name])
+    write = jvp_program if request.function.derivative.kind == "jvp" else vjp_program
+    return write(request.model, request.function, own)
 
 
 def _by_fronts(request: Request) -> Program | None:
-    if request.parameters or request.function.derived or not loops_over_fronts(request.model, request.route):
+    if not request.loops_over_fronts:
         return None
-    from whippletree.compiler.frontend.loops.elimination_program import can_eliminate, elimination_program
+    from whippletree.compiler.frontend.loops.elimination_program import elimination_program
 
-    if not can_eliminate(request.function, constraint_set(request.model)):
-        return None
     return elimination_program(request.function, skeleton(request.model))
 
 
@@ -128,6 +243,11 @@ def _placed_program(request: Request) -> Program | None:
     above = PLACE_ABOVE if request.on_cpu else request.unrolled_up_to
     if request.parts <= above or request.can_loop or request.parameters or request.exported:
         return None
+    if request.source is not None:
+        # of many kinds of mechanisms the code of all is as long as that of one mechanism
+        kinds = by_kind(separate_mechanisms(request.model))
+        if not request.is_short_for([own[0].model for own in kinds]):
+            return None
     from whippletree.compiler.frontend.placed_mechanisms import placed_program
 
     return placed_program(request.model, request.function, route=request.route, largest=request.unrolled_up_to)

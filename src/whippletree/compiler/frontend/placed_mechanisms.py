@@ -35,9 +35,6 @@ from whippletree.tree.skeleton import skeleton
 PLACED = ("nq", "nv", "rows", "positions", "switches")
 """Names of sizes of which every mechanism of a scene has its own part."""
 
-FILLED_TOGETHER = 16
-"""Numbers of a row that are filled by one block: enough for tiles of every vector width."""
-
 FAILED = "failed"
 """Name of the work buffer with the status so far."""
 
@@ -85,32 +82,14 @@ class _PlacedScene:
     def program(self, kinds: Sequence[Sequence[SeparateMechanism]]) -> Program:
         loops = [self._loop(number, own) for number, own in enumerate(kinds)]
         sparse = [name for name, shape in self.outputs.items() if len(shape) > 1]
-        body: list[Statement] = [self._fill(name, 0.0) for name in sparse]
+        body: list[Statement] = [self.space.fill(name, 0.0) for name in sparse]
         if not self.may_fail:
             return self.space.program(self.function.name, [*body, *loops])
         self.space.add(Buffer(STATUS, "output", (), integer=True))
         self.space.work(**{FAILED: (1,)})
-        no_answer = tuple(self._fill(name, math.nan) for name in self.outputs)
+        no_answer = tuple(self.space.fill(name, math.nan) for name in self.outputs)
         body += [_put(0.0, FAILED_AT), *loops, If(FAILED_AT, no_answer), _copy_block(FAILED_AT, Address(STATUS, ()))]
         return self.space.program(self.function.name, body)
-
-    def _fill(self, name: str, value: float) -> Statement:
-        """One number everywhere in an output: row by row, some neighbours at a time; the last ones overlap others."""
-        *rows, last = self.outputs[name]
-        width = min(last, FILLED_TOGETHER)
-        starts, start = f"starts_{last}", f"{name}_start"
-        if starts not in self.space.buffers:
-            self.space.index(starts, [*range(0, last - width, width), last - width])
-        counters = [f"{name}_{axis}" for axis in range(len(rows))]
-        at = tuple(Index(counter) for counter in counters)
-        row = _put(value, *[Address(name, (*at, Index(start, k))) for k in range(width)])
-        count = self.space.buffers[starts].size
-        statement: Statement = Loop(
-            f"{name}_part", count, (Lookup(start, Address(starts, (Index(f"{name}_part"),))), row)
-        )
-        for counter, size in zip(reversed(counters), reversed(rows), strict=True):
-            statement = Loop(counter, size, (statement,))
-        return statement
 
     def _loop(self, number: int, own: Sequence[SeparateMechanism]) -> Loop:
         """The mechanisms of one kind, one after the other."""
@@ -194,10 +173,10 @@ def function_of(function: Function, model: Model) -> Function:
     Raises:
         UnsupportedError: if that model cannot have it.
     """
-    if not function.derived:
+    if function.derivative is None:
         return find(function.name, model)
-    name, _, kind = function.name.rpartition("_")
-    return derived_function(kind, find(name, model))
+    kind, entry = function.derivative
+    return derived_function(kind, find(entry.name, model))
 
 
 def _addresses(name: str, shape: Shape, one: SeparateMechanism, registers: Mapping[str, str]) -> list[Address]:

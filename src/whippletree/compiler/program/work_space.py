@@ -9,18 +9,24 @@ from typing import Any
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
+from whippletree.arithmetic.trace import Straight
 from whippletree.compiler.program.program import (
     Address,
     Block,
     Buffer,
     Dimension,
     Index,
+    Lookup,
+    Loop,
     Program,
     Register,
     Statement,
     map_addresses,
 )
 from whippletree.compiler.program.traced_blocks import Piece, piece, traced_block
+
+FILLED_TOGETHER = 16
+"""Numbers of a row that are filled by one block: enough for tiles of every vector width."""
 
 
 class WorkSpace:
@@ -70,6 +76,25 @@ class WorkSpace:
     def put(self, value: float, *pieces: Piece) -> Block:
         """Every number of some pieces := value."""
         return traced_block(lambda: [[value] * len(part.addresses) for part in pieces], [], pieces)
+
+    def fill(self, name: str, value: float) -> Statement:
+        """Every number of a buffer := value: row by row, some neighbours at a time; the last ones overlap others."""
+        if not self.buffers[name].shape:
+            return Block(Straight([], [value]), (), (Address(name, ()),))
+        *rows, last = (int(d) for d in self.buffers[name].shape)
+        width = min(last, FILLED_TOGETHER)
+        starts, start = f"starts_{last}", f"{name}_start"
+        if starts not in self.buffers:
+            self.index(starts, [*range(0, last - width, width), last - width])
+        counters = [f"{name}_{axis}" for axis in range(len(rows))]
+        at = tuple(Index(counter) for counter in counters)
+        stores = tuple(Address(name, (*at, Index(start, k))) for k in range(width))
+        row = Block(Straight([], [value] * width), (), stores)
+        lookup = Lookup(start, Address(starts, (Index(f"{name}_part"),)))
+        statement: Statement = Loop(f"{name}_part", self.buffers[starts].size, (lookup, row))
+        for counter, size in zip(reversed(counters), reversed(rows), strict=True):
+            statement = Loop(counter, size, (statement,))
+        return statement
 
     def program(self, name: str, body: Sequence[Statement]) -> Program:
         """The program of some statements; buffers without any number are left out, but for its arguments."""

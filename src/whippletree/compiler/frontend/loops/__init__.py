@@ -5,10 +5,10 @@ The path from an algorithm to a program:
     body_types           bodies sorted into types that share code, and the table of constants
     edge_pattern         which numbers really cross the edges of the tree
     recorder             :class:`Looped`, the sweeper that traces every step once per type
-    store_or_recompute   which values later loops load and which they compute again
     looped_program       the program, and the slots where its numbers live
     looped_functions     functions of the table, with blocks computed once between the loops
     looped_clusters      those that honour constraints, as loops over clusters
+    looped_derivatives   derivatives and matrices of those that are loops, column by column
     hand_traced          blocks whose numbers come from memory at addresses that are written by hand
     front_loops          the fronts of an elimination
     front_kinds          which of them are alike, so that they are written once, as straight code

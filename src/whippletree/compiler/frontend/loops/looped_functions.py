@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from whippletree.arithmetic import scalars
-from whippletree.arithmetic.arrays import Array
+from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.arithmetic.trace import Traced
 from whippletree.compiler.frontend.flatten import flatten, rebuild
 from whippletree.compiler.frontend.loops.body_types import MOST_TYPES, Integers
@@ -28,8 +28,11 @@ from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.node_rows import held_nodes
 from whippletree.errors import UnsupportedError
 from whippletree.functions.registry import Function, Shape, resolve, sizes
+from whippletree.spatial import Pose
+from whippletree.tree.inverse import accelerations
+from whippletree.tree.links import joint_zeros, world_poses
 from whippletree.tree.mechanism import Mechanism
-from whippletree.tree.skeleton import Skeleton
+from whippletree.tree.skeleton import Place, Skeleton
 from whippletree.tree.sweeps import Field
 
 
@@ -168,6 +171,24 @@ class LoopedMechanism(RecordedMechanism):
         if not nodes:
             return [None] * len(self.sweep.graphs)
         return spread(self.sweep, values, self.marked, self.slots)
+
+    # frames: of their bodies alone, at the end of sweeps over all, where the path from the base would be written out
+
+    def frame_pose(self, links: Field, place: Place) -> Pose:
+        body: Pose = self._pick_one(world_poses(self.sweep, links), place, Pose.identity())
+        return body @ place.pose
+
+    def frame_twist(self, links: Field, place: Place) -> Array:
+        V = self._pick_one(self.sweep.map(lambda link: link.V, links), place, zeros(6))
+        return place.pose.motion(V)
+
+    def frame_bias(self, links: Field, place: Place) -> Array:
+        still = joint_zeros(self.sweep, links)
+        return place.pose.motion(self._pick_one(accelerations(self.sweep, links, still, zeros(6)), place, zeros(6)))
+
+    def _pick_one(self, field: Field, place: Place, world: Any) -> Any:
+        """The value at the node of a frame, or that of the world."""
+        return self.pick(field, [place.node])[0] if place.node >= 0 else world
 
     def _require_single(self, nodes: Sequence[int]) -> None:
         if tuple(nodes) != self.single:

@@ -37,8 +37,8 @@ from whippletree.compiler.frontend.loops.recorder import (
     RunningSum,
     Source,
 )
-from whippletree.compiler.frontend.loops.store_or_recompute import Share, memory_for, shares
 from whippletree.compiler.program import Address, Block, Buffer, Index, Lookup, Loop, Program, Statement, Switch
+from whippletree.compiler.program.store_or_recompute import Share, memory_for, shares
 
 PASSING, RECORD, WHOLE, INDEX = "passing", "record", "whole", "index"
 COUNTER, TYPE = "body", "type"

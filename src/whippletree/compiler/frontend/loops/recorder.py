@@ -3,7 +3,7 @@ body.
 
 A field holds one value per *type*. All steps of a type are traced into one graph, so what a body keeps from one sweep
 to the next is simply a node of that graph; whether it is stored or computed again is decided later
-(:mod:`~whippletree.compiler.frontend.loops.store_or_recompute`). A graph's inputs are the constants in the table, the
+(:mod:`~whippletree.compiler.program.store_or_recompute`). A graph's inputs are the constants in the table, the
 arguments of the function, and what arrives through edges of the tree.
 
 Sweeps are sorted into *stages*: even ones run outwards, odd ones inwards. A sweep joins the earliest stage of its
