@@ -137,3 +137,30 @@ def test_a_scene_moves_as_the_steps_of_any_mechanism_do(kind, monkeypatch):
     assert "contact_wrench" in scene
     assert np.abs(lists["contact_force"].values).max() > 0
     np.testing.assert_allclose(scene["q"].values, lists["q"].values, atol=2e-6)
+
+
+@pytest.mark.slow
+def test_a_cup_of_convex_pieces_holds_a_ball():
+    """A body that is not convex has a geometry for each of its pieces: bottom and four walls, each as a mesh."""
+    corners = np.array(list(np.ndindex(2, 2, 2))) * 2 - 1
+    pieces = [((0, 0, -0.04), (0.1, 0.1, 0.01))]
+    pieces += [((side * 0.09, 0, 0.02), (0.01, 0.1, 0.05)) for side in (-1, 1)]
+    pieces += [((0, side * 0.09, 0.02), (0.08, 0.01, 0.05)) for side in (-1, 1)]
+    builder = wt.Builder("cup").geometry("floor", "world", "half_space")
+    for name, inertia, height in (("cup", 1e-2, 0.05), ("ball", 4e-5, 0.2)):
+        builder.body(name, 1.0, inertia=(inertia,) * 3)
+        builder.joint(name, "free", "world", name, start=(0, 0, height, 1, 0, 0, 0))
+    for k, (middle, half) in enumerate(pieces):
+        builder.geometry(f"piece {k}", "cup", "mesh", vertices=np.array(middle) + corners * np.array(half))
+    builder.geometry("ball", "ball", "sphere", radius=0.03)
+    names = ["floor", "ball", *[f"piece {k}" for k in range(len(pieces))]]
+    run = wt.simulate(
+        builder.contact_group("all", names, friction=0.5).build(),
+        duration=0.5,
+        step=2e-3,
+        output_dt=0.5,
+        method="time_stepping",
+    )
+    assert run.attrs["unconverged_steps"] == 0
+    heights = run["q"].values[-1].reshape(-1, 7)[:, 2]
+    np.testing.assert_allclose(heights, [0.05, 0.05], atol=1e-8)  # the ball's: bottom 0.02, radius 0.03
