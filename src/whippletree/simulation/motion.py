@@ -443,6 +443,14 @@ class Motion:
                 result[k] = np.nan
         return result
 
+    def constraint_rows(self, t: float, q: Array) -> Array:
+        """A (rows, nv) at one state; of a system too long for a matrix in machine code, the reference's."""
+        try:
+            return self.evaluate("constraint_jacobian", q=q, t=t)
+        except UnsupportedError:
+            function = self._reference.constraint_jacobian
+            return np.asarray(function(q, t) if "t" in function.shapes else function(q))
+
     def _by_reference(self, name: str, inputs: Sequence[Any], number: int) -> Array:
         """A function at one state, the ``number``-th of a call, where the compiled one has met a dead point."""
         self.dead_points += 1

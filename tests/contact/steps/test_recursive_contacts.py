@@ -15,6 +15,8 @@ from whippletree.compiler.rollout.contact_list_chains import is_unbranched
 from whippletree.compiler.rollout.contact_list_suitability import reason_against_lists
 from whippletree.compiler.rollout.contact_lists import contact_lists_program
 from whippletree.contact.time_step import ContactBlocks
+from whippletree.simulation.motion import Motion
+from whippletree.simulation.time_stepping.impulse_step import ImpulseStep
 from whippletree.tree.skeleton import skeleton
 
 TOLERANCE, STEPS = 1e-9, 40
@@ -32,10 +34,10 @@ def tree(kinds, branch=2):
     return b.build()
 
 
-def bridge(links=5):
+def bridge(links=5, bend=0.1, floor=BRIDGE_FLOOR):
     """A chain that sags between two points, with its balls just above a floor: a loop."""
-    b = wt.Builder("bridge").geometry("floor", "world", "half_space", position=(0, 0, BRIDGE_FLOOR))
-    directions = 0.1 * (np.arange(links)[::-1] - (links - 1) / 2)
+    b = wt.Builder("bridge").geometry("floor", "world", "half_space", position=(0, 0, floor))
+    directions = bend * (np.arange(links)[::-1] - (links - 1) / 2)
     before = "world"
     for k, turn in enumerate(np.diff(directions, prepend=0.0)):
         _add_ball(b, k, "revolute", before, axis=(0, 1, 0), start=turn)
@@ -93,6 +95,20 @@ def test_recursions_take_the_steps_of_dense_rows(branch, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1])
+def test_random_trees_take_the_steps_of_dense_rows(seed, monkeypatch):
+    """Any order of joints, a branch or none: the problem of the first contacts, which both begin with alike."""
+    rng = np.random.default_rng(seed)
+    kinds = tuple(str(kind) for kind in rng.choice(["revolute", "prismatic", "spherical"], size=6, p=[0.6, 0.2, 0.2]))
+    recursive, dense = both_ways(tree(kinds, None if seed else int(rng.integers(2, 4))), 0.1, monkeypatch)
+    touched = int(np.argmax(dense[2][..., 0].max(axis=1) > 0))
+    assert dense[2][touched, :, 0].max() > 1e-4
+    assert recursive[3][: touched + 3, 1].max() <= TOLERANCE
+    for a, b in zip(recursive[:2], dense[:2], strict=True):
+        np.testing.assert_allclose(a[: touched + 3], b[: touched + 3], rtol=0, atol=1e-7)
+
+
+@pytest.mark.slow
 def test_recursions_keep_loops_closed(monkeypatch):
     recursive, dense = both_ways(bridge(), 1.0, monkeypatch)
     touched = int(np.argmax(dense[2][..., 0].max(axis=1) > 0))
@@ -104,6 +120,24 @@ def test_recursions_keep_loops_closed(monkeypatch):
     np.testing.assert_allclose(heights[:, -1], 0.0, atol=1e-12)
     balls = heights + 0.1 * np.sin(directions) - 0.05
     assert balls.min() > BRIDGE_FLOOR - 1e-9
+
+
+@pytest.mark.slow
+def test_a_loop_too_long_for_a_compiled_matrix_is_stepped_in_python_too():
+    """Where the kernel gives up. From rest both solve the same problem: no inertial forces, no momenta."""
+    links, bend, h = 160, 5e-3, 2e-3
+    directions = bend * (np.arange(links)[::-1] - (links - 1) / 2)
+    lowest = (0.1 * np.sin(directions) - 0.2 * np.cumsum(np.sin(directions))).min()
+    model = bridge(links, bend, lowest - 0.05)
+    q, v, impulses, tau, _, _, _ = given(model, 0.0)
+    stepper = ImpulseStep(Motion(wt.compile(model, watch="never")), TOLERANCE)
+    step = stepper.step(0.0, np.concatenate([q, v]), impulses, tau[0], h)
+    kernel = wt.compile(model).contact_steps(q, v, impulses, tau[:1], np.array([h]), TOLERANCE, np.inf)
+    assert step.solution.measure.velocity <= TOLERANCE
+    assert kernel[3][0, 1] <= TOLERANCE
+    assert step.impulses[:, 0].max() > 1e-4  # something presses
+    speeds = np.abs(kernel[1][0]).max()
+    np.testing.assert_allclose(step.state[model.nq :], kernel[1][0], rtol=0, atol=1e-4 * speeds)
 
 
 def test_the_code_of_recursions_grows_by_copies_only():

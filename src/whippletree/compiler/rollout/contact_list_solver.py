@@ -89,6 +89,10 @@ whole turn: damping must fall below the compliance with which four legs push aga
 an ant that creeps. Of 36 000 steps of such ants, 3701 were left unsolved with this patience, 71 without, and 2 with the
 interior-point method after it; of a humanoid that falls and lies 394, 158 and 0."""
 
+NEWTON_PATIENCE_OF_CHAINS = 1
+"""Those on a chain, where the interior-point method is at hand in its full strength: in landing steps of belts Newton's
+method halves the residual with every step (3 of 90), or leads up to 1e5 m/s and back for as long as it is let."""
+
 DAMPING, DAMPING_EASING = 1e-5, 0.3
 """Share of its own diagonal by which a block is damped in the first Newton step of a turn, and the factor by which it
 falls from step to step."""
@@ -119,6 +123,7 @@ class ListSolver:
         """``hyperstatic``: forces are usually far from unique, so that Newton's method is soon given up."""
         self.space, self.blocks, self.rows = space, blocks, rows
         self.newton_turn, self.patience = (NEWTON_TURN, NEWTON_PATIENCE) if hyperstatic else (SEARCH_TURN, SEARCH_TURN)
+        self.patience = self.patience if rows.chain is None else NEWTON_PATIENCE_OF_CHAINS
         self.first_sweeps = SWEEPS_OF_TURN if hyperstatic else SWEEPS_OF_FIRST_TURN
         long = TURNS_OF_LONG_TREES if rows.chain is None else TURNS_OF_CHAINS
         self.turns = long if rows.eager else TURNS

@@ -401,7 +401,7 @@ class ImpulseStep:
         be divided by."""
         if not self.model.constraints or not rows.shape[0]:
             return rows
-        A = self.motion.evaluate("constraint_jacobian", q=q, t=t)[self._rigid_rows]
+        A = self.motion.constraint_rows(t, q)[self._rigid_rows]
         sizes, across = np.linalg.svd(A / np.maximum(np.linalg.norm(A, axis=1, keepdims=True), TINY))[1:]
         Q = across[: int((sizes > HELD_ROW * sizes.max(initial=0.0)).sum())]
         dense = rows if isinstance(rows, np.ndarray) else rows.toarray()
