@@ -188,7 +188,8 @@ class Memory(ABC):
         be multiplied by the sizes of dimensions that the call decides."""
         known = self._known_factors.get(buffer)
         if known is None:
-            known, factor, sizes = [], 1, ()
+            known, factor = [], 1
+            sizes: tuple[str, ...] = ()
             for size in reversed(self.shape[buffer]):
                 known.append((factor, sizes))
                 if isinstance(size, int):
