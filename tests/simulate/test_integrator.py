@@ -220,3 +220,14 @@ def test_rates_of_the_state_that_was_projected_last_are_taken_where_it_is(monkey
     motion.rates(np.ones(1), y[None])
     motion.rates(np.zeros(1), y[None] + 1e-9)
     assert len(asked) == 2
+
+
+def test_loops_that_reach_far_are_closed_to_the_rounding_of_their_positions():
+    near = Motion(wt.compile(wt.mechanisms.four_bar()))
+    far = Motion(wt.compile(wt.mechanisms.n_four_bar(40)))
+    assert near.position_tolerance == 1e-15
+    assert 40 * np.finfo(float).eps <= far.position_tolerance <= 100 * np.finfo(float).eps
+    model = far.model
+    q = model.home.q + 1e-4 * np.random.default_rng(0).normal(size=model.nq)
+    closed = far.project(0.0, np.concatenate([q, model.home.v]))
+    assert far.gap(0.0, closed[: model.nq]) <= far.position_tolerance
