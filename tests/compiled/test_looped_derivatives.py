@@ -297,6 +297,11 @@ def test_which_form_is_taken() -> None:
     assert short(mechanisms.four_bar_chain(9), "mass_matrix")
     assert short(mechanisms.n_four_bar(20), "forward_dynamics_derivatives")
     assert not short(mechanisms.n_four_bar(30), "forward_dynamics_derivatives")
+    ladder = mechanisms.n_four_bar(30)
+    chosen = Request(ladder, find("forward_dynamics_derivatives", ladder), route="schur")
+    # a route that was chosen is kept
+    assert chosen.source is None
+    assert chosen.is_short
     # mechanisms of one kind are written out once, those of many kinds are long together
     scene = wt.Builder("pendulums")
     for k in range(60):

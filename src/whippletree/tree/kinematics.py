@@ -1,7 +1,8 @@
 """Where frames are and how they move: poses, Jacobians, twists and accelerations of any frame.
 
 A frame's twist and Jacobian are in its own axes (angular part first); its pose is in the world. Only the path from the
-frame to the base is walked, so these functions index the tree and are always unrolled. With ``base``, a node that the
+frame to the base is walked, so these functions index the tree and are unrolled; a recorder of loops sweeps over all
+bodies instead where the path is long. With ``base``, a node that the
 frame hangs on, everything is relative to that node instead of the world: joints above it do not appear at all.
 """
 

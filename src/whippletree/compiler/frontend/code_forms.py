@@ -129,7 +129,8 @@ class Request:
             entry = find(MATRICES[self.function.name].function, self.model)
         if entry is None or self.parameters or self.exported or not self.on_cpu:
             return None
-        for route in (self.route, "elimination"):
+        # what would factor the matrix of the whole may be eliminated here, unless the user has chosen
+        for route in (None, "elimination") if self.route is None else (self.route,):
             found = replace(self, function=entry, route=route)
             if found.can_loop or found.loops_over_fronts:
                 return found
