@@ -448,8 +448,8 @@ class Motion:
         try:
             return self.evaluate("constraint_jacobian", q=q, t=t)
         except UnsupportedError:
-            function = self._reference.constraint_jacobian
-            return np.asarray(function(q, t) if "t" in function.shapes else function(q))
+            inputs = [t] if constraint_set(self.model).timed else []
+            return np.asarray(self._reference.constraint_jacobian(q, *inputs))
 
     def _by_reference(self, name: str, inputs: Sequence[Any], number: int) -> Array:
         """A function at one state, the ``number``-th of a call, where the compiled one has met a dead point."""

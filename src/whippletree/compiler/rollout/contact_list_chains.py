@@ -64,7 +64,7 @@ class ChainSystem:
     def __init__(self, rows: RecursiveRows, blocks: int) -> None:
         self.rows, self.space, self.tree, self.motions = rows, rows.space, rows.tree, rows.motions
         self.ties, self.blocks, width, nodes = rows.closures.count, blocks, rows.width, rows.nodes
-        rows = 1 + self.ties  # f, and the rows of loops
+        sides = 1 + self.ties  # right-hand sides: f, and the rows of loops
         self.space.work(
             own_matrix=(blocks, 3, 3),
             pull=(blocks, 3, width),
@@ -72,13 +72,13 @@ class ChainSystem:
             chain_inverse=(blocks, 3, 3),  # S⁻¹
             chain_gain=(blocks, 3, width),  # S⁻¹ Q R Ω
             chain_reach=(blocks, 3, width),  # (Ω Rᵀ)ᵀ
-            chain_z=(blocks, rows, 3),
-            chain_answer=(blocks, rows, 3),  # dλ without loops
+            chain_z=(blocks, sides, 3),
+            chain_answer=(blocks, sides, 3),  # dλ without loops
             spread=(nodes + 1, width, width),  # Ω of what the contacts up to a node leave
-            caused=(nodes + 1, rows, width),  # a
-            behind=(nodes + 1, rows, width),  # ρ
+            caused=(nodes + 1, sides, width),  # a
+            behind=(nodes + 1, sides, width),  # ρ
             goal=(blocks, 3),  # f
-            tie_missed=(self.ties, rows),
+            tie_missed=(self.ties, sides),
             tie_share=(self.ties,),
             tie_matrix=(self.ties, self.ties),
         )

@@ -328,7 +328,7 @@ class InteriorPoint:
         """
         at, put = self.space.at, self.space.put
 
-        def first(part: Array, E: Array, dy: Array, scale: Array) -> list[Any]:
+        def follow(part: Array, E: Array, dy: Array, scale: Array) -> list[Any]:
             dx = part - multiply_in_strands(E, dy)
             return [dx, scale * dx]
 
@@ -339,7 +339,7 @@ class InteriorPoint:
         return [
             *self.rows.solve(),
             *self.rows.clear("answer"),
-            self._each(first, self._answer(), writes, self.rows.add_to("answer", "scaled")),
+            self._each(follow, self._answer(), writes, self.rows.add_to("answer", "scaled")),
             put(-1, at("certain")),
             Until(REFINEMENT, REFINEMENTS, self.space.address("certain"), self._refine()),
             put(0, at("fastest")),
