@@ -33,7 +33,7 @@ import numpy as np
 import whippletree as wt
 from benchmarks.peers import steps_of_mujoco
 from benchmarks.timing import processor_seconds
-from whippletree.compiler.rollout.contact_list_suitability import reason_against_lists
+from whippletree.compiler.rollout.contact_lists.contact_list_suitability import reason_against_lists
 from whippletree.contact.time_step import ContactBlocks
 from whippletree.simulation.time_stepping.scene_method import is_scene
 

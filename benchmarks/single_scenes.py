@@ -36,7 +36,7 @@ import numpy as np
 
 import whippletree as wt
 from benchmarks.robot_files import velocity_map
-from whippletree.compiler.rollout.contact_list_suitability import reason_against_lists
+from whippletree.compiler.rollout.contact_lists.contact_list_suitability import reason_against_lists
 from whippletree.contact.problem.cones import natural_map
 from whippletree.contact.problem.contact_problem import block_mass
 from whippletree.contact.time_step import ContactBlocks

@@ -22,9 +22,9 @@ from strategies import make_closed_model, make_looped_model
 from truth import DIGITS, true_error
 from whippletree.accuracy.predicted_error import predicted_errors
 from whippletree.compiler.named_function import ANSWERED_IN_PYTHON
+from whippletree.constraints.clusters.loop_clusters import cluster_tree
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.dynamics import COMPILED_ROUTES, ROUTES
-from whippletree.constraints.loop_clusters import cluster_tree
 from whippletree.functions.reference import reference
 from whippletree.model.parameters import with_scalars
 

@@ -49,7 +49,7 @@ GROUPS = {
     ),
     "impacts": ("contact/impact/impact.py", "contact/impact/laws.py"),
     "ranks": ("constraints/redundancy.py", "constraints/routes.py", "constraints/kkt.py"),
-    "long": ("constraints/node_rows.py", "constraints/front_elimination.py"),
+    "long": ("constraints/long_systems/node_rows.py", "constraints/long_systems/front_elimination.py"),
 }  # fmt: skip
 """Files that decide things of one kind."""
 
@@ -103,7 +103,7 @@ NAMED = (
         "fired = self._with_lifted(phase, t, fired)", "fired = list(fired)",
     ),
     Named(
-        "long sweeps off", "constraints/node_rows.py",
+        "long sweeps off", "constraints/long_systems/node_rows.py",
         "return _costs(model, LOOPED) and _has_inertia(model)", "return False",
     ),
 )  # fmt: skip

@@ -67,10 +67,10 @@ if TYPE_CHECKING:
     from whippletree.compiler.casadi import symbolic as symbolic
     from whippletree.compiler.compiled import compile as compile
     from whippletree.constraints.assembly import assemble as assemble
-    from whippletree.constraints.cluster_operators import spatial_operators as spatial_operators
+    from whippletree.constraints.clusters.cluster_operators import spatial_operators as spatial_operators
+    from whippletree.constraints.clusters.minimal_coordinates import embed as embed
     from whippletree.constraints.constraint_set import constraint_set as constraint_set
     from whippletree.constraints.diagnosis import diagnose as diagnose
-    from whippletree.constraints.minimal_coordinates import embed as embed
     from whippletree.constraints.reactions import reaction_names as reaction_names
     from whippletree.constraints.rows import without_rows as without_rows
     from whippletree.contact.kinematics.broad_phase import without_overlaps as without_overlaps
@@ -116,7 +116,7 @@ _LAZY = {
     "equilibrium": "whippletree.analysis.equilibrium",
     "Model": "whippletree.model",
     "compile": "whippletree.compiler.compiled",
-    "embed": "whippletree.constraints.minimal_coordinates",
+    "embed": "whippletree.constraints.clusters.minimal_coordinates",
     "event_impulses": "whippletree.simulation.events.event_log",
     "event_states": "whippletree.simulation.events.event_log",
     "export_film": "whippletree.view.film",
@@ -144,7 +144,7 @@ _LAZY = {
     "open_sweep": "whippletree.campaigns.opening",
     "sweep_report": "whippletree.campaigns.sweep_report",
     "single_run": "whippletree.simulation.one_by_one",
-    "spatial_operators": "whippletree.constraints.cluster_operators",
+    "spatial_operators": "whippletree.constraints.clusters.cluster_operators",
     "symbolic": "whippletree.compiler.casadi",
     "tidy_frame": "whippletree.simulation.output.run_files",
     "with_contacts": "whippletree.model.contact_pairs",

@@ -211,8 +211,8 @@ def sizes_of_compiled_code():
     from whippletree.compiler.frontend import code_forms
     from whippletree.compiler.llvm import cache
     from whippletree.compiler.rollout import rollout
-    from whippletree.constraints.exploration import LONG_SYSTEM
-    from whippletree.constraints.node_rows import LOOPED, factor_cost
+    from whippletree.constraints.long_systems.node_rows import LOOPED, factor_cost
+    from whippletree.constraints.singular.exploration import LONG_SYSTEM
 
     assert (code_forms.UNROLL_UP_TO, code_forms.UNROLL_MATRICES_UP_TO, rollout.LOOPS_BEYOND, LONG_SYSTEM) == (
         48,
@@ -282,7 +282,7 @@ def redundant_rows_are_left_out():
 )
 def constants_of_constraints():
     from whippletree.constraints.light_loops import LIGHT
-    from whippletree.constraints.node_rows import SWEPT
+    from whippletree.constraints.long_systems.node_rows import SWEPT
     from whippletree.constraints.redundancy import FAINT
 
     assert (FAINT, LIGHT, SWEPT) == (1e-4, 16, 1000)

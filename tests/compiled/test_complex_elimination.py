@@ -13,7 +13,7 @@ from whippletree.compiler.program.check import check
 from whippletree.compiler.program.interpret import interpret
 from whippletree.compiler.program.traced_blocks import traced_block
 from whippletree.compiler.program.work_space import WorkSpace
-from whippletree.compiler.rollout.complex_elimination import ComplexElimination
+from whippletree.compiler.rollout.collocation.complex_elimination import ComplexElimination
 
 COUNT = 4
 

@@ -13,8 +13,8 @@ from whippletree.compiler.frontend.loops import loop_program, work_size
 from whippletree.compiler.program import Block, every_block
 from whippletree.constraints import dynamics as constrained
 from whippletree.constraints.constraint_set import constraint_set
-from whippletree.constraints.exploration import LONG_SYSTEM
-from whippletree.constraints.node_rows import is_swept
+from whippletree.constraints.long_systems.node_rows import is_swept
+from whippletree.constraints.singular.exploration import LONG_SYSTEM
 from whippletree.functions import find
 from whippletree.model import Constraint, Frame, State
 from whippletree.tree.mechanism import Mechanism

@@ -10,7 +10,7 @@ from whippletree import functions
 from whippletree.compiler.frontend.placed_mechanisms import is_placeable, placed_program
 from whippletree.compiler.program import every_block
 from whippletree.compiler.program.interpret import interpret
-from whippletree.constraints.separate_mechanisms import by_kind, separate_mechanisms
+from whippletree.constraints.clusters.separate_mechanisms import by_kind, separate_mechanisms
 from whippletree.errors import SingularSystemError
 from whippletree.functions.differentiate import derived_function
 

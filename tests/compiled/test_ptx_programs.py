@@ -9,7 +9,7 @@ import whippletree as wt
 from emulated_cuda import install, on_device
 from whippletree.compiler.cuda.ptx_target import how_to_start
 from whippletree.compiler.rollout.rollout import METHODS
-from whippletree.constraints.exploration import LONG_SYSTEM
+from whippletree.constraints.singular.exploration import LONG_SYSTEM
 from whippletree.model import Constraint
 
 

@@ -12,8 +12,8 @@ import whippletree as wt
 from whippletree.compiler.frontend import tendon_loops
 from whippletree.compiler.frontend.tendon_loops import looped_actuators
 from whippletree.compiler.program import every_block
-from whippletree.compiler.rollout import contact_list_trees
-from whippletree.compiler.rollout.contact_lists import contact_lists_program
+from whippletree.compiler.rollout.contact_lists import contact_list_trees
+from whippletree.compiler.rollout.contact_lists.contact_list_step import contact_lists_program
 from whippletree.contact.servos import Servos
 
 ROUTES = (

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import whippletree as wt
 from strategies import make_looped_model
-from whippletree.constraints.cluster_operators import ClusteredOperators
+from whippletree.constraints.clusters.cluster_operators import ClusteredOperators
 from whippletree.errors import SingularSystemError, UnsupportedError
 from whippletree.graph import identity
 from whippletree.tree.operators import SpatialOperators

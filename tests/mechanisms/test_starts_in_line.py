@@ -9,7 +9,7 @@ import pytest
 
 import whippletree as wt
 from whippletree.constraints.constraint_set import constraint_set
-from whippletree.constraints.exploration import explore
+from whippletree.constraints.singular.exploration import explore
 from whippletree.mechanisms.linkages import rod
 from whippletree.model import State
 

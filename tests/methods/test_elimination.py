@@ -10,11 +10,11 @@ import whippletree as wt
 from long_mechanisms import floating_ladder, grid, truss
 from strategies import make_looped_model
 from whippletree.compiler.named_function import ANSWERED_IN_PYTHON
-from whippletree.constraints import long_structure
-from whippletree.constraints.body_system import unknowns_of
 from whippletree.constraints.constraint_set import constraint_set
-from whippletree.constraints.front_elimination import EliminationPlan
-from whippletree.constraints.long_structure import LongRowSystem, least_motion
+from whippletree.constraints.long_systems import long_structure
+from whippletree.constraints.long_systems.body_system import unknowns_of
+from whippletree.constraints.long_systems.front_elimination import EliminationPlan
+from whippletree.constraints.long_systems.long_structure import LongRowSystem, least_motion
 from whippletree.constraints.redundancy import find_long_structure, find_structure
 from whippletree.graph.elimination import (
     elimination_cost,

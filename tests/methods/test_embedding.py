@@ -16,12 +16,13 @@ from whippletree.accuracy.predicted_error import predicted_errors
 from whippletree.arithmetic.trace import Trace, Traced
 from whippletree.compiler.frontend.unrolled import unrolled_program
 from whippletree.compiler.named_function import ANSWERED_IN_PYTHON
-from whippletree.constraints import cluster_structure, dynamics, minimal_coordinates
-from whippletree.constraints.cluster_routes import cluster_routes
-from whippletree.constraints.cluster_structure import structure_by_clusters
+from whippletree.constraints import dynamics
+from whippletree.constraints.clusters import cluster_structure, minimal_coordinates
+from whippletree.constraints.clusters.cluster_routes import cluster_routes
+from whippletree.constraints.clusters.cluster_structure import structure_by_clusters
+from whippletree.constraints.clusters.few_motions import null_vector
+from whippletree.constraints.clusters.loop_clusters import cluster_tree, is_cheaper_by_clusters
 from whippletree.constraints.constraint_set import constraint_set
-from whippletree.constraints.few_motions import null_vector
-from whippletree.constraints.loop_clusters import cluster_tree, is_cheaper_by_clusters
 from whippletree.constraints.redundancy import find_structure
 from whippletree.functions.registry import find
 from whippletree.model import Constraint, State

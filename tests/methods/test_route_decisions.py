@@ -11,11 +11,11 @@ from long_mechanisms import floating_ladder
 from whippletree.compiler.named_function import ANSWERED_IN_PYTHON
 from whippletree.constraints import kkt
 from whippletree.constraints.constraint_set import constraint_set
-from whippletree.constraints.exploration import LONG_SYSTEM
 from whippletree.constraints.light_loops import is_light
-from whippletree.constraints.node_rows import factor_cost, is_long, is_swept
+from whippletree.constraints.long_systems.node_rows import factor_cost, is_long, is_swept
 from whippletree.constraints.redundancy import FAINT
 from whippletree.constraints.routes import row_weights
+from whippletree.constraints.singular.exploration import LONG_SYSTEM
 from whippletree.mechanisms import chain, n_four_bar
 
 

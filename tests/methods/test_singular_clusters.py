@@ -11,7 +11,7 @@ import whippletree as wt
 from singular_loops import ANGLE, ROCKER, allowed_velocity, joined, make_singular_model, parallelograms
 from strategies import digits, exact_numbers, make_looped_model
 from whippletree.compiler.named_function import ANSWERED_IN_PYTHON
-from whippletree.constraints import embedding
+from whippletree.constraints.clusters import embedding
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.dynamics import ROUTES
 from whippletree.model.parameters import with_scalars

@@ -10,10 +10,10 @@ import pytest
 import whippletree as wt
 from whippletree.constraints import redundancy
 from whippletree.constraints.constraint_set import constraint_set
-from whippletree.constraints.exploration import LONG_SYSTEM
-from whippletree.constraints.front_elimination import Fronts, _alike
-from whippletree.constraints.node_rows import LongRows, sight_nodes
+from whippletree.constraints.long_systems.front_elimination import Fronts, _alike
+from whippletree.constraints.long_systems.node_rows import LongRows, sight_nodes
 from whippletree.constraints.redundancy import free_velocities, is_long
+from whippletree.constraints.singular.exploration import LONG_SYSTEM
 from whippletree.tree.mechanism import Mechanism
 
 

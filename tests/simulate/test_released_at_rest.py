@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import whippletree as wt
-from whippletree.constraints.tangent_cone import Choice, TieWarning, least_constraint
+from whippletree.constraints.singular.tangent_cone import Choice, TieWarning, least_constraint
 from whippletree.mechanisms.linkages import rod
 
 IN_LINE = {

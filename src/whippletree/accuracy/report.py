@@ -23,8 +23,8 @@ from whippletree.accuracy.measures import (
 from whippletree.accuracy.predicted_error import predicted_errors
 from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.constraints.constraint_set import constraint_set
-from whippletree.constraints.motions import FreeDirection, lightest_by_share, massless_motions, sparsest
 from whippletree.constraints.routes import RANK_TOLERANCE
+from whippletree.constraints.singular.motions import FreeDirection, lightest_by_share, massless_motions, sparsest
 from whippletree.errors import ShapeError, UnsupportedError
 from whippletree.model import Model, require_model
 from whippletree.model.input_checks import floats, shape_message

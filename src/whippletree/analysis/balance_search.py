@@ -32,8 +32,8 @@ import scipy.optimize
 from whippletree.analysis.balance import CLOSED_BALANCE, Balance, functions_of, held_rows
 from whippletree.arithmetic.arrays import Array
 from whippletree.constraints.constraint_set import constraint_set
-from whippletree.constraints.exploration import generic_configurations
 from whippletree.constraints.loop_closure import Closure, attainable, close_loops
+from whippletree.constraints.singular.exploration import generic_configurations
 from whippletree.contact.kinematics.contact_set import contact_set
 from whippletree.contact.kinematics.joint_contacts import Stop, joint_stops
 from whippletree.errors import UnsupportedError

@@ -23,7 +23,7 @@ from whippletree.analysis.inverse_kinematics import inverse_kinematics
 from whippletree.analysis.linear import require_on_manifold
 from whippletree.arithmetic.arrays import Array
 from whippletree.constraints.constraint_set import constraint_set
-from whippletree.constraints.exploration import generic_configurations
+from whippletree.constraints.singular.exploration import generic_configurations
 from whippletree.errors import NameLookupError, ShapeError, UnsupportedError
 from whippletree.model import Model
 from whippletree.model.input_checks import as_names, floats

@@ -31,14 +31,14 @@ from whippletree.model.parameters import find_parameter
 from whippletree.tree.skeleton import Skeleton, skeleton
 
 if TYPE_CHECKING:
-    from whippletree.compiler.rollout.collocation_frame import IterationLimits, Scheme
-    from whippletree.compiler.rollout.collocation_kernel import CollocationKernel
-    from whippletree.compiler.rollout.collocation_rates import RateBlocks
+    from whippletree.compiler.rollout.collocation.collocation_frame import IterationLimits, Scheme
+    from whippletree.compiler.rollout.collocation.collocation_kernel import CollocationKernel
+    from whippletree.compiler.rollout.collocation.collocation_rates import RateBlocks
+    from whippletree.compiler.rollout.collocation.step_watch import GuardBlocks
     from whippletree.compiler.rollout.contact_rollout import ContactRollout
     from whippletree.compiler.rollout.rollout import Plan, Rollout
     from whippletree.compiler.rollout.single_step import SingleStep, StepDerivatives, StepResult
     from whippletree.compiler.rollout.step_space import Driven
-    from whippletree.compiler.rollout.step_watch import GuardBlocks
 
 STEP_TOLERANCES = {"float64": 1e-7, "float32": 1e-4}
 """m/s: residual to which a single step solves its contact problem, if it can, by type of numbers."""
@@ -261,13 +261,13 @@ class Compiled(CompiledTable):
         blocks: RateBlocks | None = None,
         guards: GuardBlocks | None = None,
     ) -> tuple[NamedFunction, list[float]]:
-        """The function of :class:`whippletree.compiler.rollout.collocation_kernel.CollocationKernel`, and the constants
-        of a traced controller, which are its last argument where there are any.
+        """The function of :class:`whippletree.compiler.rollout.collocation.collocation_kernel.CollocationKernel`, and
+        the constants of a traced controller, which are its last argument where there are any.
 
         ``controller``: one that becomes part of it, or an affine one, whose gains come with each call; ``blocks``: the
         equations of motion, where they are not the model's; ``guards``: what ends a call where it may vanish.
         """
-        from whippletree.compiler.rollout.collocation_kernel import CollocationKernel
+        from whippletree.compiler.rollout.collocation.collocation_kernel import CollocationKernel
 
         key = ("collocation_steps", scheme.name, patience, blocks and blocks.key, guards and guards.key)
 
@@ -437,14 +437,14 @@ class Compiled(CompiledTable):
         """The function of :func:`whippletree.compiler.rollout.contact_lists.contact_lists_program`, for steps of one
         scene.
         """
-        from whippletree.compiler.rollout.contact_lists import contact_lists_program
+        from whippletree.compiler.rollout.contact_lists.contact_list_step import contact_lists_program
 
         return self.program(("contact_lists",), lambda: contact_lists_program(self.model))
 
     @cached_property
     def contact_list_touches(self) -> NamedFunction:
         """The function of :func:`whippletree.compiler.rollout.contact_list_gaps.contact_list_touches_program`."""
-        from whippletree.compiler.rollout.contact_list_gaps import contact_list_touches_program
+        from whippletree.compiler.rollout.contact_lists.contact_list_gaps import contact_list_touches_program
 
         # its code is long, and that of lanes would be compiled beside that of single states
         return self.program(("contact_list_touches",), lambda: contact_list_touches_program(self.model), width=1)
@@ -452,13 +452,13 @@ class Compiled(CompiledTable):
     @cached_property
     def contact_list_loads(self) -> NamedFunction:
         """The function of :func:`whippletree.compiler.rollout.contact_list_gaps.contact_list_loads_program`."""
-        from whippletree.compiler.rollout.contact_list_gaps import contact_list_loads_program
+        from whippletree.compiler.rollout.contact_lists.contact_list_gaps import contact_list_loads_program
 
         return self.program(("contact_list_loads",), lambda: contact_list_loads_program(self.model))
 
     def driven_contact_steps(self, driven: Driven) -> NamedFunction:
         """Those steps under a traced controller and traced commands, or with dampers that come with each call."""
-        from whippletree.compiler.rollout.contact_lists import contact_lists_program
+        from whippletree.compiler.rollout.contact_lists.contact_list_step import contact_lists_program
 
         if not driven.timed:
             words = ("contact_lists", *(["held"] if driven.held else []))

@@ -21,13 +21,19 @@ from typing import Any, overload
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.constraints.body_system import Unknowns
 from whippletree.constraints.constraint_set import constraint_set
-from whippletree.constraints.exploration import STRUCTURE_TOLERANCE
-from whippletree.constraints.long_structure import LongClosure, LongRowSystem, LongValues, least_motion, long_values
+from whippletree.constraints.long_systems.body_system import Unknowns
+from whippletree.constraints.long_systems.long_structure import (
+    LongClosure,
+    LongRowSystem,
+    LongValues,
+    least_motion,
+    long_values,
+)
 from whippletree.constraints.loop_closure import CLOSED_LOOP, Closure, attainable, close_loops, open_loops, with_held
 from whippletree.constraints.redundancy import is_long
 from whippletree.constraints.rows import prepare, without_rows
+from whippletree.constraints.singular.exploration import STRUCTURE_TOLERANCE
 from whippletree.errors import AssemblyError, UnsupportedError, list_items
 from whippletree.model import Constraint, Frame, Model, State, require_model
 from whippletree.model.frozen import frozen_array

@@ -16,11 +16,11 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.arithmetic.linalg import sparse_order
-from whippletree.constraints.cluster_structure import structure_by_clusters
-from whippletree.constraints.exploration import LONG_SYSTEM
+from whippletree.constraints.clusters.cluster_structure import structure_by_clusters
 from whippletree.constraints.light_loops import WEIGHTLESS, is_light, weightless_motions
 from whippletree.constraints.redundancy import Structure, free_velocities, independent_rows
 from whippletree.constraints.rows import Prepared, Rows, prepare
+from whippletree.constraints.singular.exploration import LONG_SYSTEM
 from whippletree.constraints.ties import Ties, find_ties
 from whippletree.model import Constraint, Model
 from whippletree.model.frozen import found_once

@@ -10,13 +10,19 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.constraints.constraint_set import ConstraintSet, constraint_set
-from whippletree.constraints.dead_points import IMMOBILE
 from whippletree.constraints.dynamics import by_sweeps, default_route, route_reason
-from whippletree.constraints.exploration import generic_configurations
 from whippletree.constraints.loop_closure import CLOSED_LOOP, Closure
-from whippletree.constraints.motions import FreeDirection, allowed_motions, lightest, massless_motions, sparsest
 from whippletree.constraints.redundancy import FAINT, independent_rows, row_sines
 from whippletree.constraints.routes import RANK_TOLERANCE
+from whippletree.constraints.singular.dead_points import IMMOBILE
+from whippletree.constraints.singular.exploration import generic_configurations
+from whippletree.constraints.singular.motions import (
+    FreeDirection,
+    allowed_motions,
+    lightest,
+    massless_motions,
+    sparsest,
+)
 from whippletree.errors import AssemblyError
 from whippletree.model import Constraint, Model, require_model
 from whippletree.model.constraint_syntax import JOINT_DATA

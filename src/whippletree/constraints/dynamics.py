@@ -9,7 +9,7 @@ one by one, ``elimination`` those that reach far: ladders, trusses, grids.
 All are free of branches on values, so they compile; their margins are those of the evaluation. Where a margin fails,
 the reference turns to ``nullspace`` (:mod:`whippletree.functions.reference`), which reveals ranks: dependent rows share
 their force in the least-norm sense, and at a singular configuration the motion keeps to the branch that its velocity
-points along, or, from rest, takes that of least constraint (:mod:`whippletree.constraints.dead_points`).
+points along, or, from rest, takes that of least constraint (:mod:`whippletree.constraints.singular.dead_points`).
 """
 
 from __future__ import annotations
@@ -21,30 +21,15 @@ import numpy as np
 
 from whippletree.arithmetic import linalg
 from whippletree.arithmetic.arrays import Array, identity, zeros
-from whippletree.constraints import (
-    clustered_mechanism,
-    embedding,
-    front_elimination,
-    kkt,
-    recursive_dynamics,
-    singular_clusters,
-)
-from whippletree.constraints.body_system import find_body_fronts, is_cheaper_by_bodies, rows_without_bodies
-from whippletree.constraints.cluster_routes import unrolled_clusters
+from whippletree.constraints import kkt
+from whippletree.constraints.clusters import clustered_mechanism, embedding, singular_clusters
+from whippletree.constraints.clusters.cluster_routes import unrolled_clusters
+from whippletree.constraints.clusters.loop_clusters import cluster_tree, is_cheaper_by_clusters, rows_without_cluster
 from whippletree.constraints.constraint_set import ConstraintSet, constraint_set
-from whippletree.constraints.dead_points import (
-    Dead,
-    SystemRates,
-    beside_rows,
-    branch_of_least_constraint,
-    branch_rows,
-    is_at_rest,
-    require_rest,
-)
-from whippletree.constraints.exploration import LONG_SYSTEM
-from whippletree.constraints.loop_clusters import cluster_tree, is_cheaper_by_clusters, rows_without_cluster
-from whippletree.constraints.node_rows import LongRows, fits, is_swept, sight_nodes
-from whippletree.constraints.recursive_dynamics import recursive
+from whippletree.constraints.long_systems import front_elimination, recursive_dynamics
+from whippletree.constraints.long_systems.body_system import find_body_fronts, is_cheaper_by_bodies, rows_without_bodies
+from whippletree.constraints.long_systems.node_rows import LongRows, fits, is_swept, sight_nodes
+from whippletree.constraints.long_systems.recursive_dynamics import recursive
 from whippletree.constraints.routes import (
     MASSLESS_TOLERANCE,
     PIVOT_TOLERANCE,
@@ -54,6 +39,16 @@ from whippletree.constraints.routes import (
     rows_depend,
 )
 from whippletree.constraints.rows import Rows
+from whippletree.constraints.singular.dead_points import (
+    Dead,
+    SystemRates,
+    beside_rows,
+    branch_of_least_constraint,
+    branch_rows,
+    is_at_rest,
+    require_rest,
+)
+from whippletree.constraints.singular.exploration import LONG_SYSTEM
 from whippletree.errors import NameLookupError, UnsupportedError
 from whippletree.model import Model
 from whippletree.tree import inertia, inverse, kinematics

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from whippletree.constraints.clustered_mechanism import UnrolledClusters, rows, still_links
+from whippletree.constraints.clusters.clustered_mechanism import UnrolledClusters, rows, still_links
+from whippletree.constraints.clusters.loop_clusters import cluster_tree
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.dynamics import DEPENDENT, PRESCRIBED, UNMOVED
-from whippletree.constraints.exploration import LONG_SYSTEM
-from whippletree.constraints.loop_clusters import cluster_tree
-from whippletree.constraints.motions import FreeDirection, massless_motions, sparsest
 from whippletree.constraints.routes import PIVOT_TOLERANCE, RANK_TOLERANCE
+from whippletree.constraints.singular.exploration import LONG_SYSTEM
+from whippletree.constraints.singular.motions import FreeDirection, massless_motions, sparsest
 from whippletree.errors import SingularSystemError
 from whippletree.tree import inertia
 from whippletree.tree.mechanism import Mechanism, singular_motion

@@ -17,9 +17,9 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.linalg import null_spaces
 from whippletree.constraints.constraint_set import constraint_set
-from whippletree.constraints.exploration import generic_configurations
 from whippletree.constraints.massless_rows import Support, directions
-from whippletree.constraints.motions import FreeDirection, echelon
+from whippletree.constraints.singular.exploration import generic_configurations
+from whippletree.constraints.singular.motions import FreeDirection, echelon
 from whippletree.errors import NameLookupError, UnsupportedError
 from whippletree.model import Constraint, Joint, Model, require_model
 from whippletree.tree.mechanism import Mechanism

@@ -7,7 +7,7 @@ matrix of the others, whose rows feel the given accelerations as a bias:
 
 So condition (32) is asked of the motions of the others alone: a massless joint may be prescribed, and where rows feel
 none but prescribed joints, or more accelerations are given than the mechanism has freedoms, no answer exists. Where
-loops are embedded the same is said of each cluster (:mod:`whippletree.constraints.prescribed_clusters`).
+loops are embedded the same is said of each cluster (:mod:`whippletree.constraints.clusters.prescribed_clusters`).
 
 *Operational-space inertia*: Λ⁻¹ = J M† Jᵀ of any rows of several frames, by right-hand sides Jᵀ of the one factor.
 """
@@ -21,7 +21,8 @@ import numpy as np
 
 from whippletree.arithmetic import linalg
 from whippletree.arithmetic.arrays import Array, identity, zeros
-from whippletree.constraints import kkt, prescribed_clusters
+from whippletree.constraints import kkt
+from whippletree.constraints.clusters import prescribed_clusters
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.dynamics import (
     MASSLESS,
@@ -33,8 +34,8 @@ from whippletree.constraints.dynamics import (
     clusters_and_rows,
     row_terms,
 )
-from whippletree.constraints.exploration import LONG_SYSTEM, STRUCTURE_TOLERANCE
 from whippletree.constraints.routes import MASSLESS_TOLERANCE, PIVOT_TOLERANCE, RowTerms, factor_block
+from whippletree.constraints.singular.exploration import LONG_SYSTEM, STRUCTURE_TOLERANCE
 from whippletree.errors import UnsupportedError
 from whippletree.tree import inertia, kinematics
 from whippletree.tree.mechanism import Mechanism

@@ -2,8 +2,8 @@
 
 A row is *redundant* when it depends on rows before it at every assembled configuration: a planar loop that is closed
 by a spatial hinge has three such rows. They are found here, at a few generic assembled configurations near the model's
-start (:mod:`whippletree.constraints.exploration`), by a rank-revealing factorisation; they are named, and left out of
-every later factorisation. Nothing is regularised. Rows that depend on others at single configurations only (dead
+start (:mod:`whippletree.constraints.singular.exploration`), by a rank-revealing factorisation; they are named, and left
+out of every later factorisation. Nothing is regularised. Rows that depend on others at single configurations only (dead
 points) are another matter: the pivots of a factorisation tell. Where several branches meet at the start, a row is
 redundant if it is so on all that were found. A mechanism may also have branches elsewhere, with other redundant rows
 than those of its start: ``wt.diagnose(model, q)`` tells where q is on such a one.
@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.constraints.body_system import Unknowns
-from whippletree.constraints.exploration import (
+from whippletree.constraints.long_systems.body_system import Unknowns
+from whippletree.constraints.long_systems.long_structure import LongClosure, LongRowSystem
+from whippletree.constraints.loop_closure import attainable, close_loops
+from whippletree.constraints.singular.exploration import (
     LONG_SYSTEM,
     STRUCTURE_TOLERANCE,
     explore,
     long_displacements,
     try_to_close,
 )
-from whippletree.constraints.long_structure import LongClosure, LongRowSystem
-from whippletree.constraints.loop_closure import attainable, close_loops
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import skeleton
 

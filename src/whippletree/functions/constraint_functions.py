@@ -22,9 +22,9 @@ import numpy as np
 from whippletree.arithmetic import condition, linalg, scalars
 from whippletree.arithmetic.arrays import Array, identity, zeros
 from whippletree.constraints import constrained_derivatives, dynamics, kkt, reactions
-from whippletree.constraints.clustered_mechanism import JoinedRows
+from whippletree.constraints.clusters.clustered_mechanism import JoinedRows
 from whippletree.constraints.constraint_set import constraint_set
-from whippletree.constraints.node_rows import LongRows, holds_few, sight_nodes
+from whippletree.constraints.long_systems.node_rows import LongRows, holds_few, sight_nodes
 from whippletree.constraints.rows import Rows
 from whippletree.errors import UnsupportedError
 from whippletree.functions.registry import function

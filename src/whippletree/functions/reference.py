@@ -20,7 +20,7 @@ from whippletree.constraints.dynamics import ROUTES, require_route, reveals_by_c
 from whippletree.constraints.failures import failure
 from whippletree.constraints.massless import with_massless
 from whippletree.constraints.routes import fails
-from whippletree.constraints.tangent_cone import TieWarning
+from whippletree.constraints.singular.tangent_cone import TieWarning
 from whippletree.errors import NameLookupError, ScalarError, ShapeError, SingularSystemError, WhippletreeError
 from whippletree.functions.differentiate import derived_function
 from whippletree.functions.lost_digits import (

@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.dynamics import loops_over_clusters
-from whippletree.constraints.node_rows import is_long
+from whippletree.constraints.long_systems.node_rows import is_long
 from whippletree.constraints.prescribed_joints import task_rows
 from whippletree.constraints.reactions import reaction_names
 from whippletree.errors import NameLookupError, UnsupportedError

@@ -17,7 +17,7 @@ from whippletree.compiler.compiled import Compiled
 from whippletree.compiler.frontend.controller import AffineForces, FunctionOfState
 from whippletree.compiler.named_function import ANSWERED_IN_PYTHON, NamedFunction
 from whippletree.constraints.constraint_set import constraint_set
-from whippletree.constraints.tangent_cone import TieWarning
+from whippletree.constraints.singular.tangent_cone import TieWarning
 from whippletree.contact.kinematics.contact_set import contact_set
 from whippletree.controllers import ActuatorForces, is_batched, together
 from whippletree.errors import ShapeError, SingularSystemError, UnsupportedError

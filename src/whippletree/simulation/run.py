@@ -19,9 +19,9 @@ from whippletree.compiler.compiled import compile as compile_model
 from whippletree.compiler.frontend.fingerprint import fingerprint
 from whippletree.compiler.rollout.activation_steps import checked_activations
 from whippletree.constraints.assembly import require_consistent
-from whippletree.constraints.dead_points import words_off_branch
-from whippletree.constraints.exploration import LONG_SYSTEM
-from whippletree.constraints.tangent_cone import TieWarning
+from whippletree.constraints.singular.dead_points import words_off_branch
+from whippletree.constraints.singular.exploration import LONG_SYSTEM
+from whippletree.constraints.singular.tangent_cone import TieWarning
 from whippletree.contact.kinematics.joint_contacts import limited_axes, rubbing_axes
 from whippletree.controllers import ActuatorForces, limited
 from whippletree.errors import NameLookupError, ShapeError, UnsupportedError, list_items, warn_caller

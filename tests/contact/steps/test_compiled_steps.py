@@ -12,11 +12,11 @@ from whippletree.compiler.cuda.cuda_function import compile_for_cuda
 from whippletree.compiler.llvm.cache import CodeCache
 from whippletree.compiler.program import Buffer, every_block
 from whippletree.compiler.program.interpret import interpret
-from whippletree.compiler.rollout import contact_list_solver, contact_list_suitability
 from whippletree.compiler.rollout.contact_kinds import TOUCH, narrow_phase
-from whippletree.compiler.rollout.contact_list_solver import too_slow
-from whippletree.compiler.rollout.contact_list_suitability import suits_lists
-from whippletree.compiler.rollout.contact_lists import contact_lists_program
+from whippletree.compiler.rollout.contact_lists import contact_list_solver, contact_list_suitability
+from whippletree.compiler.rollout.contact_lists.contact_list_solver import too_slow
+from whippletree.compiler.rollout.contact_lists.contact_list_step import contact_lists_program
+from whippletree.compiler.rollout.contact_lists.contact_list_suitability import suits_lists
 from whippletree.contact.time_step import ContactBlocks
 from whippletree.simulation.motion import Motion
 from whippletree.simulation.time_stepping.impulse_kernel import kernel_steps

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from whippletree.compiler.rollout.scene_leaps import (
+from whippletree.compiler.rollout.scenes.scene_leaps import (
     FARTHEST,
     MOST_OF_MOMENTUM,
     WITH_LEAPS,

@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from whippletree.compiler.program import Program, map_blocks
-from whippletree.constraints.body_system import rows_without_bodies
+from whippletree.constraints.clusters.separate_mechanisms import by_kind, separate_mechanisms
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.dynamics import loops_over_clusters, loops_over_fronts
-from whippletree.constraints.node_rows import is_long
-from whippletree.constraints.separate_mechanisms import by_kind, separate_mechanisms
+from whippletree.constraints.long_systems.body_system import rows_without_bodies
+from whippletree.constraints.long_systems.node_rows import is_long
 from whippletree.errors import UnsupportedError
 from whippletree.functions import CATALOGUE, Function, find
 from whippletree.model import Model

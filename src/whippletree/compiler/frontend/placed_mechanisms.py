@@ -1,9 +1,9 @@
 """A function of a scene from that of each of its mechanisms: every kind compiled once, and placed.
 
-Mechanisms that nothing ties together (:mod:`whippletree.constraints.separate_mechanisms`) have answers of their own.
-Those of one kind are one block in a loop: where the numbers of each begin is looked up, and the numbers in which they
-differ come from a table. So twenty-five four-bars take as long to compile as one, and a matrix of the scene is zeros,
-written by a loop, with a block for each.
+Mechanisms that nothing ties together (:mod:`whippletree.constraints.clusters.separate_mechanisms`) have answers of
+their own. Those of one kind are one block in a loop: where the numbers of each begin is looked up, and the numbers in
+which they differ come from a table. So twenty-five four-bars take as long to compile as one, and a matrix of the scene
+is zeros, written by a loop, with a block for each.
 
     zeros everywhere; for each kind, for each of its mechanisms, its block; NaN everywhere if one has no answer
 """
@@ -23,7 +23,7 @@ from whippletree.arithmetic.trace import Straight, Trace, Traced, finish
 from whippletree.compiler.frontend.unrolled import STATUS, input_shapes, output_shapes, traced_status
 from whippletree.compiler.program import Address, Block, Buffer, If, Index, Lookup, Loop, Program, Statement
 from whippletree.compiler.program.work_space import WorkSpace
-from whippletree.constraints.separate_mechanisms import SeparateMechanism, by_kind, separate_mechanisms
+from whippletree.constraints.clusters.separate_mechanisms import SeparateMechanism, by_kind, separate_mechanisms
 from whippletree.errors import UnsupportedError
 from whippletree.functions import Function, Shape, find
 from whippletree.functions.differentiate import derived_function

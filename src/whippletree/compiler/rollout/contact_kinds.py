@@ -5,7 +5,7 @@ apart (where the geometries are on their bodies, how large they are) are exactly
 stay in the code and fold away, the others come from a table. A floor that is fixed in the world costs what a floor must
 cost, and no more. Where shapes of the same types would be many kinds, they are one, and only numbers that all of them
 share fold away. Shapes that are more than a few numbers (a terrain, a hull) are a kind of their own. Only pairs that
-are close enough (:mod:`~whippletree.compiler.rollout.contact_list_reach`) are compared.
+are close enough (:mod:`~whippletree.compiler.rollout.contact_lists.contact_list_reach`) are compared.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.program import Address, Buffer, If, Index, Lookup, Loop, Register, Statement
 from whippletree.compiler.program.traced_blocks import Piece, looped_block, piece
-from whippletree.compiler.rollout.contact_list_reach import Reach, can_be_far
+from whippletree.compiler.rollout.contact_lists.contact_list_reach import Reach, can_be_far
 from whippletree.contact.geometry.closed_forms import closed_form
 from whippletree.contact.geometry.shape_numbers import (
     POSE,

@@ -1,8 +1,8 @@
 """One step of one or many states under commands: what a learning loop or a controller calls.
 
 Three programs serve, each for what it suits: the kernel over lists of what touches
-(:mod:`~whippletree.compiler.rollout.contact_lists`), which solves the contact problem to a tolerance; for trees that
-nothing touches a step without one; and for models with constraints or open parameters a single step of
+(:mod:`~whippletree.compiler.rollout.contact_lists.contact_list_step`), which solves the contact problem to a tolerance;
+for trees that nothing touches a step without one; and for models with constraints or open parameters a single step of
 ``contact_rollout`` or ``rollout``.
 """
 
@@ -19,8 +19,8 @@ from whippletree.compiler.named_function import NamedFunction
 from whippletree.compiler.program import Buffer, Program
 from whippletree.compiler.program.traced_blocks import piece, traced_block
 from whippletree.compiler.rollout.activation_steps import activation_step_program, checked_activations
-from whippletree.compiler.rollout.contact_list_suitability import reason_against_lists, suits_lists
-from whippletree.compiler.rollout.contact_lists import contact_step_program
+from whippletree.compiler.rollout.contact_lists.contact_list_step import contact_step_program
+from whippletree.compiler.rollout.contact_lists.contact_list_suitability import reason_against_lists, suits_lists
 from whippletree.compiler.rollout.contact_rollout import refuse_large, refuse_timed
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.contact.implicit_springs import forces_of_joints, implicit_links

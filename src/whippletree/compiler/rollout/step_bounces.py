@@ -19,10 +19,10 @@ from whippletree.arithmetic.scalars import less, select
 from whippletree.compiler.program import Address, Each, If, Index, Lookup, Loop, Register, Statement, Until
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
-from whippletree.compiler.rollout.contact_list_solver import ListSolver
-from whippletree.compiler.rollout.scene_contacts import BODY as ANY_BODY
-from whippletree.compiler.rollout.scene_contacts import CONTACT, SceneContacts, pushed, relative_velocity
-from whippletree.compiler.rollout.scene_solver import SceneSolver
+from whippletree.compiler.rollout.contact_lists.contact_list_solver import ListSolver
+from whippletree.compiler.rollout.scenes.scene_contacts import BODY as ANY_BODY
+from whippletree.compiler.rollout.scenes.scene_contacts import CONTACT, SceneContacts, pushed, relative_velocity
+from whippletree.compiler.rollout.scenes.scene_solver import SceneSolver
 from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, STEP, StepSpace
 from whippletree.contact.problem.cones import largest
 from whippletree.contact.restitution_share import gains, islands_of, may_gain, restitution_share

@@ -22,7 +22,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.linalg import null_spaces
-from whippletree.constraints.motions import massless_motions
+from whippletree.constraints.singular.motions import massless_motions
 from whippletree.contact.impact.laws import Law
 from whippletree.errors import SingularSystemError
 

@@ -1,8 +1,8 @@
 """A scene of many free bodies as tables: bodies, geometries in classes, and which of them may touch.
 
 What does not depend on the state of a model whose bodies all move freely, read once: the rows that a compiled step
-(:mod:`whippletree.compiler.rollout.scene_step`) takes, whose code depends on the classes of geometries and the kinds of
-pairs alone, not on how many there are.
+(:mod:`whippletree.compiler.rollout.scenes.scene_step`) takes, whose code depends on the classes of geometries and the
+kinds of pairs alone, not on how many there are.
 """
 
 from __future__ import annotations

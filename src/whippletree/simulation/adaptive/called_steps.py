@@ -1,7 +1,7 @@
 """Steps of collocation by one program for all models, which calls the functions that a run needs anyway.
 
-See :mod:`whippletree.compiler.rollout.collocation_calls`. Nothing but these functions is compiled for a model, so a run
-of any size takes its first step this way.
+See :mod:`whippletree.compiler.rollout.collocation.collocation_calls`. Nothing but these functions is compiled for a
+model, so a run of any size takes its first step this way.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from whippletree.compiler.llvm.cache import default_cache
 from whippletree.compiler.llvm.kernel import Kernel, Options, Recipe
 from whippletree.compiler.named_function import Wording
 from whippletree.compiler.program import Program
-from whippletree.compiler.rollout.collocation_calls import CalledCollocation, CalledModel, Callee, Callees
-from whippletree.compiler.rollout.collocation_frame import IterationLimits, Scheme
+from whippletree.compiler.rollout.collocation.collocation_calls import CalledCollocation, CalledModel, Callee, Callees
+from whippletree.compiler.rollout.collocation.collocation_frame import IterationLimits, Scheme
 from whippletree.simulation.motion import Motion
 
 Control: TypeAlias = FunctionOfState | AffineForces | None
@@ -46,7 +46,7 @@ class CalledSteps:
     """Steps of a model, Picard's or Newton's as the scheme says.
 
     (clock, bounds, state, guess, control) -> (coefficients, states, trial, notes, verdict), as
-    :class:`~whippletree.compiler.rollout.collocation_kernel.CollocationKernel`.
+    :class:`~whippletree.compiler.rollout.collocation.collocation_kernel.CollocationKernel`.
     """
 
     def __init__(self, motion: Motion, scheme: Scheme, patience: IterationLimits, control: Control) -> None:
@@ -157,7 +157,9 @@ def _integrates_itself(motion: Motion) -> bool:
 
 
 def _places(motion: Motion, points: int) -> tuple[list[Array], list[Array]]:
-    """Arguments of Newton's method, see :class:`~whippletree.compiler.rollout.called_newton.CalledNewton`."""
+    """Arguments of Newton's method, see
+    :class:`~whippletree.compiler.rollout.collocation.called_newton.CalledNewton`.
+    """
     nq, n = motion.model.nq, motion.model.nq + motion.model.nv
     places = np.arange(n)
     lanes = np.concatenate([[-1], places])

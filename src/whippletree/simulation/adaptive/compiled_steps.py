@@ -22,7 +22,7 @@ from whippletree.compiler.frontend.controller import (
     traced_controller,
 )
 from whippletree.compiler.named_function import NamedFunction
-from whippletree.compiler.rollout.collocation_frame import (
+from whippletree.compiler.rollout.collocation.collocation_frame import (
     EASED_ITERATION,
     GIVEN_UP,
     IN_DOUBT,
@@ -33,9 +33,9 @@ from whippletree.compiler.rollout.collocation_frame import (
     Scheme,
     Verdict,
 )
-from whippletree.compiler.rollout.collocation_rates import RateBlocks
-from whippletree.compiler.rollout.step_control import COLLOCATION_ITERATIONS, mean_contraction
-from whippletree.compiler.rollout.step_watch import GuardBlocks
+from whippletree.compiler.rollout.collocation.collocation_rates import RateBlocks
+from whippletree.compiler.rollout.collocation.step_control import COLLOCATION_ITERATIONS, mean_contraction
+from whippletree.compiler.rollout.collocation.step_watch import GuardBlocks
 from whippletree.errors import UnsupportedError
 from whippletree.simulation.adaptive import integrator
 from whippletree.simulation.adaptive.called_steps import CalledSteps, called_steps, can_be_called

@@ -22,8 +22,8 @@ from typing import Protocol, TypeAlias
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.compiler.rollout import step_control
-from whippletree.compiler.rollout.step_control import COLLOCATION_ITERATIONS, LEAP
+from whippletree.compiler.rollout.collocation import step_control
+from whippletree.compiler.rollout.collocation.step_control import COLLOCATION_ITERATIONS, LEAP
 from whippletree.errors import SingularSystemError, WhippletreeError
 from whippletree.simulation.adaptive.collocation import Polynomial, Rule, gauss_rule, radau_rule
 from whippletree.simulation.adaptive.newton import Stiffness, radau_modes

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.compiler.rollout import step_control
+from whippletree.compiler.rollout.collocation import step_control
 from whippletree.simulation.adaptive.collocation import Polynomial
 
 

@@ -35,7 +35,7 @@ from whippletree.arithmetic.scalars import sqrt
 from whippletree.compiler.program import Statement
 from whippletree.compiler.program.traced_blocks import traced_block
 from whippletree.compiler.program.work_space import WorkSpace
-from whippletree.compiler.rollout.step_watch import WATCHED, may_dip
+from whippletree.compiler.rollout.collocation.step_watch import WATCHED, may_dip
 from whippletree.simulation.adaptive.collocation import Polynomial, basis_integrals
 from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.events.equations import EventEquations

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.compiler.rollout.contact_list_gaps import limited_tendon_wrenches, tendon_limits
-from whippletree.compiler.rollout.contact_list_suitability import suits_lists
+from whippletree.compiler.rollout.contact_lists.contact_list_gaps import limited_tendon_wrenches, tendon_limits
+from whippletree.compiler.rollout.contact_lists.contact_list_suitability import suits_lists
 from whippletree.contact.kinematics.broad_phase import Neighbourhood
 from whippletree.contact.kinematics.contact_set import ContactSet, contact_set, contact_set_named, contact_set_of_steps
 from whippletree.contact.kinematics.large_scenes import Snapshot

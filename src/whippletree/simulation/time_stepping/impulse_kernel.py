@@ -1,7 +1,7 @@
 """Steps in machine code; where those of a single scene fail, Python's own step takes over, and hands back.
 
-A kernel (:mod:`whippletree.compiler.rollout.contact_lists`) steps a scene as long as it solves its contact problem to
-the tolerance. A step that they do not solve, or whose end is not finite, is taken in Python
+A kernel (:mod:`whippletree.compiler.rollout.contact_lists.contact_list_step`) steps a scene as long as it solves its
+contact problem to the tolerance. A step that they do not solve, or whose end is not finite, is taken in Python
 (:mod:`whippletree.simulation.time_stepping.impulse_step`), whose solver knows more ways and whose errors tell more.
 """
 

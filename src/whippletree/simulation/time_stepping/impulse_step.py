@@ -16,9 +16,13 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.lanes import lanes_of_columns, plain
 from whippletree.compiler.compiled import compile
-from whippletree.compiler.rollout.contact_list_gaps import tendon_limits
-from whippletree.compiler.rollout.contact_list_suitability import lists_pay, reason_against_lists, suits_lists
-from whippletree.compiler.rollout.contact_list_trees import is_written
+from whippletree.compiler.rollout.contact_lists.contact_list_gaps import tendon_limits
+from whippletree.compiler.rollout.contact_lists.contact_list_suitability import (
+    lists_pay,
+    reason_against_lists,
+    suits_lists,
+)
+from whippletree.compiler.rollout.contact_lists.contact_list_trees import is_written
 from whippletree.compiler.rollout.contact_sweeps import coloured_sweeps, contact_sweeps
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.contact.implicit_springs import StepDamping, dampings, implicit_dampings, implicit_model

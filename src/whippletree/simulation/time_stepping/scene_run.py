@@ -2,8 +2,8 @@
 
 The lists serve until a body has travelled as far as its skin is thick
 (:mod:`~whippletree.simulation.time_stepping.scene_skins`). The kernel watches it, and hands a step back that would go
-too far (:mod:`whippletree.compiler.rollout.scene_step`); then new lists are made, from where the bodies are. Impulses
-are remembered by the names of their pairs, so that each solution begins with the last one.
+too far (:mod:`whippletree.compiler.rollout.scenes.scene_step`); then new lists are made, from where the bodies are.
+Impulses are remembered by the names of their pairs, so that each solution begins with the last one.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.cpu.cpu_function import CompiledFunction, compile_function
-from whippletree.compiler.rollout.scene_kinds import PAIR_HEAD
-from whippletree.compiler.rollout.scene_step import ACCOUNT, scene_program
+from whippletree.compiler.rollout.scenes.scene_kinds import PAIR_HEAD
+from whippletree.compiler.rollout.scenes.scene_step import ACCOUNT, scene_program
 from whippletree.contact.kinematics.near_pairs import NearPairs, near_pairs
 from whippletree.contact.kinematics.scene_layout import BODY, SceneLayout
 from whippletree.simulation.time_stepping.scene_skins import THINNEST, SkinRule, Skins
@@ -121,7 +121,7 @@ class _SceneInMotion(NamedTuple):
 
 
 class _KernelCall(NamedTuple):
-    """Results of one call of :func:`~whippletree.compiler.rollout.scene_step.scene_program`, in its order."""
+    """Results of one call of :func:`~whippletree.compiler.rollout.scenes.scene_step.scene_program`, in its order."""
 
     q: Array
     v: Array

@@ -1,7 +1,7 @@
 """Rows of a constraint's demand while its code is traced: from the bodies that it holds on to and the joints it ties.
 
 The states of bodies and joints are numbers that the code has loaded; the rows are those of
-:mod:`whippletree.constraints.body_system`, on the unknowns that the demand feels, and those of
+:mod:`whippletree.constraints.long_systems.body_system`, on the unknowns that the demand feels, and those of
 :mod:`whippletree.constraints.rows` where a function asks for errors or velocities alone.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from whippletree.arithmetic.arrays import Array, vector
-from whippletree.constraints.body_system import (
+from whippletree.constraints.long_systems.body_system import (
     Binding,
     Held,
     TiedJoint,

@@ -1,8 +1,8 @@
 """Elimination at body level as a program of loops: over joints, over closures, over fronts, with lists of numbers.
 
-What :mod:`whippletree.constraints.front_elimination` does for one state in Python, for ladders, trusses and grids of
-any length. The code does not grow with them: elements of joints and of constraints are traced once per type
-(:mod:`~whippletree.compiler.frontend.loops.body_types`), and the fronts are dense loops whose sizes and places are
+What :mod:`whippletree.constraints.long_systems.front_elimination` does for one state in Python, for ladders, trusses
+and grids of any length. The code does not grow with them: elements of joints and of constraints are traced once per
+type (:mod:`~whippletree.compiler.frontend.loops.body_types`), and the fronts are dense loops whose sizes and places are
 looked up (:mod:`~whippletree.compiler.frontend.loops.front_loops`).
 
     bodies     pose and twist of every body, its element and its joint's, from parents to tips
@@ -34,7 +34,9 @@ from whippletree.compiler.frontend.unrolled import STATUS
 from whippletree.compiler.program import Block, Buffer, Index, Loop, Program, Statement, Switch
 from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.constraints import kkt
-from whippletree.constraints.body_system import (
+from whippletree.constraints.clusters.clustered_mechanism import FAILURES
+from whippletree.constraints.constraint_set import ConstraintSet, constraint_set
+from whippletree.constraints.long_systems.body_system import (
     Binding,
     Element,
     Held,
@@ -47,9 +49,7 @@ from whippletree.constraints.body_system import (
     row_weights,
     unknowns_of,
 )
-from whippletree.constraints.clustered_mechanism import FAILURES
-from whippletree.constraints.constraint_set import ConstraintSet, constraint_set
-from whippletree.constraints.front_elimination import EliminationPlan
+from whippletree.constraints.long_systems.front_elimination import EliminationPlan
 from whippletree.constraints.routes import PIVOT_TOLERANCE
 from whippletree.constraints.ties import demand_content
 from whippletree.functions import resolve, sizes

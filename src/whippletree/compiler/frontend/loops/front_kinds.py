@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.constraints.front_elimination import EliminationPlan
+from whippletree.constraints.long_systems.front_elimination import EliminationPlan
 
 MOST_OPERATIONS = 12_000
 """Multiplications of all kinds of fronts together: a ladder has 1500, and takes a second to compile."""

@@ -21,7 +21,7 @@ from whippletree.compiler.frontend.loops.hand_traced import Code, lookups
 from whippletree.compiler.frontend.loops.straight_fronts import StraightFronts
 from whippletree.compiler.program import Address, Block, Buffer, Index, Lookup, Loop, Statement, Switch
 from whippletree.compiler.program.work_space import WorkSpace
-from whippletree.constraints.front_elimination import EliminationPlan
+from whippletree.constraints.long_systems.front_elimination import EliminationPlan
 
 CHUNK = 4
 """Numbers of a front's row that one round of the innermost loop takes."""

@@ -1,8 +1,8 @@
 """Constrained functions as loops over clusters: the recursion of constraint embedding, recorded once per kind of them.
 
-What :class:`~whippletree.constraints.clustered_mechanism.UnrolledClusters` does for concrete clusters, for types of
-them. The members of a cluster may lie anywhere in q and v, and its rows anywhere among all rows: each has a register of
-its own that holds where.
+What :class:`~whippletree.constraints.clusters.clustered_mechanism.UnrolledClusters` does for concrete clusters, for
+types of them. The members of a cluster may lie anywhere in q and v, and its rows anywhere among all rows: each has a
+register of its own that holds where.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from whippletree.compiler.frontend.loops.looped_functions import (
 )
 from whippletree.compiler.frontend.loops.recorder import Looped
 from whippletree.compiler.program import Address, Index, Program
-from whippletree.constraints.cluster_routes import cluster_routes
-from whippletree.constraints.clustered_mechanism import FAILURES, members_among, routes_in_any_state
+from whippletree.constraints.clusters.cluster_routes import cluster_routes
+from whippletree.constraints.clusters.clustered_mechanism import FAILURES, members_among, routes_in_any_state
+from whippletree.constraints.clusters.loop_clusters import ClusterKind, cluster_tree
 from whippletree.constraints.constraint_set import constraint_set
-from whippletree.constraints.loop_clusters import ClusterKind, cluster_tree
 from whippletree.errors import UnsupportedError
 from whippletree.functions.registry import Function, Shape
 from whippletree.tree.skeleton import Skeleton

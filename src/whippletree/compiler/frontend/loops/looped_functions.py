@@ -25,7 +25,7 @@ from whippletree.compiler.frontend.loops.recorder import Graph, Interlude, Loope
 from whippletree.compiler.frontend.unrolled import STATUS, traced_status
 from whippletree.compiler.program import Address, Buffer, Index, Program, every_address
 from whippletree.constraints.constraint_set import constraint_set
-from whippletree.constraints.node_rows import held_nodes
+from whippletree.constraints.long_systems.node_rows import held_nodes
 from whippletree.errors import UnsupportedError
 from whippletree.functions.registry import Function, Shape, resolve, sizes
 from whippletree.spatial import Pose

@@ -14,7 +14,7 @@ from whippletree.compiler.frontend.loops.front_kinds import FrontKind, KindsOfFr
 from whippletree.compiler.frontend.loops.hand_traced import Code
 from whippletree.compiler.program import Address, Index, Lookup, Statement
 from whippletree.compiler.program.work_space import WorkSpace
-from whippletree.constraints.front_elimination import EliminationPlan
+from whippletree.constraints.long_systems.front_elimination import EliminationPlan
 
 
 class StraightFronts:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.compiler.rollout.step_control import COLLOCATION_ITERATIONS
+from whippletree.compiler.rollout.collocation.step_control import COLLOCATION_ITERATIONS
 from whippletree.contact.contact_modes import OPEN, STICK, open_mode
 from whippletree.contact.impact.impact_derivatives import Changes, derivative, impact_derivative, saltation_matrix
 from whippletree.contact.impact.laws import Energetic, Law

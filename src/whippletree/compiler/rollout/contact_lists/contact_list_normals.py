@@ -1,0 +1,218 @@
+"""The displacement that moves apart what overlaps, and closes loops: one round of the projection of positions.
+
+With d = M⁻¹ Jₙᵀ π beside the displacement that closes all loops,
+
+    0 ≤ π ⟂ s ≥ 0        s = gap − target + Jₙ d
+
+Sweeps over the normals (:class:`DenseNormals`) do where rows are dense. On a long tree
+(:class:`RecursiveNormals`), Newton's method on π = max(π − m s, 0): a normal that pushes gets the inertia m / ε, others
+none, and every step of it is one articulated recursion. ε only delays what it leaves: s falls by about that factor from
+step to step, once it is known which normals push.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.arithmetic.scalars import less, select
+from whippletree.compiler.program import Address, Collect, Each, If, Index, Loop, PerLane, Statement, Until
+from whippletree.compiler.program.traced_blocks import Piece, traced_block
+from whippletree.compiler.rollout.contact_lists.contact_list_closures import Closures
+from whippletree.compiler.rollout.contact_lists.contact_list_recursion import VELOCITY, RecursiveRows
+from whippletree.compiler.rollout.contact_lists.contact_list_trees import NODE, TreeInStep
+from whippletree.compiler.rollout.dense_solve import add_row, multiply_in_strands, padded
+from whippletree.compiler.rollout.step_space import BLOCK, STEP, RowPlace, StepSpace
+from whippletree.contact.problem.cones import largest
+
+ROUND_SWEEPS = 50
+"""Sweeps over the normals in a round, at most."""
+
+NORMAL_STEPS, NORMAL_SOFTNESS = 12, 1e-6
+"""Newton steps in a round at most, and ε."""
+
+FINE_DISPLACEMENT = 0.1
+"""Share of the tolerated overlap that sweeps may still change, or Newton's method leave, when they end."""
+
+NEAR, SWEEP = "near", "position sweep"
+
+
+class Displacement(Protocol):
+    """``away`` (nv,) from ``gap`` and ``target`` of the blocks that are ``nearby``, and the residuals of loops."""
+
+    def statements(self) -> list[Statement]:
+        """All of it."""
+
+
+def _judge(space: StepSpace) -> Statement:
+    """Whether the last sweep or step has left little enough."""
+    return traced_block(
+        lambda slack, tolerance, h: [[select(less(FINE_DISPLACEMENT * h * tolerance, slack[0]), -1, 1)]],
+        [*space.each(("slack", "tolerance")), space.at("dt", STEP)],
+        [space.at("even")],
+    )
+
+
+class DenseNormals:
+    """By sweeps over rows F Jₙᵀ."""
+
+    def __init__(
+        self, space: StepSpace, tree: TreeInStep, closures: Closures, closing: int, jacobian: Sequence[Statement]
+    ) -> None:
+        """``closing``: blocks with a gap; ``jacobian``: statements that find J of the block in hand."""
+        self.space, self.tree, self.closures, self.closing, self.jacobian = space, tree, closures, closing, jacobian
+        self.width = padded(space.model.nv)
+        space.work(
+            normal=(closing, self.width),  # F Jₙᵀ, less what loops take of it, and zeros
+            ease=(closing,),  # 1 / G of the block itself
+            push=(closing,),
+            pushed_further=(1,),  # by the last block of a sweep
+            z=(self.width,),
+        )
+
+    def statements(self) -> list[Statement]:
+        """See :class:`Displacement`."""
+        sweeps = self._normals() if self.closing else []
+        begin = [self.space.put(0, self.space.at("z")), *self.closures.close_coordinates("z")]
+        return [*begin, *sweeps, *self.tree.forward("z", "away")]
+
+    def _normals(self) -> list[Statement]:
+        """Sweeps over the normals of what is near, from the displacement z on."""
+        at, each, put = self.space.at, self.space.each, self.space.put
+
+        def prepare(row: Array, gap: Any, target: Any) -> list[Any]:
+            own = multiply_in_strands(row, row)
+            some = less(0, own)
+            # what nothing can move is no reason to give up the rest: it is to stay where it is
+            held = select(less(gap, target), gap, target)
+            return [[select(some, 1 / select(some, own, 1), 0)], [0], [select(some, target, held)]]
+
+        def improve(row: Array, z: Array, ease: Any, gap: Any, target: Any, push: Any, slack: Array) -> list[Any]:
+            after = largest([push - (gap - target + multiply_in_strands(row, z)) * ease, 0])
+            d = after - push
+            some = less(0, ease)
+            moved = abs(d) / select(some, ease, 1)
+            return [[after], [d], [largest([slack[0], moved])]]
+
+        first = RowPlace("J", (BLOCK,), row=0)
+        own = RowPlace("normal", (BLOCK,))
+        rows = traced_block(prepare, each(("normal", "gap", "target"), BLOCK), each(("ease", "push", "target"), BLOCK))
+        reads = [at("normal", BLOCK), at("z"), *each(("ease", "gap", "target", "push"), BLOCK), at("slack")]
+        sweep = traced_block(improve, reads, [at("push", BLOCK), at("pushed further"), at("slack")])
+        follow = add_row(self.space, "z", "pushed further", "normal", self.width)
+        nothing = put(0, own.part(range(self.space.model.nv, self.width)))
+        solve = (
+            Collect(NEAR, BLOCK, self.closing, self.space.address("nearby", BLOCK)),
+            put(-1, at("even")),
+            Each(
+                BLOCK,
+                NEAR,
+                (
+                    *self.jacobian,
+                    *self.tree.backward(first, own, of_block=True),
+                    *self.closures.project(own, while_open=True),
+                    nothing,
+                    rows,
+                ),
+            ),
+            Until(
+                SWEEP,
+                ROUND_SWEEPS,
+                self.space.address("even"),
+                (put(0, at("slack")), Each(BLOCK, NEAR, (sweep, follow)), _judge(self.space)),
+            ),
+        )
+        return [PerLane(solve)]
+
+
+class RecursiveNormals:
+    """By Newton's method and recursions over the tree."""
+
+    def __init__(self, space: StepSpace, rows: RecursiveRows, closing: int) -> None:
+        """``closing``: blocks with a gap."""
+        self.space, self.rows, self.closing = space, rows, closing
+        space.work(
+            ease=(closing,),  # 1 / G of the block itself
+            push=(closing,),
+            pushing=(closing, 3),
+            stiffness=(closing,),
+            z=(space.model.nv,),
+            uneven=(1,),
+        )
+        rows.reserve("away")
+
+    def statements(self) -> list[Statement]:
+        """See :class:`Displacement`."""
+        at, put = self.space.at, self.space.put
+        rows = self.rows
+
+        def prepare(B: Array, yielding: Array) -> list[Any]:
+            own = B[0] @ yielding @ B[0]
+            some = less(0, own)
+            return [[select(some, 1 / select(some, own, 1), 0)], [0]]
+
+        mass = traced_block(
+            prepare,
+            [at("B", BLOCK), self.space.at("yielding", "touched")],
+            self.space.each(("ease", "push"), BLOCK),
+        )
+        note = traced_block(lambda even: [-even], [at("even")], [at("uneven")])
+        step = (*self._weigh(), _judge(self.space), note, If(self.space.address("uneven"), tuple(self._move())))
+        solve = (
+            *rows.tree.twists("away", "away motion"),
+            Collect(NEAR, BLOCK, self.closing, self.space.address("nearby", BLOCK)),
+            put(-1, at("even")),
+            Each(BLOCK, NEAR, (*rows.own_rows(), mass)),
+            Until(SWEEP, NORMAL_STEPS, self.space.address("even"), step),
+        )
+        begin = [put(0, at("z")), *rows.closures.close_coordinates("z")]
+        return [*begin, *rows.tree.forward("z", "away"), PerLane(solve)]
+
+    def _weigh(self) -> list[Statement]:
+        """Push and weight of every normal in the next step, and the rest."""
+        at, each, rows = self.space.at, self.space.each, self.rows
+
+        def weigh(B: Array, moved: Array, ease: Any, gap: Any, target: Any, push: Any, slack: Array) -> list[Any]:
+            s = gap - target + B[0] @ moved
+            active = less(0, push - ease * s)
+            some = less(0, ease)
+            left = select(active, abs(s), abs(push) / select(some, ease, 1))
+            part = select(active, -ease * s / NORMAL_SOFTNESS, -push)
+            stiffness = select(active, ease / NORMAL_SOFTNESS, 0)
+            return [[part, 0, 0], [stiffness], [largest([slack[0], left])]]
+
+        def add(P: Array, B: Array, stiffness: Any) -> list[Any]:
+            return [P + np.outer(B[0], stiffness * B[0])]
+
+        reads = [at("B", BLOCK), rows.at("away"), *each(("ease", "gap", "target", "push"), BLOCK), at("slack")]
+        find = traced_block(weigh, reads, [*each(("pushing", "stiffness"), BLOCK), at("slack")])
+        place = rows.loaded.at("P", "touched")
+        heavier = traced_block(add, [place, *each(("B", "stiffness"), BLOCK)], [place])
+        return [
+            self.space.put(0, at("slack")),
+            *rows.clear("right"),
+            *rows.identity(),
+            Each(BLOCK, NEAR, (*rows.enter(), find, rows.add_to("right", "pushing"), heavier)),
+        ]
+
+    def _move(self) -> list[Statement]:
+        """The step."""
+        at, each, rows = self.space.at, self.space.each, self.rows
+
+        def follow(B: Array, dy: Array, push: Any, pushing: Array, stiffness: Any) -> list[Any]:
+            return [[push + pushing[0] - stiffness * (B[0] @ dy)]]
+
+        reads = [at("B", BLOCK), rows.at("dy"), *each(("push", "pushing", "stiffness"), BLOCK)]
+        block = traced_block(follow, reads, [at("push", BLOCK)])
+        motions = each(("away motion", "dy motion"), NODE)
+        numbers = [Piece((), (Address(name, (Index(VELOCITY),)),)) for name in ("away", "loaded v")]
+        return [
+            *rows.factor(),
+            *rows.solve(velocities=True),
+            Each(BLOCK, NEAR, (*rows.enter(), block)),
+            Loop(NODE, rows.nodes, (traced_block(lambda x, d: [x + d], motions, motions[:1]),)),
+            Loop(VELOCITY, rows.nv, (traced_block(lambda x, d: [[x + d]], numbers, numbers[:1]),)),
+        ]

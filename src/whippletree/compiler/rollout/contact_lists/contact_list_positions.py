@@ -1,0 +1,246 @@
+"""Coordinates at the end of a step inside a kernel: poses, gaps, and a projection that moves apart what overlaps.
+
+Impulses keep gaps from closing along straight lines; bodies that turn leave these by the square of the step. So the
+gaps of all candidates are worked out where the velocities have led, and where one of them is negative the nearest
+coordinates (in the metric of M) are found at which none is: the frictionless problem
+
+    0 ≤ π ⟂ gap − target + Jₙ M⁻¹ Jₙᵀ π ≥ 0        d = M⁻¹ Jₙᵀ π        q ← q ⊕ d
+
+with fresh normals in every round, as Newton's method has it
+(:mod:`~whippletree.compiler.rollout.contact_lists.contact_list_normals`). Loops are closed in the same rounds: the
+displacement that closes them is where a round begins, and rows of contacts have no part along it
+(:mod:`~whippletree.compiler.rollout.contact_lists.contact_list_closures`). The target is 0, or what is left of a deep
+overlap, which is undone at no more than ``RELAXATION_SPEED``. Velocities stay as they are: the projection adds no
+kinetic energy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.arithmetic.scalars import less, select
+from whippletree.compiler.program import (
+    Address,
+    Block,
+    Collect,
+    Each,
+    If,
+    Index,
+    Lookup,
+    Loop,
+    Statement,
+    Until,
+)
+from whippletree.compiler.program.traced_blocks import Piece, traced_block
+from whippletree.compiler.rollout.contact_kinds import narrow_phase
+from whippletree.compiler.rollout.contact_lists.contact_list_closures import LOOPS_CLOSED, Closures
+from whippletree.compiler.rollout.contact_lists.contact_list_normals import NEAR, Displacement
+from whippletree.compiler.rollout.contact_lists.contact_list_reach import AT_THE_END, Reach
+from whippletree.compiler.rollout.contact_lists.contact_list_trees import TreeInStep
+from whippletree.compiler.rollout.step_space import BLOCK, STEP, StepSpace
+from whippletree.contact.problem.cones import both, largest, not_less
+from whippletree.contact.time_step import POSITION_PROGRESS, POSITION_ROUNDS, RELAXATION_SPEED
+from whippletree.tree.mechanism import Mechanism
+
+ROUNDS_WITH_LOOPS, PROGRESS_WITH_LOOPS = 20, 0.99
+"""Rounds, and the share of the worst that each must leave at most, where loops are closed in the same rounds: a link
+that turns by 0.03 rad in a step opens its loop while an overlap is undone. With 6 rounds and one half, a belt of 40
+links kept overlaps of 2e-5 m; with these, none."""
+
+POSITION_ROUND = "position round"
+
+
+class Positions:
+    """Statements that find poses and gaps, and move apart what overlaps. Buffers beside its own:
+
+    now q, now v, pose, screw, touch, gap, sign, J   of the state, see
+        :mod:`~whippletree.compiler.rollout.contact_lists.contact_list_step`
+    dt, tolerance                                    arguments of the program
+
+    ``corrected`` tells the potential energy that the projection has added.
+    """
+
+    def __init__(
+        self, space: StepSpace, tree: TreeInStep, closures: Closures, displacement: Callable[[int], Displacement]
+    ) -> None:
+        """``displacement``: of so many blocks with a gap."""
+        self.space, self.tree, self.closures = space, tree, closures
+        self.blocks = blocks = space.blocks
+        self.contacts = len(blocks.contacts.candidates)
+        self.closing = blocks.closing
+        """Blocks with a gap."""
+        self.moves = bool(self.closing or closures.count)
+        """Whether coordinates may have to be moved after a step."""
+        loops = bool(closures.count)
+        self.rounds = ROUNDS_WITH_LOOPS if loops else POSITION_ROUNDS
+        self.progress = PROGRESS_WITH_LOOPS if loops else POSITION_PROGRESS
+        k, nv = self.closing, space.model.nv
+        space.work(
+            target=(k,),
+            nearby=(k,),
+            away=(nv,),
+            energy=(1,),
+            slack=(1,),
+            worst=(1,),
+            worst_before=(1,),
+            rounds=(1,),
+            apart=(1,),
+            unmoved=(1,),  # whether a round is the first that moves something
+            together=(1,),
+            even=(1,),
+            moved_apart=(1,),
+            corrected=(1,),
+        )
+        space.numbers_list(NEAR, k)
+        self.displacement = displacement(k)
+        self.reach = Reach(space)
+        self._narrow, self.late, tables = narrow_phase(
+            blocks.contacts.pairs, space.tree, space.buffers["pose"], space.buffers["touch"], self.reach
+        )
+        """Statements that find gaps; and ``late``, those of pairs that have turned out to be close."""
+        space.add(*tables)
+
+    def _look(self) -> list[Statement]:
+        """Poses, screws and all gaps of the present coordinates; the deepest overlap, and what is near."""
+        at, own = self.space.at, self.of_limit
+
+        def judge(gap: Any, target: Any, h: Any, worst: Array) -> list[Any]:
+            """Whether a projection may concern a block: no displacement is longer than its reach."""
+            left = gap - target
+            return [gap, select(less(left, h * RELAXATION_SPEED), 1, -1), [largest([worst[0], -left])]]
+
+        def limited(lower: Any, upper: Any, q: Any, *rest: Any) -> list[Any]:
+            below, above = q - lower, upper - q
+            nearer = less(above, below)
+            return [select(nearer, -1, 1), *judge(select(nearer, above, below), *rest)]
+
+        found: list[Statement] = [
+            *self.tree.poses(),
+            *(self.tree.twists("now v") if self.reach.used else []),
+            *self.reach.look(),
+            *self._narrow,
+            *([self.space.put(0, at("worst"))] if self.moves else []),
+            *self.closures.rows(),
+            *self.closures.worst(),
+        ]
+        if self.contacts:
+            first = Piece((), (Address("touch", (Index(BLOCK), Index(None, 0))),))
+            reads = [first, at("target", BLOCK), at("dt", STEP), at("worst")]
+            block = traced_block(judge, reads, [at("gap", BLOCK), at("nearby", BLOCK), at("worst")])
+            close = Collect(AT_THE_END, BLOCK, self.contacts, self.space.address("within", BLOCK))
+            found += [*self.reach.forget("nearby"), close, Each(BLOCK, AT_THE_END, (block,))]
+        if self.blocks.limited:
+            reads = [at("lower", BLOCK), at("upper", BLOCK), at("now q", "place")]
+            reads += [own("target"), at("dt", STEP), at("worst")]
+            block = traced_block(limited, reads, [at("sign", BLOCK), own("gap"), own("nearby"), at("worst")])
+            place = Lookup("place", Address("place", (Index(BLOCK, self.contacts),)))
+            found.append(Loop(BLOCK, len(self.blocks.limited), (place, block)))
+        if self.blocks.taut:
+            of = self.of_tendon
+            reads = [of("gap"), of("target"), at("dt", STEP), at("worst")]
+            block = traced_block(judge, reads, [of("gap"), of("nearby"), at("worst")])
+            found += [self._stretch(), Loop(BLOCK, len(self.blocks.taut), (block,))]
+        return found
+
+    def _stretch(self) -> Block:
+        """Gaps and rows of the limits of tendons; all tendons are written out, each with its own route."""
+
+        def stretch(q: Array) -> list[Any]:
+            gaps, _, rows = self.blocks.tendon_limits(Mechanism(self.space.tree), q)
+            return [gaps, rows]
+
+        places = range(self.blocks.first_tendon, self.closing)
+        return traced_block(
+            stretch, [self.space.at("now q")], [self.space.some("gap", places), self.space.at("tendon row")]
+        )
+
+    def of_limit(self, name: str) -> Piece:
+        """Part of a buffer of all blocks for the joint limit in hand."""
+        return self._from(self.contacts, name)
+
+    def of_tendon(self, name: str) -> Piece:
+        """Part of a buffer of all blocks for the limit of a tendon in hand."""
+        return self._from(self.blocks.first_tendon, name)
+
+    def _from(self, first: int, name: str) -> Piece:
+        """Part of a buffer of all blocks for the block in hand, which are counted from the first of their kind."""
+        shape = tuple(int(n) for n in self.space.buffers[name].shape[1:])
+        rest = list(np.ndindex(*shape))
+        places = [Address(name, (Index(BLOCK, first), *[Index(None, i) for i in index])) for index in rest]
+        return Piece(shape, tuple(places))
+
+    def begin(self) -> list[Statement]:
+        """A start that the first look takes as it is."""
+        at, put = self.space.at, self.space.put
+        if not self.moves:
+            return [put(0, at("corrected"))]
+        return [put(self.rounds, at("rounds")), *self.no_targets(), *self.reach.begin()]
+
+    def no_targets(self) -> list[Statement]:
+        """Targets of whatever will not be looked at: far pairs do not overlap."""
+        at, put = self.space.at, self.space.put
+        return [Loop(BLOCK, self.closing, (put(0, at("target", BLOCK)),))] if self.closing else []
+
+    def aim(self) -> list[Statement]:
+        """A new step, whose targets (:func:`target_of`) are known."""
+        names = ("rounds", "corrected") if self.moves else ("corrected",)
+        return [self.space.put(0, *self.space.each(names))]
+
+    def settle(self) -> list[Statement]:
+        """Poses and gaps where the coordinates are, and the whole projection, if it has an aim."""
+        at, each, put = self.space.at, self.space.each, self.space.put
+        if not self.moves:
+            return self._look()
+        body = (*self._look(), self._decide(), If(self.space.address("apart"), tuple(self._correct())))
+        end = traced_block(
+            lambda energy, corrected: [[corrected[0] + energy[0]]], each(("energy", "corrected")), [at("corrected")]
+        )
+        return [
+            put(-1, *each(("together", "moved apart"))),
+            # a scene in which nothing overlaps any more finds the same again
+            Until(POSITION_ROUND, self.rounds + 1, self.space.address("together"), body, "run along"),
+            If(self.space.address("moved apart"), (*self.tree.energy(), end)),
+        ]
+
+    def _decide(self) -> Block:
+        """Whether something overlaps by more than what is tolerated, a round is left, and the last one has helped."""
+
+        def decide(worst: Array, before: Array, rounds: Array, h: Any, tolerance: Any, *gone: Array) -> list[Any]:
+            deepest = largest([worst[0], *[residual[0] for residual in gone]])
+            excess = largest([worst[0] - h * tolerance, *[residual[0] - LOOPS_CLOSED for residual in gone]])
+            again = both(less(0, excess), less(rounds[0], self.rounds))
+            helped = select(less(rounds[0], 1), 1, self.progress * before[0] - deepest)
+            apart = select(both(again, not_less(helped, 0)), 1, -1)
+            return [[apart], [-apart], [deepest], [select(less(rounds[0], 1), apart, -1)]]
+
+        at, each = self.space.at, self.space.each
+        reads = [*each(("worst", "worst before", "rounds")), at("dt", STEP), at("tolerance")]
+        reads += [at("gone")] if self.closures.count else []
+        return traced_block(decide, reads, each(("apart", "together", "worst before", "unmoved")))
+
+    def _correct(self) -> list[Statement]:
+        """One round: loops, normals, sweeps, displacement."""
+        at, each = self.space.at, self.space.each
+        note = traced_block(lambda energy: [[-energy[0]]], [at("energy")], [at("corrected")])
+        return [
+            If(self.space.address("unmoved"), (*self.tree.energy(), note)),
+            *self.displacement.statements(),
+            traced_block(
+                lambda q, v, d, rounds: [
+                    *Mechanism(self.space.tree).manifold().straight(q, v, d),
+                    [rounds[0] + 1],
+                    [1],
+                ],
+                each(("now q", "now v", "away", "rounds")),
+                each(("now q", "now v", "rounds", "moved apart")),
+            ),
+        ]
+
+
+def target_of(gap: Any, h: Any) -> Any:
+    """The gap that the end of a step is to have at least: 0, or what is left of a deep overlap."""
+    return -largest([-gap - h * RELAXATION_SPEED, 0])

@@ -1,0 +1,517 @@
+"""The contact problem of a list of blocks, solved inside a kernel: sweeps, leaps where they creep, Newton's method.
+
+The problem is that of :mod:`whippletree.contact.problem.contact_problem` with G = Bᵀ B never formed: y = Σ B λ holds
+what all impulses do, a block's velocity is u = g + Bᵀ y. So the cost is that of the list, times the number of
+velocities.
+
+Newton's method is that of :mod:`whippletree.contact.problem.cone_newton`, on Alart and Curnier's F(λ) = λ − P(λ − m u),
+damped by a share ε of each block's own diagonal. As u depends on λ by way of y alone, all impulses can be eliminated:
+
+    A dλ = −F − m P′ Bᵀ dy,   A = 1 − (1 − ε) P′        (1 + Σ B A⁻¹ m P′ Bᵀ) dy = −Σ B A⁻¹ F
+
+one matrix of the size of the velocities, whatever the number of contacts; it is eliminated in loops. Along a chain, dλ
+is found from (A + m P′ Bᵀ B) dλ = −F, contact by contact
+(:mod:`~whippletree.compiler.rollout.contact_lists.contact_list_chains`).
+
+Where Newton's method does not get through either, an interior-point method does
+(:mod:`~whippletree.compiler.rollout.contact_lists.contact_list_interior`): scenes that are jammed, or whose forces are
+far from unique. All take turns until the natural map of every block is within the tolerance, judged for impulses inside
+their cones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array, identity
+from whippletree.arithmetic.scalars import less, select, sqrt
+from whippletree.compiler.program import Address, Block, Each, If, Index, Lookup, Statement, Until
+from whippletree.compiler.program.traced_blocks import Piece, traced_block
+from whippletree.compiler.program.work_space import WorkSpace
+from whippletree.compiler.rollout.contact_lists.contact_list_interior import InteriorPoint
+from whippletree.compiler.rollout.contact_lists.contact_list_law import alart_curnier, inverse_slope, velocity_of
+from whippletree.compiler.rollout.contact_lists.contact_list_rows import BlockRows
+from whippletree.compiler.rollout.contact_lists.contact_list_search import LineSearch
+from whippletree.compiler.rollout.dense_solve import multiply_in_strands
+from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, STEP, symmetric_block
+from whippletree.contact.problem.cones import both, brought_inside, largest, length
+from whippletree.contact.problem.contact_problem import Local, block_mass, block_measure, respond
+
+TURNS = 5
+"""Times that sweeps and Newton's method take turns."""
+
+TURNS_OF_LONG_TREES, TURNS_OF_CHAINS = 8, 2
+"""Those of long trees, whose steps in Python take a thousand times as long as a turn; and of chains, whose steps are as
+soon taken in halves (:mod:`whippletree.simulation.time_stepping.inertial_gain`)."""
+
+SWEEPS_OF_TURN = 14
+"""Sweeps of a turn."""
+
+SWEEPS_OF_FIRST_TURN = 4
+"""Sweeps of the first turn, for robots: from the impulses of the step before, one Newton step after them solves nearly
+all steps of a humanoid that lies, which 14 sweeps leave unsolved."""
+
+MANY_LOADED, FAR_OFF, BY_AN_IMPACT = 4, 100, 1e5
+"""Contacts that press from which on robots make one sweep of their first turn, if it changes more than the second and
+less than the third number of tolerances: three more hardly ever solve what many contacts share, and only an impact
+changes which of them slide. Of 500 steps of a humanoid that rolls, all made two sweeps and one Newton step, which is
+enough after one sweep."""
+
+RESTFUL, FINE = 100, 1e-3
+"""Where the first sweep of a step changes less than so many tolerances, a scene comes to rest; sweeps and Newton's
+method then go on to the second share of one, for a few steps, so that it rests to rounding. Without it a humanoid that
+lies down hovers at the tolerance, with half a Newton step in every step; with it, one sweep a step is enough."""
+
+FIRST_SWEEPS = 5
+"""Sweeps of a turn before which they go on to that share of the tolerance: more would cost too much."""
+
+BETWEEN_LEAPS = 8
+"""Sweeps between two leaps along their change. Of 212 hard steps of falling walkers and ants, 75 sweeps on average
+became 19 by leaps alone; leaps after every third sweep or less disturb them more than they help."""
+
+LONGEST_LEAP = 3000
+"""Changes of a sweep that a leap adds up at most."""
+
+NEWTON_TURN = 8
+"""Newton steps of a turn. Of 256 hard steps, 200 solved by 10 sweeps and at most 5 of them, 8 not at all."""
+
+SEARCH_TURN = 14
+"""Newton steps of a turn for robots, which shorten steps that lead astray
+(:mod:`~whippletree.compiler.rollout.contact_lists.contact_list_search`)."""
+
+NEWTON_PATIENCE = 3
+"""Newton steps in a row that may fail to halve the residual before the turn ends: where forces are far from unique, as
+in a belt on its pulleys, they lead from one wrong set of sliding contacts to the next. Robots on feet are given the
+whole turn: damping must fall below the compliance with which four legs push against each other, 1e-8 of the largest for
+an ant that creeps. Of 36 000 steps of such ants, 3701 were left unsolved with this patience, 71 without, and 2 with the
+interior-point method after it; of a humanoid that falls and lies 394, 158 and 0."""
+
+NEWTON_PATIENCE_OF_CHAINS = 2
+"""Those on a chain, where the interior-point method is sure to follow. In landing steps of belts Newton's method solves
+3 problems of 90, and leads up to 1e5 m/s and back in the others: with one step, two and three, belts of 100 links take
+0.56, 0.50 and 0.67 ms a step as they land, and 360, 302 and 341 µs once they lie."""
+
+DAMPING, DAMPING_EASING = 1e-5, 0.3
+"""Share of its own diagonal by which a block is damped in the first Newton step of a turn, and the factor by which it
+falls from step to step."""
+
+TURN, SWEEP, NEWTON = "turn", "sweep", "newton"
+
+MOST_INTERIOR_VELOCITIES = 64
+"""Velocities up to which a kernel has the interior-point method: its matrix is dense, of the size of the velocities,
+so that a step of it costs some 0.1 ms with 40 of them and 2 ms with 100."""
+
+
+class ListSolver:
+    """Statements that solve a problem whose numbers are in buffers of these names:
+
+    B, own, local, g, shift, approach   of a block, see
+    :mod:`~whippletree.compiler.rollout.contact_lists.contact_list_step` friction, cap                       of a block
+    host, moment share                  the contact that presses on a block, and the radius of its disc per normal
+                                        impulse, beside ``cap``; only where there is torsional or rolling friction
+    soft, passive                       compliance of the first tangent, which ``own`` includes, and whether (1 or 0) a
+                                        block's work counts as that of contacts; only where there are servos
+    impulse, y                          where the solution begins and ends
+    dt, tolerance                       arguments of the program
+
+    ``residual`` and ``works`` tell of the solution, ``made`` and ``newtons`` what it has cost.
+    """
+
+    def __init__(self, space: WorkSpace, blocks: int, rows: BlockRows, hyperstatic: bool = False) -> None:
+        """``hyperstatic``: forces are usually far from unique, so that Newton's method is soon given up."""
+        self.space, self.blocks, self.rows = space, blocks, rows
+        self.newton_turn, self.patience = (NEWTON_TURN, NEWTON_PATIENCE) if hyperstatic else (SEARCH_TURN, SEARCH_TURN)
+        self.patience = self.patience if rows.chain is None else NEWTON_PATIENCE_OF_CHAINS
+        self.first_sweeps = SWEEPS_OF_TURN if hyperstatic else SWEEPS_OF_FIRST_TURN
+        long = TURNS_OF_LONG_TREES if rows.chain is None else TURNS_OF_CHAINS
+        self.turns = long if rows.eager else TURNS
+        self.servos = ["soft"] if "soft" in space.buffers else []
+        self.pressed = "host" in space.buffers
+        rows.reserve("y", "raw y")
+        space.work(
+            kappa=(blocks,),  # ratio of sliding velocity to friction
+            delta=(blocks, 3),  # of the impulses in the last sweep
+            change=(1,),
+            loaded=(1,),  # blocks that press, after the last sweep
+            earlier_change=(1,),
+            fineness=(1,),  # change at which sweeps end, and residual at which Newton's method does, m/s
+            slope=(2,),  # d · G d of all, and (d₀ − d) · G d with the change d₀ of the sweep before
+            wait=(1,),
+            leap=(1,),
+            turns=(1,),  # begun
+            left_sweeps=(1,),  # of a turn
+            swept=(1,),
+            swept_out=(1,),  # whether its sweeps are at their end
+            settled=(1,),
+            done=(1,),
+            undone=(1,),
+            residual=(3,),
+            works=(2,),
+            made=(1,),
+            newtons=(1,),
+            raw=(blocks, 3),  # impulses of Newton's method, which may leave their cones on the way
+            kept=(blocks, 3),
+            before=(1,),
+            worse=(1,),
+            spent=(1,),  # whether Newton's method is at its end
+            progress=(2,),  # the smallest residual of its turn, and steps since it was halved
+            damping=(1,),
+            part=(blocks, 3),  # −A⁻¹ F, or dλ
+        )
+        if rows.chain is None:
+            space.work(
+                slope_of_block=(3, 3),  # A⁻¹ m P′
+                E=(blocks, 3, rows.width),  # A⁻¹ m P′ Bᵀ
+            )
+        self.search = None if hyperstatic else LineSearch(self)
+        self.interior = InteriorPoint(self) if rows.width <= MOST_INTERIOR_VELOCITIES else None
+
+    def statements(self) -> list[Statement]:
+        """The whole solution, from impulses whose motion is y."""
+        at, each, put, address = self.space.at, self.space.each, self.space.put, self.space.address
+
+        def begin_turn(turns: Array) -> list[Any]:
+            return [[select(less(turns[0], 1), self.first_sweeps, SWEEPS_OF_TURN)], [0], [-1], [turns[0] + 1]]
+
+        begin: list[Statement] = [traced_block(lambda tolerance: [[tolerance]], [at("tolerance")], [at("fineness")])]
+        begin += self.interior.begin() if self.interior is not None else []
+        sweeps: tuple[Statement, ...] = (
+            put(BETWEEN_LEAPS - 1, at("wait")),
+            put(0, at("earlier change")),
+            traced_block(begin_turn, [at("turns")], each(("left sweeps", "swept", "swept out", "turns"))),
+            Until(SWEEP, SWEEPS_OF_TURN, address("swept out"), tuple(self._sweep())),
+        )
+        if self.rows.eager:
+            begin += self.measure()
+            turn = (*self._hard(), self._note_undone(), If(address("undone"), sweeps))
+        else:
+            begin += [self._slips(), put(-1, at("done"))]
+            turn = (*sweeps, self._note_undone(), If(address("undone"), tuple(self._hard())))
+        return [*begin, put(0, at("turns")), Until(TURN, self.turns, address("done"), turn)]
+
+    def _hard(self) -> list[Statement]:
+        """The methods for what sweeps have not solved, each judged alone: the interior-point method may come close
+        where Newton's method leads away again.
+        """
+        found = self._try_method(self._newton())
+        if self.interior is not None:
+            method = tuple(self._try_method(self.interior.statements()))
+            found += [self._note_undone(), If(self.space.address("undone"), method)]
+        return found
+
+    def _note_undone(self) -> Statement:
+        return traced_block(lambda done: [-done], [self.space.at("done")], [self.space.at("undone")])
+
+    def state(self, impulse: str = "impulse", y: str = "y") -> list[Piece]:
+        """Terms of a block's velocity, in the order of :func:`velocity_of`."""
+        return [self.rows.at(y), *self.space.each(("B", "g", impulse, *self.servos), BLOCK)]
+
+    def part_state(self, given: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
+        """The numbers of :meth:`state`, and the rest."""
+        count = 4 + len(self.servos)
+        return given[:count], given[count:]
+
+    def each_active(self, *statements: Statement) -> Statement:
+        """Statements for every block of the list, which may ask for :meth:`bounds`."""
+        return Each(BLOCK, ACTIVE, (*self.rows.enter(), *self._host(), *statements))
+
+    def _host(self) -> list[Statement]:
+        """The register of the contact that a moment belongs to."""
+        return [Lookup("host", self.space.address("host", BLOCK))] if self.pressed else []
+
+    def bounds(self, impulse: str = "impulse") -> list[Piece]:
+        """Numbers of the law of friction of a block, for :meth:`law`; ``impulse``: where contacts press."""
+        found = [*self.space.each(("friction", "cap"), BLOCK), self.space.at("dt", STEP)]
+        if self.pressed:
+            normal = Piece((), (Address(impulse, (Index("host"), Index(None, 0))),))
+            found += [self.space.at("moment share", BLOCK), normal]
+        return found
+
+    def law(self, given: Sequence[Any]) -> tuple[Any, Any, Sequence[Any]]:
+        """μ and the radius of the disc from the numbers of :meth:`bounds`, and the rest of those given."""
+        mu, cap, h, *rest = given
+        if not self.pressed:
+            return mu, h * cap, rest
+        share, normal, *rest = rest
+        return mu, h * cap + share * largest([normal, 0]), rest
+
+    # ---- sweeps --------------------------------------------------------------------------------------------------
+
+    def _sweep(self) -> list[Statement]:
+        """Every block of the list responds to the others; a look at the residual once little changes, or at the end."""
+        at, each = self.space.at, self.space.each
+
+        def improve(*given: Any) -> list[Any]:
+            (_, _, _, p, *_), (own, local, kappa, before, *rest) = self.part_state(given)
+            mu, radius, (change, slopes, loaded) = self.law(rest)
+            G, (same, slower) = symmetric_block(own), slopes
+            free = velocity_of(*self.part_state(given)[0]) - G @ p
+            after, better = respond(Local(*local), free, mu, radius, kappa)
+            d = after - p
+            moved = G @ d
+            slope = [same + d @ moved, slower + (before - d) @ moved]
+            count = loaded + select(less(0, after[0]), 1, 0)
+            return [after, [better], d, [largest([change[0], moved @ moved])], slope, count]
+
+        def judge(change: Array, loaded: Array, *rest: Any) -> list[Any]:
+            fineness, earlier, left, swept, made, tolerance = rest
+            # little enough, or no number any more, or the last one that is worth it
+            restful = both(less(made[0], 1), less(change[0], RESTFUL * RESTFUL * tolerance * tolerance))
+            target = select(restful, FINE * tolerance, fineness[0])
+            enough = select(less(swept[0], FIRST_SWEEPS - 1), target, tolerance)
+            busy = less(enough * enough, change[0])
+            later = select(too_slow(change[0], earlier[0], left[0] - 1, swept[0], tolerance), 0, left[0] - 1)
+            if self.first_sweeps < SWEEPS_OF_TURN:
+                square = tolerance * tolerance
+                far = both(less(FAR_OFF**2 * square, change[0]), less(change[0], BY_AN_IMPACT**2 * square))
+                later = select(both(less(made[0], 1), both(less(MANY_LOADED - 1, loaded[0]), far)), 0, later)
+            return [
+                [select(busy, select(less(later, 1), 1, -1), 1)],
+                [target],
+                [change[0]],
+                [later],
+                [swept[0] + 1],
+                [made[0] + 1],
+            ]
+
+        reads = [*self.state(y=self.rows.swept), *each(("own", "local", "kappa", "delta"), BLOCK), *self.bounds()]
+        totals = each(("change", "slope", "loaded"))
+        block = traced_block(improve, [*reads, *totals], [*each(("impulse", "kappa", "delta"), BLOCK), *totals])
+        counts = each(("fineness", "earlier change", "left sweeps", "swept", "made"))
+        return [
+            self.space.put(0, *totals),
+            *self.rows.sweep((*self._host(), block), "delta"),
+            traced_block(judge, [*each(("change", "loaded")), *counts, at("tolerance")], [at("settled"), *counts]),
+            If(self.space.address("settled"), tuple(self.measure())),
+            *self._leap(),
+            traced_block(
+                lambda done, left: [[select(less(left[0], 1), 1, done[0])]],
+                each(("done", "left sweeps")),
+                [at("swept out")],
+            ),
+        ]
+
+    def _leap(self) -> list[Statement]:
+        """Now and then, a step along the change of the last sweep, as far as such changes will add up to.
+
+        They fall by the same share from sweep to sweep where sweeps creep; or by nothing, where two feet of a rigid
+        body push against each other until one of them slips. Wherever it leads, sweeps go on from there.
+        """
+        at, each = self.space.at, self.space.each
+
+        def plan(slope: Array, wait: Array, settled: Array) -> list[Any]:
+            same, slower = slope
+            far = less(slower * LONGEST_LEAP, same)
+            share = select(far, LONGEST_LEAP, same / select(far, 1, slower))
+            due = both(less(wait[0], 1), both(less(settled[0], 0), less(1 / 2, share)))
+            return [[select(due, share, -1)], [select(due, BETWEEN_LEAPS, wait[0]) - 1]]
+
+        def leap(p: Array, d: Array, *rest: Any) -> list[Any]:
+            mu, radius, (share,) = self.law(rest)
+            return [brought_inside(p + share[0] * d, mu, radius)]
+
+        reads = [*each(("impulse", "delta"), BLOCK), *self.bounds(), at("leap")]
+        block = traced_block(leap, reads, [at("impulse", BLOCK)])
+        again = self.each_active(block, self.rows.add_to("y", "impulse"))
+        return [
+            traced_block(plan, each(("slope", "wait", "settled")), each(("leap", "wait"))),
+            If(self.space.address("leap"), (*self.rows.clear("y"), again, *self.rows.compute_motion("y"))),
+        ]
+
+    # ---- judgement -----------------------------------------------------------------------------------------------
+
+    def measure(self) -> list[Statement]:
+        """The residual of the list, whether it is small enough, and its work."""
+        at, each = self.space.at, self.space.each
+
+        def look(*given: Any) -> list[Any]:
+            state, (own, *rest) = self.part_state(given)
+            mu, radius, (shift, approach, *counts, residual, works) = self.law(rest)
+            found = block_measure(symmetric_block(own), state[3], velocity_of(*state), mu, radius)
+            work = self.work_of_block(*state, shift, approach, *counts)
+            return [
+                # what is no number is infinitely wrong, not left out of a comparison
+                [largest([a, select(less(b, math.inf), b, math.inf)]) for a, b in zip(residual, found, strict=True)],
+                [works[0] + work[0] + work[1] + work[2], works[1] + work[1] + work[2]],
+            ]
+
+        def decide(squares: Array, tolerance: Any) -> list[Any]:
+            residual = [sqrt(squares[0]), sqrt(squares[1]), squares[2]]
+            return [residual, [select(less(tolerance, residual[1]), -1, 1)]]
+
+        totals = each(("residual", "works"))
+        state, more = self.part_state(self.terms_of_work())
+        reads = [*state, at("own", BLOCK), *self.bounds(), *more]
+        return [
+            self.space.put(0, *totals),
+            self.each_active(traced_block(look, [*reads, *totals], totals)),
+            traced_block(decide, each(("residual", "tolerance")), each(("residual", "done"))),
+        ]
+
+    def terms_of_work(self) -> list[Piece]:
+        """Numbers of the block in hand for :meth:`work_of_block`."""
+        counts = ["passive"] if self.servos else []
+        return [*self.state(), *self.space.each(("shift", "approach", *counts), BLOCK)]
+
+    def work_of_block(self, *given: Any) -> Array:
+        """Work of a block along its normal and tangents, (3,), as far as it counts as that of contacts."""
+        state, (shift, approach, *counts) = self.part_state(given)
+        u, p = velocity_of(*state), state[3]
+        bare = np.array([u[0] - shift, u[1], u[2]], dtype=object)
+        work = (bare + approach) * p / 2
+        return np.asarray(work * counts[0] if counts else work)
+
+    # ---- Newton's method -----------------------------------------------------------------------------------------
+
+    def _try_method(self, method: Sequence[Statement]) -> list[Statement]:
+        """A method from where the impulses are; back to there if it leads nowhere."""
+        at, each = self.space.at, self.space.each
+        begin = traced_block(lambda residual: [[residual[1]]], [at("residual")], [at("before")])
+        copy = traced_block(lambda p: [p], [at("impulse", BLOCK)], [at("kept", BLOCK)])
+        judge = traced_block(
+            lambda residual, before: [[select(less(residual[1], before[0]), -1, 1)]],
+            each(("residual", "before")),
+            [at("worse")],
+        )
+        back = traced_block(lambda p: [p], [at("kept", BLOCK)], [at("impulse", BLOCK)])
+        undo = (
+            *self.rows.clear("y"),
+            self.each_active(back, self.rows.add_to("y", "impulse")),
+            *self.rows.compute_motion("y"),
+            *self.measure(),
+        )
+        return [
+            begin,
+            Each(BLOCK, ACTIVE, (copy,)),
+            *method,
+            judge,
+            If(self.space.address("worse"), undo),
+            self._slips(),
+        ]
+
+    def _newton(self) -> list[Statement]:
+        """Newton steps from where sweeps have come to."""
+        at, each = self.space.at, self.space.each
+        begin = traced_block(
+            lambda residual: [[DAMPING], [residual[1], 0], [-1]],
+            [at("residual")],
+            each(("damping", "progress", "spent")),
+        )
+        copy = traced_block(lambda p: [p], [at("impulse", BLOCK)], [at("raw", BLOCK)])
+        steps = Until(NEWTON, self.newton_turn, self.space.address("spent"), tuple(self._newton_step()))
+        return [begin, *self.rows.copy("y", "raw y"), Each(BLOCK, ACTIVE, (copy,)), steps]
+
+    def _slips(self) -> Statement:
+        """κ of impulses that sweeps have not found: |u_t| / |λ_t|."""
+
+        def slip(*state: Any) -> list[Any]:
+            u, p = velocity_of(*state), state[3]
+            friction = length(p[1], p[2])
+            slides = less(0, friction)
+            return [[select(slides, length(u[1], u[2]) / select(slides, friction, 1), 0)]]
+
+        block = traced_block(slip, self.state(), [self.space.at("kappa", BLOCK)])
+        return self.each_active(block)
+
+    def _newton_step(self) -> list[Statement]:
+        """Impulses eliminated block by block, one system of the size of the velocities, impulses back within bounds."""
+        at = self.space.at
+        count = traced_block(lambda made: [made + 1], [at("newtons")], [at("newtons")])
+        begin = [] if self.search is None else [self.space.put(0, at("merit"))]
+        if self.rows.chain is not None:
+            chain = self.rows.chain
+            system = [self.each_active(self._linearise()), *chain.factor_and_solve("goal", "part")]
+        else:
+            blocks = (self._linearise(), self.rows.add_to("right", "part"), self.rows.respond(), *self.rows.add())
+            system = [*self.rows.clear("right"), *self.rows.identity(), self.each_active(*blocks)]
+            system += [*self.rows.factor(), *self.rows.solve()]
+        return [
+            *begin,
+            *system,
+            *self.rows.clear("raw y"),
+            *self.rows.clear("y"),
+            self.each_active(self._advance(), self.rows.add_to("raw y", "raw"), self.rows.add_to("y", "impulse")),
+            *self.rows.compute_motion("raw y"),
+            *self.rows.compute_motion("y"),
+            count,
+            *self.measure(),
+            *self._next_damping(),
+            self._look_at_progress(),
+        ]
+
+    def _next_damping(self) -> list[Statement]:
+        """That of the next step, once this one has been looked at."""
+        if self.search is not None:
+            return self.search.look_ahead(DAMPING_EASING)
+        at = self.space.at
+        return [traced_block(lambda damping: [DAMPING_EASING * damping], [at("damping")], [at("damping")])]
+
+    def _linearise(self) -> Block:
+        """Of a block: its impulse's change at unchanged velocities, and how it follows them."""
+        at = self.space.at
+
+        def prepare(*given: Any) -> list[Any]:
+            state, (own, *rest) = self.part_state(given)
+            mu, radius, (damping, *merit) = self.law(rest)
+            _, _, _, p, *soft = state
+            mass, _ = block_mass(symmetric_block(own))
+            F, P = alart_curnier(p, mass * velocity_of(*state), mu, radius)
+            if self.rows.chain is not None:
+                B = state[1]
+                return [-F, identity(3) - (1 - damping[0]) * P, (mass * P) @ B, B]
+            inverse = inverse_slope(P, damping[0], *[mass * compliance for compliance in soft])
+            weighed = [[merit[0][0] + (F @ F) / (mass * mass)]] if merit else []
+            return [-(inverse @ F), inverse @ (mass * P), *weighed]
+
+        # the radius of a moment follows its contact from step to step, without a derivative
+        reads = [*self.state("raw", "raw y"), at("own", BLOCK), *self.bounds("raw"), at("damping")]
+        if self.rows.chain is not None:
+            return traced_block(prepare, reads, self.space.each(("goal", "own matrix", "pull", "thrown"), BLOCK))
+        merit = [at("merit")] if self.search is not None else []
+        return traced_block(prepare, [*reads, *merit], [at("part", BLOCK), at("slope of block"), *merit])
+
+    def _advance(self) -> Block:
+        """A block's new impulse, as Newton's method has it and brought within its bounds."""
+        at, each = self.space.at, self.space.each
+
+        def advance(p: Array, part: Array, *rest: Any) -> list[Any]:
+            mu, radius, answer = self.law(rest)
+            change = part
+            if answer:
+                E, dy = answer
+                change = part - multiply_in_strands(E, dy)
+            return [p + change, brought_inside(p + change, mu, radius), *([] if self.search is None else [change])]
+
+        reads = [*each(("raw", "part"), BLOCK), *self.bounds()]
+        reads += [at("E", BLOCK), self.rows.at("dy")] if self.rows.chain is None else []
+        names = ("raw", "impulse") if self.search is None else ("raw", "impulse", "way")
+        return traced_block(advance, reads, each(names, BLOCK))
+
+    def _look_at_progress(self) -> Block:
+        """``spent`` once the residual is fine enough, or has not halved for too many steps."""
+        each = self.space.each
+
+        def look(residual: Array, progress: Array, fineness: Array) -> list[Any]:
+            smallest, idle = progress
+            halved = less(2 * residual[1], smallest)
+            idle = select(halved, 0, idle + 1)
+            end = select(less(self.patience - 1, idle), 1, select(less(fineness[0], residual[1]), -1, 1))
+            return [[select(halved, residual[1], smallest), idle], [end]]
+
+        return traced_block(look, each(("residual", "progress", "fineness")), each(("progress", "spent")))
+
+
+def too_slow(change: Any, earlier: Any, left: Any, swept: Any, tolerance: Any) -> Any:
+    """Whether the last one or two sweeps of a turn would not get to the tolerance at the rate of the last two.
+
+    ``change`` and ``earlier`` are squares (m²/s²) of the largest changes of this sweep and the one before; ``swept``:
+    sweeps of the turn before this one.
+    """
+    last = less(left, 2)
+    wanted = tolerance * tolerance * earlier * select(last, 1, earlier)
+    reached = change * change * select(last, 1, change)
+    return both(both(less(0, swept), less(left, 3)), less(wanted, reached))

@@ -1,0 +1,112 @@
+"""Models whose steps can be compiled over lists of what touches, and those for which that pays.
+
+:mod:`~whippletree.compiler.rollout.contact_lists.contact_list_step` writes such steps. A model that cannot have them is
+told why, in words that its user understands; its steps are taken in Python.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from whippletree.compiler.rollout.contact_lists.contact_list_closures import reason_against_ties
+from whippletree.compiler.rollout.contact_lists.contact_list_recursion import suits_recursion
+from whippletree.compiler.rollout.contact_lists.contact_list_trees import is_written, reason_against_loops
+from whippletree.constraints.constraint_set import constraint_set
+from whippletree.contact.implicit_springs import implicit_links
+from whippletree.contact.time_step import ContactBlocks
+from whippletree.model import Model
+from whippletree.model.frozen import found_once
+from whippletree.tree import inertia
+from whippletree.tree.forward import articulate
+from whippletree.tree.links import joint_zeros
+from whippletree.tree.mechanism import Mechanism
+from whippletree.tree.skeleton import meeting_point, skeleton
+
+MOST_LISTED_VELOCITIES = 400
+"""Velocities of a model up to which its steps are compiled: the solver's code has rows for each of them."""
+
+MOST_RECURSIVE_VELOCITIES = 4000
+"""Those of a tree whose contacts are all with the world: code without such rows, that copies coordinates one by one."""
+
+COUPLINGS_PER_VELOCITY = 20
+"""Couplings between contacts, for each velocity, from which on lists pay in batches. Measured, µs per step and scene in
+a batch of 256, lists and 10 sweeps over all blocks: a quadruped on its four feet, 8 couplings, 2.7 and 1.3; hopper, 96,
+0.9 and 3.7; half cheetah, 256, 1.2 and 4.7; walker, 196, 2.0 and 8.9. A humanoid on eight points has 16."""
+
+USUAL_STEP, NO_SHARE_OF_INERTIA = 1e-3, 1e-13
+"""Step (s) at which dampers and springs give inertia, and the share of the largest below which there is none."""
+
+
+def reason_against_lists(model: Model) -> str | None:
+    """Why steps of a model cannot be compiled this way, in words; None if they can."""
+    if not 0 < model.nv <= MOST_RECURSIVE_VELOCITIES:
+        return f"it has {model.nv} velocities, and the code is for at most {MOST_RECURSIVE_VELOCITIES}"
+    blocks = ContactBlocks(model, alone=True)
+    if model.nv > MOST_LISTED_VELOCITIES and not suits_recursion(model, blocks):
+        return f"it has {model.nv} velocities, and the code has rows for at most {MOST_LISTED_VELOCITIES}"
+    long = not is_written(model, blocks.actuators)
+    if long and not blocks.count:
+        return "its tree is long, nothing can touch, and no joint has a limit"
+    return (
+        _reason_against_frames(model, blocks)
+        or reason_against_ties(model)
+        or (reason_against_loops(model, blocks.actuators) if long else None)
+        or (None if (_has_inertia_by_loops if long else _has_inertia)(model) else "a motion has no inertia")
+    )
+
+
+def _reason_against_frames(model: Model, blocks: ContactBlocks) -> str | None:
+    """A contact between two frames of one flexible body: its modes move both, each in its own way."""
+    if not model.is_flexible:
+        return None
+    tree = skeleton(model)
+    for c in blocks.contacts.candidates:
+        nodes = [tree.bodies[body].node for body in (c.first_body, c.second_body)]
+        if tree.meeting(nodes) != meeting_point(tree.parents, nodes):
+            return f"contact {c.contact!r} is between two frames of one flexible body"
+    return None
+
+
+def suits_lists(model: Model) -> bool:
+    """Whether steps of a model can be compiled this way."""
+    return reason_against_lists(model) is None
+
+
+def lists_pay(model: Model) -> bool:
+    """Whether batches are faster this way than with every block written out, where that many blocks rarely matter."""
+    return ContactBlocks(model, limits=False).couplings > COUPLINGS_PER_VELOCITY * model.nv
+
+
+@found_once
+def _has_inertia(model: Model) -> bool:
+    """Whether every motion has inertia at home, a damper or spring in its stead, or a constraint that stops it.
+
+    Elsewhere a pivot that is not positive makes a step NaN, which is no answer.
+    """
+    m = Mechanism.of(model)
+    if not m.tree.doubtful:
+        return True
+    q = np.asarray(model.home.q).astype(object)
+    links = implicit_links(m, m.still(q), USUAL_STEP)
+    M = inertia.mass_matrix(m.tree, m.sweep, links).astype(float)
+    if model.constraints:
+        A = constraint_set(model).matrix(m, links, q)
+        M = M + np.trace(M) / max(np.sum(A * A), 1.0) * A.T @ A
+    sizes = np.linalg.eigvalsh(M)
+    return bool(sizes[0] > NO_SHARE_OF_INERTIA * sizes[-1])
+
+
+@found_once
+def _has_inertia_by_loops(model: Model) -> bool:
+    """Whether every motion of a long tree has inertia at home, or a damper or spring in its stead.
+
+    Its steps are loops, in which constraints cannot stand in for inertia. What is asked for are the inertias of the
+    joints with all that they carry, the rest free to follow: M itself would take its square.
+    """
+    m = Mechanism.of(model)
+    if not m.tree.doubtful:
+        return True
+    links = implicit_links(m, m.still(np.asarray(model.home.q).astype(object)), USUAL_STEP)
+    freedoms = articulate(m.sweep, links, joint_zeros(m.sweep, links))
+    pivots = [float(pivot) for freedom in freedoms for pivot in freedom.pivots]
+    return min(pivots) > NO_SHARE_OF_INERTIA * max(pivots)

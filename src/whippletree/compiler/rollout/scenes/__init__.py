@@ -1,0 +1,12 @@
+"""Steps of a scene of many free bodies, whose size and lists come with the call: heaps, walls, boxes full of balls.
+
+scene_step        the step
+scene_kinds       its narrow phase: gaps of the pairs that are near, kind by kind
+scene_slots       impulses follow their points where candidates of a pair change places
+scene_contacts    contacts: their rows, what impulses do, starts with momentum
+scene_sticking    impulses with which everything sticks, for scenes that begin at rest
+scene_leaps       where the next sweeps begin: the least energy of a plane
+scene_solver      the contact problem: sweeps, as far as they are needed
+scene_positions   the projection of positions, which moves apart what overlaps
+scene_overlaps    overlaps at the ends of steps, by the shapes where they then are
+"""

@@ -1,0 +1,364 @@
+"""Contacts of a scene of many free bodies, inside a kernel: their rows, what impulses do, and starts with momentum.
+
+What all impulses do is kept as the velocities of the bodies, V = V_free + M⁻¹ Jᵀ λ, so that a contact's velocity is
+J V, of two bodies alone, and a sweep costs what the list is long, whatever the number of bodies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import copy
+from typing import Any
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array, vector
+from whippletree.arithmetic.scalars import less, select, sqrt
+from whippletree.compiler.program import Address, Collect, Each, If, Index, Lookup, Loop, Register, Statement
+from whippletree.compiler.program.traced_blocks import Piece, traced_block
+from whippletree.compiler.program.work_space import WorkSpace
+from whippletree.contact.kinematics.scene_layout import UPPER
+from whippletree.contact.problem.contact_problem import BlockScaling, block_scaling
+from whippletree.contact.time_step import shifts
+from whippletree.spatial import add_cross, cross
+
+ACTIVE, CONTACT, TOUCHED = "active", "contact", "touched"
+"""The list of contacts that may matter in a step, the register of one of them, and the list of their bodies."""
+
+MOST_MOMENTUM = 0.92
+"""How far ahead a pair of sweeps begins at most, as a share of the way that the last one has come. Without a bound a
+thousand balls stayed at 1e-2 m/s: one part of a pile goes uphill while others, which decide, do not."""
+
+FIRST, SECOND, BODY = "first body", "second body", "any body"
+SCALING = len(BlockScaling._fields)
+LANE, LANES = "lane", 4
+"""Three numbers and one that is not used are computed side by side."""
+
+SWEPT = {
+    "columns": (0, (9, LANES)),
+    "rows": (36, (9, LANES)),
+    "scaling": (72, (SCALING,)),
+    "mean mobility": (79, ()),
+    "impulse before": (80, (3,)),
+    "shift": (83, ()),
+    "impulse start": (84, (3,)),
+    "roughness": (87, ()),
+}
+"""Numbers of a contact for sweeps, side by side in one row of ``swept``, so that a sweep through a long list meets few
+pages of memory: where each thing begins, and its shape.
+
+columns, rows     see :func:`lever_tables`
+impulse before    after the pair of sweeps before
+impulse start     where the last pair of sweeps began
+roughness         its friction
+"""
+
+ROW = 15
+"""Numbers of a contact's rows: its axes (3, 3), and its point from both centres of mass."""
+
+
+def relative_velocity(row: Array, first: Array, second: Array) -> Array:
+    """J V (3,): of the material points of two bodies that move with (ω, velocity of the centre of mass)."""
+    axes, arm, other = row[:9].reshape(3, 3), row[9:12], row[12:]
+    ours, theirs = add_cross(first[3:], first[:3], arm), add_cross(second[3:], second[:3], other)
+    return np.asarray(axes @ (ours - theirs))
+
+
+def pushed(row: Array, impulse: Array, bodies: Sequence[Array], velocities: Sequence[Array]) -> list[Array]:
+    """Velocities of two bodies after an impulse (3,) along a contact's axes; ``bodies``: what moves them, (7,)."""
+    force = row[:9].reshape(3, 3).T @ impulse
+    found = []
+    for sign, arm, mobility, V in zip((1, -1), (row[9:12], row[12:]), bodies, velocities, strict=True):
+        turn, shift = matrix_of(mobility[1:]) @ cross(arm, force), mobility[0] * force
+        found.append(np.concatenate([V[:3] + turn, V[3:] + shift] if sign > 0 else [V[:3] - turn, V[3:] - shift]))
+    return found
+
+
+def lever_tables(row: Array, first: Array, second: Array) -> tuple[list[Any], list[Any]]:
+    """Nine columns and nine rows (4,), the last number of each 0: of :func:`velocity_in_lanes` and of
+    :func:`bodies_in_lanes`.
+
+    Columns: of the axes E, and of how the turning of either body moves the contact along them; so u is a sum of
+    columns. Rows: of E, and of how impulses along the axes turn either body; so are changes of velocities sums of rows.
+    """
+    E = row[:9].reshape(3, 3)
+    levers = [np.array([cross(arm, axis) for axis in E], dtype=object) for arm in (row[9:12], row[12:])]
+    turned = [own @ matrix_of(body[1:]) for own, body in zip(levers, (first, second), strict=True)]
+    columns = [[*part[:, k], 0] for part in (E, *levers) for k in range(3)]
+    rows = [[*part[k], 0] for part in (E, *turned) for k in range(3)]
+    return [x for line in columns for x in line], [x for line in rows for x in line]
+
+
+def velocity_in_lanes(columns: Array, first: Array, second: Array) -> Array:
+    """J V (4,) from nine columns and the velocities (2, 4) of two bodies, one row in each lane; the last is not used.
+
+    It is written all the same (``felt``): operations make a vector where all of its lanes are wanted.
+    """
+    E, A, B = columns.reshape(3, 3, LANES)
+    return np.asarray((first[1, :3] - second[1, :3]) @ E + (first[0, :3] @ A - second[0, :3] @ B))
+
+
+def bodies_in_lanes(rows: Array, p: Array, masses: Sequence[Any], velocities: Sequence[Array]) -> list[Array]:
+    """Velocities of two bodies, (2, 4) each, after an impulse p (3,); ``masses``: their reciprocals."""
+    E, A, B = (p @ part for part in rows.reshape(3, 3, LANES))
+    (m, k), (first, second) = masses, velocities
+    return [first[0] + A, first[1] + m * E, second[0] - B, second[1] - k * E]
+
+
+def matrix_of(six: Array) -> Array:
+    """A symmetric matrix (3, 3) from its upper triangle."""
+    a, b, c, d, e, f = six
+    return np.array([[a, b, c], [b, d, e], [c, e, f]], dtype=object)
+
+
+def mean_mobility(row: Array, first: Array, second: Array) -> Any:
+    """A third of the trace of :func:`own_block`, whatever the axes."""
+    found = first[0] + second[0]
+    for arm, body in ((row[9:12], first), (row[12:], second)):
+        A = matrix_of(body[1:])
+        found = found + (arm @ arm * (A[0, 0] + A[1, 1] + A[2, 2]) - arm @ (A @ arm)) / 3
+    return found
+
+
+def own_block(row: Array, first: Array, second: Array) -> Array:
+    """A contact's own part of the Delassus matrix, (3, 3), from what moves its bodies."""
+    axes = row[:9].reshape(3, 3)
+    arms = [(cross(row[9:12], axis), cross(row[12:], axis)) for axis in axes]
+    A, B = matrix_of(first[1:]), matrix_of(second[1:])
+    G = np.zeros((3, 3), dtype=object)
+    for i in range(3):
+        for j in range(i, 3):
+            turning = arms[i][0] @ (A @ arms[j][0]) + arms[i][1] @ (B @ arms[j][1])
+            G[i, j] = G[j, i] = turning + (first[0] + second[0] if i == j else 0)
+    return G
+
+
+class SceneContacts:
+    """Statements on contacts and bodies whose numbers are in buffers of these names:
+
+    touch, node, friction, restitution   of a contact, see :mod:`~whippletree.compiler.rollout.scenes.scene_step`
+    centre, mobility, start, free        of a body
+    impulse                              of a contact
+    now dt                               the step
+
+    ``vel`` are the velocities that impulses lead to.
+    """
+
+    def __init__(self, space: WorkSpace) -> None:
+        self.space, self.active, self.touched = space, ACTIVE, TOUCHED
+        space.work(
+            row=("C", ROW),
+            own=("C", 6),  # the contact's own part of G, its upper triangle
+            swept=("C", 22, LANES),
+            approach=("C", 3),
+            restores=(1,),  # 1, or 0 where the step is solved without restitution
+            loaded=("N",),  # whether a body has contacts
+            vel=("N", 2, LANES),  # turning and centre of mass, each followed by a number that is not used
+            vel_start=("N", 2, LANES),  # where the last pair of sweeps began
+            vel_before=("N", 2, LANES),  # where the one before ended
+            felt=(LANES,),  # velocity of the contact in hand, and a number that is not used
+            change=(1,),
+            uphill=(1,),
+            theta=(1,),
+            beta=(1,),
+            going_on=(1,),
+            unknown=("C",),  # whether the rows of a contact are still to be made
+            untabled=("C",),  # and its tables
+            afresh=(1,),  # whether the problem is a new one, for which no sweep was made
+            resumes=(1,),  # whether it is not
+        )
+
+    def on_lists(self, active: str, touched: str) -> SceneContacts:
+        """Statements with the same buffers on another list of contacts and its bodies."""
+        found = copy(self)
+        found.active, found.touched = active, touched
+        self.space.numbers_list(active, "C")
+        self.space.numbers_list(touched, "N")
+        return found
+
+    # ---- what both bodies of a contact are ------------------------------------------------------------------------
+
+    def bodies(self) -> list[Statement]:
+        """The registers of the bodies of the contact in hand."""
+        return [
+            Lookup(name, Address("node", (Index(CONTACT), Index(None, side))), "N")
+            for side, name in enumerate((FIRST, SECOND))
+        ]
+
+    def of_contact(self, *names: str) -> list[Piece]:
+        """Numbers of the contact in hand, in buffers of these names or in its row of ``swept``."""
+        found = []
+        for name in names:
+            if name not in SWEPT:
+                found.append(self.space.at(name, CONTACT))
+                continue
+            start, shape = SWEPT[name]
+            places = [divmod(start + k, LANES) for k in range(int(np.prod(shape, dtype=int)))]
+            at = [Address("swept", (Index(CONTACT), Index(None, line), Index(None, k))) for line, k in places]
+            found.append(Piece(shape, tuple(at)))
+        return found
+
+    def of_body(self, name: str, body: Register) -> Piece:
+        """Part of a buffer for a body, or for a contact; six numbers of its velocity."""
+        if body == CONTACT:
+            return self.of_contact(name)[0]
+        whole = self.space.at(name, body)
+        if whole.shape != (2, LANES):
+            return whole
+        return Piece((6,), (*whole.addresses[:3], *whole.addresses[LANES : LANES + 3]))
+
+    def both(self, name: str) -> list[Piece]:
+        """Parts of a buffer for both bodies."""
+        return [self.of_body(name, FIRST), self.of_body(name, SECOND)]
+
+    def masses(self) -> list[Piece]:
+        """Reciprocals of the masses of both bodies."""
+        return [Piece((), (Address("mobility", (Index(body), Index(None, 0))),)) for body in (FIRST, SECOND)]
+
+    def _rows_of_bodies(self, velocity: str) -> list[Piece]:
+        """Velocities of both bodies with the numbers that are not used, (2, 4) each: rows that a vector holds."""
+        return [self.space.at(velocity, body) for body in (FIRST, SECOND)]
+
+    def feel(
+        self, answer: Callable[..., list[Any]], reads: Sequence[Piece], writes: Sequence[Piece], velocity: str
+    ) -> Statement:
+        """``answer`` to the velocity (3,) that the contact in hand feels, and to what it ``reads``."""
+
+        def look(columns: Array, first: Array, second: Array, *given: Any) -> list[Any]:
+            u = velocity_in_lanes(columns, first, second)
+            return [u, *answer(u[:3], *given)]
+
+        own = [*self.of_contact("columns"), *self._rows_of_bodies(velocity)]
+        return traced_block(look, [*own, *reads], [self.space.at("felt"), *writes])
+
+    def push(
+        self, give: Callable[..., list[Any]], reads: Sequence[Piece], writes: Sequence[Piece], velocity: str
+    ) -> Statement:
+        """Effect of an impulse along the axes of the contact in hand on a velocity of its bodies.
+
+        ``give`` returns that impulse (3,), from what it ``reads``, which is written, too.
+        """
+
+        def change(rows: Array, m: Any, k: Any, first: Array, second: Array, *given: Any) -> list[Any]:
+            (p,) = give(*given)
+            return [p, *bodies_in_lanes(rows, p, (m, k), (first, second))]
+
+        bodies = self._rows_of_bodies(velocity)
+        own = [*self.of_contact("rows"), *self.masses(), *bodies]
+        return traced_block(change, [*own, *reads], [*writes, *bodies])
+
+    def exchange(
+        self, answer: Callable[..., tuple[Array, list[Any]]], reads: Sequence[Piece], writes: Sequence[Piece]
+    ) -> Statement:
+        """The contact in hand feels the velocity of its bodies, answers with an impulse, and pushes them with it.
+
+        In one block, so that nothing on the way from one velocity to the next has to go through memory.
+        """
+
+        def whole(columns: Array, rows: Array, m: Any, k: Any, first: Array, second: Array, *given: Any) -> list[Any]:
+            u = velocity_in_lanes(columns, first, second)
+            p, found = answer(u[:3], *given)
+            return [u, *found, *bodies_in_lanes(rows, p, (m, k), (first, second))]
+
+        bodies = self._rows_of_bodies("vel")
+        own = [*self.of_contact("columns", "rows"), *self.masses(), *bodies]
+        return traced_block(whole, [*own, *reads], [self.space.at("felt"), *writes, *bodies])
+
+    def each(self, *blocks: Statement, backwards: bool = False, ahead: str | None = None) -> Each:
+        """Some statements for every contact of the list; ``ahead``: a buffer that is fetched before it is needed."""
+        return Each(CONTACT, self.active, (*self.bodies(), *blocks), backwards, ahead)
+
+    # ---- the problem ---------------------------------------------------------------------------------------------
+
+    def begin(self) -> list[Statement]:
+        """A new problem: no rows are known, no impulse has acted, and there is no momentum."""
+        at, put = self.space.at, self.space.put
+        velocities = [self.of_body(name, BODY) for name in ("vel", "vel start", "vel before")]
+        body = traced_block(
+            lambda free: [free, free, free, [-1]], [at("free", BODY)], [*velocities, at("loaded", BODY)]
+        )
+        return [
+            Loop(BODY, "N", (body,)),
+            Loop(CONTACT, "C", (put(1, at("unknown", CONTACT)),)),
+            put(1, at("afresh")),
+            put(-1, at("resumes")),
+        ]
+
+    def prepare(self) -> list[Statement]:
+        """Rows of the contacts that are new in the list, and what the impulses of the step before do to their bodies.
+
+        Those that were in it before keep theirs: a problem that others join goes on from where it is. A thousand balls
+        that settle are joined by others some five times in a step, ten thousand ten times.
+        """
+        each = self.space.each
+
+        def rows(touch: Array, p: Array, e: Any, restores: Array, h: Any, *of_bodies: Array) -> list[Any]:
+            centres, mobilities, start, velocities = (of_bodies[i : i + 2] for i in (0, 2, 4, 6))
+            row = np.concatenate([touch[4:], touch[1:4] - centres[0], touch[1:4] - centres[1]])
+            approach = relative_velocity(row, *start)
+            shift = shifts(vector(touch[0]), approach[:1], vector(e * restores[0]), h)[0]
+            mean = mean_mobility(row, *mobilities)
+            found = [row, [mean], [shift], approach, p, p, *pushed(row, p, mobilities, velocities)]
+            return [*found, [1], [1], [-1], [1]]
+
+        reads = [*each(("touch", "impulse", "restitution"), CONTACT), *each(("restores", "now dt"))]
+        reads += [piece for name in ("centre", "mobility", "start", "vel") for piece in self.both(name)]
+        writes = self.of_contact("row", "mean mobility", "shift", "approach", "impulse before", "impulse start")
+        writes += self.both("vel")
+        writes += [*self.both("loaded"), *each(("unknown", "untabled"), CONTACT)]
+        make = (*self.bodies(), traced_block(rows, reads, writes))
+        return [
+            Each(CONTACT, self.active, (If(self.space.address("unknown", CONTACT), make),)),
+            Collect(self.touched, BODY, "N", self.space.address("loaded", BODY)),
+        ]
+
+    def tables(self) -> list[Statement]:
+        """Numbers of the contacts that sweeps need, unless they are there already."""
+
+        def tables(row: Array, mu: Any, first: Array, second: Array) -> list[Any]:
+            G = own_block(row, first, second)
+            return [*lever_tables(row, first, second), G[UPPER], list(block_scaling(G)), [mu], [-1]]
+
+        reads = [*self.of_contact("row", "friction"), *self.both("mobility")]
+        writes = self.of_contact("columns", "rows", "own", "scaling", "roughness", "untabled")
+        make = (*self.bodies(), traced_block(tables, reads, writes))
+        return [Each(CONTACT, self.active, (If(self.space.address("untabled", CONTACT), make),))]
+
+    # ---- momentum ------------------------------------------------------------------------------------------------
+
+    def remember(self, impulse: str, velocity: str) -> list[Statement]:
+        """Where sweeps of a new problem begin, of the contacts and of the bodies, and without momentum."""
+        at = self.space.at
+        loops = []
+        for name, register in ((impulse, CONTACT), (velocity, BODY)):
+            now, before = self.of_body(name, register), self.of_body(f"{name} before", register)
+            loops.append(traced_block(lambda x: [np.atleast_1d(x)], [now], [before]))
+        return [
+            self.space.put(1, at("theta")),
+            Each(CONTACT, self.active, (loops[0],)),
+            Each(BODY, self.touched, (loops[1],)),
+        ]
+
+    def go_ahead(self, impulse: str, velocity: str) -> list[Statement]:
+        """The next start, y = λ + β (λ − λ before): of the contacts and, with the same β, of the bodies."""
+        at = self.space.at
+
+        def momentum(uphill: Array, theta: Array) -> list[Any]:
+            before = select(less(0, uphill[0]), 1, theta[0])
+            after = (1 + sqrt(1 + 4 * before * before)) / 2
+            beta = (before - 1) / after
+            return [[select(less(MOST_MOMENTUM, beta), MOST_MOMENTUM, beta)], [after]]
+
+        def ahead(now: Any, before: Any, beta: Array) -> list[Any]:
+            x = now + beta[0] * (now - before)
+            return [np.atleast_1d(x), np.atleast_1d(now)]
+
+        loops = []
+        for name, register in ((impulse, CONTACT), (velocity, BODY)):
+            both = [self.of_body(name, register), self.of_body(f"{name} before", register)]
+            loops.append(traced_block(ahead, [*both, at("beta")], both))
+        return [
+            traced_block(momentum, [at("uphill"), at("theta")], [at("beta"), at("theta")]),
+            Each(CONTACT, self.active, (loops[0],)),
+            Each(BODY, self.touched, (loops[1],)),
+        ]

@@ -1,0 +1,537 @@
+"""Steps of a scene of many free bodies as one kernel: its size, its lists and its coefficients come with the call.
+
+The mathematics is that of :mod:`whippletree.contact.time_step`, for bodies that move freely, in the axes of the world
+and with the velocities of their centres of mass: M is then a number and a 3 × 3 matrix for each body. A step
+
+1. finds poses, and velocities without impulses, body by body;
+2. finds gaps, points and axes of the pairs that are near, kind by kind
+   (:mod:`~whippletree.compiler.rollout.scenes.scene_kinds`), and lists the contacts that carried an impulse or would
+   close;
+3. solves their problem (:mod:`~whippletree.compiler.rollout.scenes.scene_solver`), with no more restitution than adds
+   no energy (:mod:`~whippletree.compiler.rollout.step_bounces`);
+4. looks at the contacts that were left out, at the velocity that came out: what would overlap joins the list, and the
+   solution goes on. So nothing is left out that matters, whatever step 2 guessed;
+5. moves apart what would overlap by the forecast of the gaps, and moves on; unless a body would by then have
+   travelled so far that a pair which is not in the lists could touch. Then the step is not taken, and the call ends:
+   whoever called makes new lists and begins that step again;
+6. finds poses and candidates where the bodies are now, and moves apart what overlaps there
+   (:mod:`~whippletree.compiler.rollout.scenes.scene_overlaps`). In a kernel this is the beginning of the next step,
+   whose candidates they are; the last step of a call has no length.
+
+How far bodies travel is measured against their mean motion, and so does the world: of balls that fall together only the
+world goes far. Its way d counts as √(|d|² − (grain · d)²): less along its ``grain`` than across, for its skin is an
+ellipsoid.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array, vector, zeros
+from whippletree.arithmetic.scalars import less, select, sqrt
+from whippletree.compiler.program import Address, Buffer, Collect, If, Index, Loop, Program, Statement, Until
+from whippletree.compiler.program.traced_blocks import Piece, traced_block
+from whippletree.compiler.program.work_space import WorkSpace
+from whippletree.compiler.rollout.contact_kinds import TOUCH
+from whippletree.compiler.rollout.scenes.scene_contacts import (
+    ACTIVE,
+    CONTACT,
+    TOUCHED,
+    SceneContacts,
+    matrix_of,
+    relative_velocity,
+)
+from whippletree.compiler.rollout.scenes.scene_kinds import scene_narrow_phase
+from whippletree.compiler.rollout.scenes.scene_overlaps import SceneOverlaps
+from whippletree.compiler.rollout.scenes.scene_positions import ScenePositions
+from whippletree.compiler.rollout.scenes.scene_solver import SceneSolver
+from whippletree.compiler.rollout.step_bounces import SceneBounces
+from whippletree.contact.geometry.box_pairs import NOWHERE
+from whippletree.contact.geometry.shape_numbers import POSE, pose_of
+from whippletree.contact.kinematics.scene_layout import BODY, UPPER, BodyTraits, GeometryClass, PairKind
+from whippletree.contact.problem.cones import largest
+from whippletree.spatial import add_cross, congruence, cross, quaternion_rotation
+from whippletree.spatial.joints import Free, unit_quaternion
+from whippletree.spatial.vectors import Pose
+
+SOLVER_ROUNDS, GLANCE = 60, 12
+"""Times that contacts which were left out may join the list of a step, and sweeps until they are looked for; twice as
+many each time that none has joined. An impact travels through a pile: there is no use in solving the problem of half of
+it."""
+
+NODE, STEP = "body", "step"
+
+ACCOUNT = (
+    "residual_impulse",
+    "residual_velocity",
+    "cone_violation",
+    "contact_work",
+    "friction_work",
+    "joint_work",
+    "correction_work",
+    "sweeps",
+    "contacts",
+)
+"""Reports on every step."""
+
+
+INPUTS: dict[str, tuple[Any, ...]] = {
+    "q0": ("N", 7),
+    "v0": ("N", 6),
+    "tau": ("N", 6),
+    "bodies": ("N", BODY),
+    "placements": ("N", POSE),
+    "swing": ("N",),
+    "travel0": ("N",),
+    "impulses0": ("C", 3),
+    "friction": ("C",),
+    "restitution": ("C",),
+    "gravity": (3,),
+    "dt": ("T",),
+    "tolerance": (),
+    "overlap tolerance": (),
+    "effort": (),
+    "effort at once": (),
+    "budget": ("N",),
+    "grain": (3,),
+    "calm0": (),
+    "allowance0": ("N",),
+}
+"""Inputs of reals, and their shapes."""
+
+OUTPUTS: dict[str, tuple[Any, ...]] = {
+    "q": ("N", 7),
+    "v": ("N", 6),
+    "travel": ("N",),
+    "impulses": ("C", 3),
+    "gaps": ("C",),
+    "account": ("T", len(ACCOUNT)),
+    "a": ("N", 6),
+    "kick": ("N", 6),
+    "calm at end": (),
+    "steps": (),
+    "ended": (),
+    "allowance": ("N",),
+    "ends": ("T", 2),
+}
+"""Outputs, and their shapes."""
+
+
+def scene_program(classes: Sequence[GeometryClass], kinds: Sequence[PairKind], traits: BodyTraits) -> Program:
+    """The program of steps of scenes with these classes of geometries, kinds of pairs and traits of bodies.
+
+    Inputs, with N bodies (the last is the world), C contacts and T steps: q0 (N, 7), v0 (N, 6), tau (N, 6), bodies
+    (N, 17), placements (N, 12), swing and travel0 (N,), impulses0 (C, 3), node (C, 3), friction and restitution (C,),
+    gravity (3,), dt (T,), tolerance (m/s), overlap tolerance (m), effort (sweeps of a step), effort at once (sweeps
+    after which a call begins no further step), budget (N,) (m), grain (3,), calm0 (m/s, the residual at which there is
+    nothing to do), allowance0 (N,) (m); then the lists of
+    :func:`~whippletree.compiler.rollout.scenes.scene_kinds.scene_narrow_phase`.
+
+    ``node`` holds both bodies of a contact, and the number (below N) of the island that it is in.
+
+    A step of length 0 does nothing but look at the gaps; it is the last one.
+
+    Outputs: q, v, travel, impulses, gaps (C,) at the beginning of the last step, account (T, 9), of the last step the
+    mean acceleration ``a`` (N, 6) and the change of (ω, velocity of the centre of mass) by contacts ``kick`` (N, 6),
+    calm0 for the next call, the number of steps that were made, whose rows of the account are filled, and why no more
+    were, ``ended``: 1 if all were, 0 where the effort at once was spent, −1 where a body went too far for the lists,
+    −2 where a state is no longer finite.
+    Then allowance0 for the next call, and ``ends`` (T, 2): overlap (m) and work of moving it apart (J) at the beginning
+    of each step, also of the one that was not made.
+    """
+    return _StepBuilder(classes, kinds, traits).program_of_steps()
+
+
+class _StepBuilder(WorkSpace):
+    def __init__(self, classes: Sequence[GeometryClass], kinds: Sequence[PairKind], traits: BodyTraits) -> None:
+        super().__init__()
+        self.traits = traits
+        self.inputs = [Buffer(name, "input", shape) for name, shape in INPUTS.items()]
+        self.inputs.append(Buffer("node", "input", ("C", 3), integer=True))
+        self.outputs = [Buffer(name, "output", shape) for name, shape in OUTPUTS.items()]
+        self.add(*self.inputs)
+        self.work(
+            now_q=("N", 7),
+            now_v=("N", 6),
+            next_q=("N", 7),
+            next_v=("N", 6),
+            far=("N",),  # how far each body has travelled since the lists were made
+            next_far=("N",),
+            turned=("N", 4),
+            pose=("N", POSE),
+            centre=("N", 3),
+            mobility=("N", 7),  # 1 / mass, and the inverse inertia in the axes of the world
+            start=("N", 6),
+            free=("N", 6),
+            rate=("N", 6),
+            kicked=("N", 6),
+            touch=("C", TOUCH),
+            impulse=("C", 3),
+            flag=("C",),
+            now_dt=(),
+            lasts=(1,),
+            alive=(1,),
+            within=(1,),
+            complete=(1,),
+            solved=(1,),
+            busy=(1,),  # whether anything touches
+            idle=(1,),  # whether nothing does
+            remaining=(1,),  # sweeps
+            glance=(1,),
+            left=(1,),
+            joint_work=(1,),
+            corrected=(1,),
+            made_steps=(1,),
+            spent=(1,),  # sweeps of this call
+            drift=(3,),  # mean velocity of the bodies
+            crowd=(1,),  # how many they are
+        )
+        self.numbers_list(ACTIVE, "C")
+        self.numbers_list(TOUCHED, "N")
+        self.contacts = SceneContacts(self)
+        self.solver, self.positions = SceneSolver(self.contacts), ScenePositions(self.contacts)
+        self.overlaps = SceneOverlaps(self.contacts, self.positions)
+        self.bounces = SceneBounces(self, self.contacts, self.solver)
+        self.narrow, lists = scene_narrow_phase(classes, kinds, self)
+        self.add(*lists, *self.outputs)
+
+    def program_of_steps(self) -> Program:
+        impulses = (
+            self.put(1, self.at("restores")),
+            self.bounces.begin(),
+            *self._begin_solution(),
+            Until("round", SOLVER_ROUNDS, self.address("solved"), tuple(self._round())),
+        )
+        solve = (
+            self.put(-1, self.at("busy")),
+            Loop(CONTACT, "C", (*self.contacts.bodies(), self._flag())),
+            self.put(0, self.at("made")),
+            If(self.address("busy"), impulses),
+            *self._go_free(),
+            *self._finish(),
+        )
+        find = (
+            self.put(0, self.at("drift"), self.at("crowd")),
+            Loop(NODE, "N", (self._pose(), self._add_up(self.at("free", NODE)))),
+            *self.narrow,
+            self.put(1, self.at("known")),
+        )
+        step = (
+            traced_block(lambda h: [[h], [h]], [self.at("dt", STEP)], [self.at("now dt"), self.at("lasts")]),
+            *self.overlaps.move_apart(find, _way),
+            self._gaps(),
+            self._mean(),
+            # a step that would go too far without impulses is not even begun; one of no length is a look at the gaps
+            self._pause(),
+            Loop(NODE, "N", (self._expect(),)),
+            If(self.address("alive"), (If(self.address("lasts"), solve),)),
+        )
+        body = (*self._begin(), Loop(STEP, "T", (If(self.address("alive"), step),)), *self._results())
+        return self.program("scene_steps", body)
+
+    def _begin(self) -> list[Statement]:
+        copy = traced_block(
+            lambda q, v, far: [q, v, [far], [0] * 6, [0] * 6],
+            self.each(("q0", "v0", "travel0"), NODE),
+            self.each(("now q", "now v", "far", "rate", "kicked"), NODE),
+        )
+        impulse = traced_block(lambda p: [p], [self.at("impulses0", CONTACT)], [self.at("impulse", CONTACT)])
+        return [
+            Loop(NODE, "N", (copy,)),
+            Loop(CONTACT, "C", (impulse,)),
+            self.solver.begin_calm(self.at("calm0")),
+            self.overlaps.begin(),
+            self.put(1, self.at("alive")),
+            self.put(0, self.at("made steps"), self.at("spent")),
+            self.put(-1, self.at("known")),
+        ]
+
+    # ---- 1: bodies -----------------------------------------------------------------------------------------------
+
+    def _pose(self) -> Statement:
+        """Where a body is, what moves it, and its velocity at the end of a step without impulses."""
+
+        def find(q: Array, v: Array, tau: Array, body: Array, placement: Array, gravity: Array, h: Any) -> list[Any]:
+            X = self._frame(placement) @ Pose(quaternion_rotation(*q[3:]), q[:3])
+            c, w = self._centre(body), v[:3]
+            r = X.R @ c
+            moment = tau[:3] - cross(c, tau[3:])
+            turn, u = X.R @ w, X.R @ v[3:]
+            start = np.concatenate([turn, add_cross(u, turn, r)])
+            # the origin is stepped along a straight line: the centre of mass lacks what takes it around the origin
+            pull = body[0] * (X.R @ tau[3:]) + body[16] * gravity - cross(turn, cross(turn, r))
+            if self.traits.round:
+                spin, mobility = body[1] * (X.R @ moment), body[:7]
+            else:
+                inverse, inertia = matrix_of(body[1:7]), matrix_of(body[7:13])
+                spin = X.R @ (inverse @ (moment - cross(w, inertia @ w)))
+                mobility = vector(body[0], *congruence(X.R, inverse)[UPPER])
+            free = start + h * np.concatenate([spin, pull])
+            return [[*X.R.ravel(), *X.p], X.p + r, mobility, start, free]
+
+        reads = [
+            *self.each(("now q", "now v", "tau", "bodies", "placements"), NODE),
+            self.at("gravity"),
+            self.at("now dt"),
+        ]
+        return traced_block(find, reads, self.each(("pose", "centre", "mobility", "start", "free"), NODE))
+
+    def _frame(self, placement: Array) -> Pose:
+        """Where a body's coordinates are zero."""
+        return Pose.identity() if self.traits.in_world_axes else pose_of(placement)
+
+    def _centre(self, body: Array) -> Array:
+        """The centre of mass in the axes of the body."""
+        return zeros(3) if self.traits.centred else body[13:16]
+
+    def _add_up(self, velocity: Piece) -> Statement:
+        """One body more in the sum of velocities."""
+
+        def add(V: Array, real: Any, drift: Array, crowd: Array) -> list[Any]:
+            return [drift + real * V[3:], [crowd[0] + real]]
+
+        totals = self.each(("drift", "crowd"))
+        return traced_block(add, [velocity, self._real, *totals], totals)
+
+    @property
+    def _real(self) -> Piece:
+        """1 for a body, 0 for the world and what is held still."""
+        return Piece((), self.at("bodies", NODE).addresses[16:17])
+
+    def _mean(self) -> Statement:
+        """The mean velocity of the bodies, from their sum."""
+        return traced_block(lambda drift, crowd: [drift / crowd[0]], self.each(("drift", "crowd")), [self.at("drift")])
+
+    def _pause(self) -> Statement:
+        """Whether the call has taken so long that whoever called should see to other things, such as Ctrl-C."""
+
+        def pause(spent: Array, most: Any, alive: Array) -> list[Any]:
+            return [[select(less(most, spent[0]), 0, alive[0])]]
+
+        return traced_block(pause, self.each(("spent", "effort at once", "alive")), [self.at("alive")])
+
+    def _expect(self) -> Statement:
+        """Whether a body would go too far without impulses."""
+
+        def expect(V: Array, real: Any, far: Any, swing: Any, budget: Any, *rest: Any) -> list[Any]:
+            drift, grain, h, alive = rest
+            far = far + h * _way(V[3:] - drift, V[:3], swing, real, grain)
+            return [[select(less(budget, far), -1, alive[0])], [0] * 6]
+
+        reads = [self.at("free", NODE), self._real, *self.each(("far", "swing", "budget"), NODE)]
+        reads += self.each(("drift", "grain", "now dt", "alive"))
+        return traced_block(expect, reads, [self.at("alive"), self.at("moved", NODE)])
+
+    # ---- 2 to 4: contacts ----------------------------------------------------------------------------------------
+
+    def _sides(self, *names: str) -> list[Piece]:
+        return [part for name in names for part in self.contacts.both(name)]
+
+    def _flag(self) -> Statement:
+        """Whether a contact carried an impulse, or would close within the step at one of two velocities."""
+
+        def near(touch: Any, p: Array, h: Any, busy: Array, *of_bodies: Array) -> list[Any]:
+            centres, start, free = (of_bodies[i : i + 2] for i in (0, 2, 4))
+            row = _row(touch, *centres)
+            speeds = [relative_velocity(row, *V)[0] for V in (start, free)]
+            slowest = select(less(speeds[0], speeds[1]), speeds[0], speeds[1])
+            # what rests on something that will be stopped feels it in the same step: both fall alike without impulses
+            spare = sum(sqrt((b[3:] - a[3:]) @ (b[3:] - a[3:])) for a, b in zip(start, free, strict=True))
+            listed = select(less(0, p[0]), 1, select(less(touch[0] + h * (slowest - spare), 0), 1, -1))
+            # a slot that has gone out of use is left out, whatever it carried: its point may be anywhere
+            return [[select(less(touch[0], NOWHERE / 2), listed, -1)], [select(less(0, listed), 1, busy[0])]]
+
+        busy = self.at("busy")
+        reads = [*self.each(("touch", "impulse"), CONTACT), self.at("now dt"), busy]
+        reads += self._sides("centre", "start", "free")
+        return traced_block(near, reads, [self.at("flag", CONTACT), busy])
+
+    def _go_free(self) -> list[Statement]:
+        """A step in which nothing touches: there is nothing to solve, and none that was left out could overlap."""
+        free = traced_block(lambda V: [V], [self.at("free", NODE)], [self.contacts.of_body("vel", NODE)])
+        told = self.each(("residual", "works", "left", "listed"))
+        negate = traced_block(lambda busy: [-busy], [self.at("busy")], [self.at("idle")])
+        return [negate, If(self.address("idle"), (Loop(NODE, "N", (free,)), self.put(0, *told)))]
+
+    def _begin_solution(self) -> list[Statement]:
+        """Before the rounds of a solution."""
+        return [
+            *self.contacts.begin(),
+            self.put(-1, self.at("complete"), self.at("solved")),
+            traced_block(lambda effort: [[effort], [GLANCE]], [self.at("effort")], self.each(("remaining", "glance"))),
+        ]
+
+    def _round(self) -> list[Statement]:
+        """The solution of the list as it is, and what joins it."""
+
+        def allow(remaining: Array, glance: Array) -> list[Any]:
+            short = select(less(glance[0], remaining[0]), glance[0], remaining[0])
+            return [[short], [remaining[0] - short]]
+
+        def judge(remaining: Array, unused: Array, complete: Array, done: Array, glance: Array) -> list[Any]:
+            left = remaining[0] + largest([unused[0], 0])
+            joined = less(complete[0], 0)
+            solved = select(joined, -1, select(less(0, done[0]), 1, -1))
+            return [[left], [select(less(left, 1), 1, solved)], [select(joined, GLANCE, 8 * glance[0])]]
+
+        counts = [self.at("remaining"), self.at("left sweeps"), self.at("complete"), self.at("reached")]
+        counts.append(self.at("glance"))
+        end = (
+            *self.bounces.judge(),
+            If(self.address("gained"), tuple(self._begin_solution())),
+            If(self.address("judged"), (self.bounces.mix(), *self.positions.move_apart())),
+        )
+        return [
+            Collect(ACTIVE, CONTACT, "C", self.address("flag", CONTACT)),
+            *self.contacts.prepare(),
+            traced_block(
+                allow,
+                [self.at("remaining"), self.at("glance")],
+                [self.at("left sweeps"), self.at("remaining")],
+            ),
+            *self.solver.solve(),
+            *self._look_around(),
+            traced_block(judge, counts, [self.at("remaining"), self.at("solved"), self.at("glance")]),
+            If(self.address("solved"), end),
+        ]
+
+    def _look_around(self) -> list[Statement]:
+        """Whatever was left out and would overlap is taken in; contacts outside the list carry nothing."""
+
+        def outside(touch: Any, flag: Any, p: Array, h: Any, tolerance: Any, *rest: Array) -> list[Any]:
+            left, complete, *of_bodies = rest
+            centres, velocities = of_bodies[:2], of_bodies[2:]
+            rate = relative_velocity(_row(touch, *centres), *velocities)[0]
+            listed = less(0, flag)
+            beyond = largest([-(touch[0] / h + rate), 0])
+            missed = select(listed, 0, select(less(touch[0], NOWHERE / 2), beyond, 0))
+            joins = less(tolerance, missed)
+            return [
+                [select(joins, 1, flag)],
+                [select(listed, x, 0) for x in p],
+                [largest([left[0], missed])],
+                [select(joins, -1, complete[0])],
+            ]
+
+        totals = [self.at("left"), self.at("complete")]
+        reads = [*self.each(("touch", "flag", "impulse"), CONTACT), self.at("now dt"), self.at("tolerance"), *totals]
+        reads += self._sides("centre", "vel")
+        block = traced_block(outside, reads, [*self.each(("flag", "impulse"), CONTACT), *totals])
+        return [
+            self.put(0, self.at("left")),
+            self.put(1, self.at("complete")),
+            Loop(CONTACT, "C", (*self.contacts.bodies(), block)),
+        ]
+
+    # ---- 5: the end of a step ------------------------------------------------------------------------------------
+
+    def _finish(self) -> list[Statement]:
+        return [
+            self.put(1, self.at("within")),
+            self.put(0, *self.each(("joint work", "corrected", "drift", "crowd"))),
+            # one body after the other waits for sines and roots; in a loop of their own, those of several overlap
+            Loop(NODE, "N", (self._turn(), self._add_up(self.contacts.of_body("vel", NODE)))),
+            self._mean(),
+            Loop(NODE, "N", (self._move(),)),
+            If(self.address("within"), tuple(self._accept())),
+            traced_block(lambda within: [within], [self.at("within")], [self.at("alive")]),
+        ]
+
+    def _turn(self) -> Statement:
+        """How a body will be turned."""
+
+        def turn(q: Array, V: Array, d: Array, X: Array, h: Any) -> list[Any]:
+            return [Free().turn_quaternion(q, X[:9].reshape(3, 3).T @ (h * V[:3] + d[:3]))]
+
+        reads = [self.at("now q", NODE), self.contacts.of_body("vel", NODE), *self.each(("moved", "pose"), NODE)]
+        return traced_block(turn, [*reads, self.at("now dt")], [self.at("turned", NODE)])
+
+    def _move(self) -> Statement:
+        """Where a body will be, how far it will have travelled, and whether that is still within the budget."""
+
+        def move(q: Array, v: Array, tau: Array, V: Array, d: Array, X: Array, body: Array, *rest: Any) -> list[Any]:
+            placement, turned, far, swing, budget, drift, grain, h, gravity, within, joint_work, corrected = rest
+            R, frame = X[:9].reshape(3, 3), self._frame(placement).R
+            r = R @ self._centre(body)
+            way = h * V + d
+            u, shift = V[3:] - cross(V[:3], r), way[3:] - cross(way[:3], r)  # of the origin
+            spin = R.T @ V[:3]
+            rate, after = 1 / h, np.concatenate([spin, R.T @ u])
+            # v keeps its direction in space
+            nv = np.concatenate([spin, (frame @ quaternion_rotation(*turned)).T @ u])
+            nq = np.concatenate([q[:3] + frame.T @ shift, unit_quaternion(turned)])
+            travelled = far + _way(way[3:] - h * drift, way[:3], swing, body[16], grain)
+            # a number that is none, or infinite, makes the sum so
+            finite = less(sum(abs(x) for x in (*nq, *nv)), math.inf)
+            sound = select(finite, select(less(travelled, budget), 1, -1), -2)
+            weight = body[16] * (gravity @ d[3:])
+            return [
+                nq,
+                nv,
+                [travelled],
+                rate * (after - v),
+                [select(less(sound, within[0]), sound, within[0])],
+                [joint_work[0] + h * (tau @ (v + after)) / 2],
+                [corrected[0] - weight / select(less(0, body[0]), body[0], 1)],
+            ]
+
+        totals = [self.at("within"), self.at("joint work"), self.at("corrected")]
+        reads = [*self.each(("now q", "now v", "tau"), NODE), self.contacts.of_body("vel", NODE)]
+        reads += self.each(("moved", "pose", "bodies", "placements", "turned", "far", "swing", "budget"), NODE)
+        reads += [*self.each(("drift", "grain", "now dt", "gravity")), *totals]
+        writes = self.each(("next q", "next v", "next far", "rate"), NODE)
+        return traced_block(move, reads, [*writes, *totals])
+
+    def _accept(self) -> list[Statement]:
+        copy = traced_block(
+            lambda q, v, far, V, free: [q, v, [far], V - free],
+            [
+                *self.each(("next q", "next v", "next far"), NODE),
+                self.contacts.of_body("vel", NODE),
+                self.at("free", NODE),
+            ],
+            self.each(("now q", "now v", "far", "kicked"), NODE),
+        )
+
+        def tell(residual: Array, left: Array, works: Array, *rest: Array) -> list[Any]:
+            joint_work, corrected, made, listed, steps, spent = rest
+            worst = largest([residual[1], left[0]])
+            row = [residual[0], worst, residual[2], *works, joint_work[0], corrected[0], made[0], listed[0]]
+            return [row, [steps[0] + 1], [spent[0] + made[0]]]
+
+        names = ("residual", "left", "works", "joint work", "corrected", "made", "listed", "made steps", "spent")
+        told = traced_block(tell, self.each(names), [self.at("account", STEP), *self.each(("made steps", "spent"))])
+        return [Loop(NODE, "N", (copy, self.overlaps.allow())), self.solver.calm_down(), told]
+
+    def _results(self) -> list[Statement]:
+        bodies = traced_block(
+            lambda q, v, far, a, kick: [q, v, [far], a, kick],
+            self.each(("now q", "now v", "far", "rate", "kicked"), NODE),
+            self.each(("q", "v", "travel", "a", "kick"), NODE),
+        )
+        contacts = traced_block(lambda p: [p], [self.at("impulse", CONTACT)], [self.at("impulses", CONTACT)])
+        told = traced_block(
+            lambda calm, made, alive: [calm[0], made[0], alive[0]],
+            self.each(("calm", "made steps", "alive")),
+            self.each(("calm at end", "steps", "ended")),
+        )
+        return [Loop(NODE, "N", (bodies,)), Loop(CONTACT, "C", (contacts,)), self.overlaps.keep(), told]
+
+    def _gaps(self) -> Statement:
+        gap = Piece((), (Address("touch", (Index(CONTACT), Index(None, 0))),))
+        return Loop(CONTACT, "C", (traced_block(lambda gap: [[gap]], [gap], [self.at("gaps", CONTACT)]),))
+
+
+def _way(shift: Array, turn: Array, swing: Any, real: Any, grain: Array) -> Any:
+    """How much a way of a body, or of the world, counts: its shift against the mean motion, and its turn."""
+    along = (1 - real) * (grain @ shift)
+    return sqrt(shift @ shift - along * along) + swing * sqrt(turn @ turn)
+
+
+def _row(touch: Any, first: Array, second: Array) -> Array:
+    """Axes and arms of a contact, from its place and the bodies' centres of mass."""
+    return np.concatenate([touch[4:], touch[1:4] - first, touch[1:4] - second])

@@ -1,0 +1,8 @@
+"""Long mechanisms: systems as sparse as their graph, eliminated in an order that keeps them so.
+
+node_rows             rows of closures on the motions of nodes
+recursive_dynamics    long trees with a few closures, by articulated recursion
+body_system           accelerations of bodies, forces of joints and closures in one system
+front_elimination     that system factored front by front: ladders, trusses, grids
+long_structure        loops closed and redundant rows found by it
+"""
