@@ -13,13 +13,26 @@ import whippletree as wt
 from looped_programs import LOOPING, MODELS, Interpreter, assert_equal, inputs_of
 from strategies import make_looped_model, make_motion, models, seeds
 from whippletree import mechanisms
+from whippletree.arithmetic.scalars import sin
+from whippletree.arithmetic.trace import Trace, finish
 from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.compiler.frontend import code_forms
 from whippletree.compiler.frontend.code_forms import MATRICES, Request, matrix_entries
 from whippletree.compiler.frontend.loops import cluster_loop_program, loop_program
 from whippletree.compiler.frontend.loops.elimination_program import elimination_program
 from whippletree.compiler.frontend.loops.looped_derivatives import jvp_program, matrix_program, vjp_program
-from whippletree.compiler.program import Block, Program, every_block
+from whippletree.compiler.program import (
+    Address,
+    Block,
+    Buffer,
+    Index,
+    Lookup,
+    Loop,
+    Program,
+    Switch,
+    every_block,
+)
+from whippletree.compiler.program.interpret import interpret
 from whippletree.compiler.program.linearise import linearise, without_stores
 from whippletree.compiler.program.moving_numbers import find_moving, rounds_of
 from whippletree.functions import find
@@ -314,3 +327,50 @@ def test_which_form_is_taken() -> None:
     # a short path in a large tree is written out
     assert short(mechanisms.chain(70), "pose", "rod_3")
     assert not short(mechanisms.chain(70), "pose", "tip")
+
+
+# --- what programs in general ask of a tape and of lanes --------------------------------------------------------------
+
+
+def _cubes_and_products(pitch: int | None) -> Program:
+    """y_i = x_i³ · sin x_i · (i + 1) by two blocks in each round of a loop, the second one of two cases."""
+
+    def at(buffer: str, *indices: Any) -> Address:
+        return Address(buffer, tuple(Index(i) if isinstance(i, str) else Index(None, i) for i in indices))
+
+    def block(function: Any, loads: tuple[Address, ...], store: Address) -> Block:
+        trace = Trace()
+        return Block(finish(trace, [function(*trace.inputs(len(loads)))]), loads, (store,))
+
+    cube = block(lambda x: x * x * x, (at("x", "i"),), at("a", "i", 0))
+    cases = tuple(
+        (block(lambda a, x, k=k: a * sin(x) * (k + 1), (at("a", "i", 0), at("x", "i")), at("y", "i")),)
+        for k in range(2)
+    )
+    look = Lookup("case", at("which", "i"))
+    return Program(
+        "cubes",
+        (
+            Buffer("x", "input", (2,)),
+            Buffer("which", "index", (2,), np.array([0, 1]), integer=True),
+            Buffer("a", "work", (2, 3), pitch=pitch),
+            Buffer("y", "output", (2,)),
+        ),
+        (Loop("i", 2, (look, cube, Switch("case", cases))),),
+    )
+
+
+@pytest.mark.parametrize("lanes", [0, 2])
+@pytest.mark.parametrize("pitch", [None, 1])
+def test_blocks_of_a_round_have_places_of_their_own_on_the_tape(lanes: int, pitch: int | None) -> None:
+    """Rows that lie within each other, by their pitch, do so with several slopes side by side, too."""
+    own = _cubes_and_products(pitch)
+    found = linearise(own, ["x"], lanes=lanes)
+    beside = (lanes,) if lanes else ()
+    more = (Buffer("slope of x", "input", (2, *beside)), Buffer("slope of y", "output", (2, *beside)))
+    program = Program("slopes", (*own.buffers, *found.buffers, *more), (*found.values, *found.derivative))
+    x = np.array([0.7, -1.3])
+    along = np.array([[1.0, 0.5], [0.25, -2.0]])[:, : lanes or 1].reshape(2, *beside)
+    slopes = interpret(program, {"x": x, "slope of x": along})["slope of y"]
+    expected = (3 * x**2 * np.sin(x) + x**3 * np.cos(x)) * [1, 2]
+    np.testing.assert_allclose(slopes, (expected * along.T).T, rtol=1e-14)

@@ -472,7 +472,7 @@ COLLECT = Collect("list", "i", 3, at("w", "i", 1))
         ([Lookup("n", at("list", 0))], "no constant integers"),
         ([Lookup("n", at("n", 1)), Loop("i", Index("n"), (copied(at("w", "i", 0), at("y", 0)),))], "outside"),
         ([Lookup("n", at("n", 0)), Loop("i", Index("n", 1), (copied(at("w", "i", 0), at("y", 0)),))], "outside"),
-        ([Loop("t", "T", (Loop("i", Index("t"), ()),))], "no fixed end"),
+        ([Loop("t", "T", (Loop("i", Index("t", 2), ()),))], "beyond the end of 'T'"),
         ([side_by_side(2, copied(at("w", 0, 1), at("w", 1, "i")))], "may meet in 'w'"),
         ([side_by_side(1, copied(at("w", 0, ("i", 1)), at("w", 1, "i")))], "may meet in 'w'"),
         ([side_by_side(3, copied(at("w", 0, "i"), at("w", 1, "i")))], "outside"),

@@ -113,7 +113,13 @@ def _in_lanes(found: Linearised, lanes: int) -> Linearised:
         plain = all(node[0] in PLAIN_OPERATIONS for node in statement.code.nodes)
         return Loop(LANE, lanes, (statement,), side_by_side=plain)
 
-    buffers = [replace(b, shape=(*b.shape, lanes)) if b.name.startswith(slope_name("")) else b for b in found.buffers]
+    def widened(buffer: Buffer) -> Buffer:
+        if not buffer.name.startswith(slope_name("")):
+            return buffer
+        pitch = None if buffer.pitch is None else lanes * buffer.pitch
+        return replace(buffer, shape=(*buffer.shape, lanes), pitch=pitch)
+
+    buffers = [widened(buffer) for buffer in found.buffers]
     derivative = map_statements(map_addresses(found.derivative, widen), several)
     return Linearised(found.values, derivative, tuple(buffers))
 
@@ -135,6 +141,8 @@ class _Derivative:
         self.buffers: dict[str, Buffer] = {}
         self.met = 0
         """Blocks met so far: they are numbered in the order in which they are written."""
+        self.kept = 0
+        """Numbers that blocks before this one have put on the tape in the same round of a loop."""
 
     def linearised(self) -> Linearised:
         values, derivative = self._statements(self.program.body, None)
@@ -180,6 +188,7 @@ class _Derivative:
         return values, [*lookups, *[s for part in derivative for s in part]]
 
     def _loop(self, loop: Loop) -> tuple[list[Statement], list[Statement]]:
+        self.kept = 0
         values, slopes = self._statements(loop.body, loop)
         backwards = loop.backwards != (self.way == "backward")
         # slopes of several rounds at once would need blocks of another kind
@@ -187,7 +196,12 @@ class _Derivative:
         return [replace(loop, body=tuple(values))], [own] if _has_blocks(slopes) else []
 
     def _switch(self, switch: Switch, loop: Loop | None) -> tuple[list[Statement], list[Statement]]:
-        pairs = [self._statements(case, loop) for case in switch.cases]
+        before, after, pairs = self.kept, self.kept, []
+        for case in switch.cases:  # of which a round takes one
+            self.kept = before
+            pairs.append(self._statements(case, loop))
+            after = max(after, self.kept)
+        self.kept = after
         values, slopes = (tuple(tuple(pair[side]) for pair in pairs) for side in (0, 1))
         return [Switch(switch.register, values)], [Switch(switch.register, slopes)] if _has_blocks(
             [s for case in slopes for s in case]
@@ -227,10 +241,11 @@ class _Derivative:
                 self.buffers[name] = Buffer(name, "work", (max(count, 1),))
                 return [Address(name, (Index(None, i),)) for i in range(count)]
             name = f"tape of {self._number(loop)}"
-            before = self.buffers.get(name)
-            width = max(count, before.shape[1] if before else 1)
+            first, self.kept = self.kept, self.kept + count
+            known = self.buffers.get(name)
+            width = max(self.kept, known.shape[1] if known else 1)
             self.buffers[name] = Buffer(name, "work", (loop.count, width))  # type: ignore[arg-type]
-            return [Address(name, (Index(loop.counter), Index(None, i))) for i in range(count)]
+            return [Address(name, (Index(loop.counter), Index(None, first + i))) for i in range(count)]
 
         return places
 
