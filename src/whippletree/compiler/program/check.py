@@ -264,8 +264,7 @@ class _Checker:
         if index.register is None:
             return index.offset
         values = self.possible(index, known, masks)
-        if values is None:
-            raise ProgramError(f"{self.name}: a loop whose count {index.register!r} has no fixed end")
+        assert values is not None  # a counter over a dimension has a :meth:`named_end`
         return int(values.max(initial=0)) if values.size else 0
 
     def named_end(self, count: Index, known: _Known) -> _NamedCounter | None:
