@@ -10,7 +10,7 @@ from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.compiler.llvm.cache import CodeCache
 from whippletree.compiler.program import every_block
 from whippletree.compiler.program.check import check
-from whippletree.compiler.rollout.contact_lists import contact_list_suitability, contact_list_trees, contact_lists
+from whippletree.compiler.rollout.contact_lists import contact_list_step, contact_list_suitability, contact_list_trees
 from whippletree.compiler.rollout.contact_lists.contact_list_chains import is_unbranched
 from whippletree.compiler.rollout.contact_lists.contact_list_step import contact_lists_program
 from whippletree.compiler.rollout.contact_lists.contact_list_suitability import reason_against_lists
@@ -65,10 +65,10 @@ def given(model, speed):
 
 def both_ways(model, speed, monkeypatch):
     monkeypatch.setattr(contact_list_trees, "MOST_WRITTEN_VELOCITIES", 0)
-    assert contact_lists.suits_recursion(model, ContactBlocks(model, alone=True))
+    assert contact_list_step.suits_recursion(model, ContactBlocks(model, alone=True))
     found = []
-    for suits in (contact_lists.suits_recursion, lambda *_: False):
-        monkeypatch.setattr(contact_lists, "suits_recursion", suits)
+    for suits in (contact_list_step.suits_recursion, lambda *_: False):
+        monkeypatch.setattr(contact_list_step, "suits_recursion", suits)
         program = contact_lists_program(model)
         check(program)
         with np.errstate(all="ignore"):
@@ -150,9 +150,9 @@ def test_links_that_touch_each_other_keep_dense_rows():
     b = wt.Builder("pair").geometry("floor", "world", "half_space")
     _add_ball(b, 0, "revolute", "world")
     _add_ball(b, 1, "revolute", "link 0")
-    assert contact_lists.suits_recursion(*_with_blocks(b))
+    assert contact_list_step.suits_recursion(*_with_blocks(b))
     b.contact("both", "link 0", "link 1")
-    assert not contact_lists.suits_recursion(*_with_blocks(b))
+    assert not contact_list_step.suits_recursion(*_with_blocks(b))
 
 
 def _with_blocks(b):
