@@ -258,8 +258,8 @@ def _unrolled_program(request: Request) -> Program:
     from whippletree.arithmetic.trace.schedule import order_for_cache
     from whippletree.compiler.frontend.unrolled import Folds, unrolled_program
 
-    # loops are for CPUs: on a GPU what goes through memory is taken to cost more than code, which is not measured
-    # (``python -m benchmarks.gpu folding`` does)
+    # loops are for CPUs: on a GPU what limbs hand on goes through local memory, which was slower than longer code
+    # (``python -m benchmarks.gpu folding``)
     fold: Folds = "loops" if request.on_cpu and not request.exported else "copies"
     program = unrolled_program(
         request.model, request.function, request.names, request.parameters, route=request.route, fold=fold
