@@ -122,7 +122,7 @@ def planar_system(model: wt.Model, q: Array, v: Array) -> PlanarSystem:
                     markerNumbers=turns,
                     stiffness=float(np.ravel(joint.stiffness)[0]),
                     damping=float(np.ravel(joint.damping)[0]),
-                    offset=-float(q[model.slice(joint.name)][0]),
+                    offset=float(np.ravel(joint.rest)[0]) - float(q[model.slice(joint.name)][0]),
                 )
             )
     for closure in model.constraints:

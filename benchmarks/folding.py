@@ -48,13 +48,16 @@ def compiled(case: str, function: str, fold: Folds | None) -> tuple[Program, flo
     return program, time.process_time() - start, size
 
 
-def times(functions: list[Any], inputs: list[np.ndarray], rounds: int) -> np.ndarray:
-    """Microseconds of a state, the least of several rounds in turns."""
+def times(functions: list[Any], inputs: list[np.ndarray], rounds: int, **out: Any) -> np.ndarray:
+    """Microseconds of a state, the least of several rounds in turns.
+
+    Batches go into arrays that are there (``out``): fresh memory for matrices can cost as much as their numbers.
+    """
     found = np.full((rounds, len(functions)), np.inf)
     for turn in range(rounds):
         for k, function in enumerate(functions):
             start = time.process_time()
-            function(*inputs)
+            function(*inputs, **out)
             found[turn, k] = time.process_time() - start
     return 1e6 * found.min(axis=0) / max(1, len(inputs[0]) if inputs[0].ndim > 1 else 1)
 
@@ -79,8 +82,9 @@ def rows(cases: tuple[str, ...], functions: tuple[str, ...], rounds: int, compil
             numbers = {"q": sample.q, "v": sample.v, "tau": sample.tau, "a": sample.tau}
             inputs = [numbers.get(b.name, np.ones((BATCH, *b.shape))) for b in programs[0].of_role("input")]
             calls = [compile_function(program, threads=1) for program in programs]
-            results = [b"".join(x.tobytes() for x in as_tuple(call(*inputs))) for call in calls[1:]]
-            batch = times([calls[0], calls[2]], inputs, rounds)
+            arrays = [call(*inputs) for call in calls[1:]]
+            results = [b"".join(x.tobytes() for x in as_tuple(found)) for found in arrays]
+            batch = times([calls[0], calls[2]], inputs, rounds, out=arrays[0])
             single = times([calls[0], calls[2]], [x[0] for x in inputs], 20 * rounds)
             counts = [sum(b.code.operations for b in every_block(p.body)) for p in (programs[0], programs[2])]
             pairs = [counts, [m[1] for m in made], [m[2] / 1000 for m in made], batch, single]

@@ -182,8 +182,12 @@ def exact(model: Model, q: np.ndarray, v: np.ndarray, tau: np.ndarray) -> np.nda
 def batch_of(
     model: Model, q: np.ndarray, v: np.ndarray, tau: np.ndarray, route: str | None = None, rounds: int = 9
 ) -> tuple[float, float]:
-    """Time per state in a batch, and of a single call."""
-    dyn = wt.compile(model, route=route)
+    """Time per state in a batch, and of a single call.
+
+    On one thread: of two models that are compared, a batch of the one may be long enough for a second thread and a
+    batch of the other not, and processor time of two threads on neighbouring cores is more than that of one.
+    """
+    dyn = wt.compile(model, route=route, threads=1)
     count = 4096 if model.nv <= 60 else 512
     many = [np.repeat(x[None], count, axis=0) for x in (q, v, tau)]
     batch = microseconds(lambda: dyn.forward_dynamics(*many), count, rounds)

@@ -1,6 +1,6 @@
 """Scenes with contact of every sort, ours beside ``mj_step``: loops, long chains, grippers, stacks with a robot.
 
-    python -m benchmarks.mixed_scenes [--steps 300] [--folder FOLDER] [--file FILE …] [NAME …]
+    python -m benchmarks.mixed_scenes [--steps 300] [--tolerance 1e-7] [--folder FOLDER] [--file FILE …] [NAME …]
 
 Every scene is one MJCF text that both read; ``--folder`` adds pusher and humanoid from gymnasium's files there, and
 ``--file`` any others, such as the hands of gymnasium-robotics. Ours and MuJoCo's steps (Euler's method, elliptic cones,
@@ -9,7 +9,7 @@ its other defaults) alternate in one process, from the same start.
     way        ``kernel``, ``scene`` (many free bodies) or ``python`` with the reason why steps are not compiled
     first      s of processor time until the first step has been taken, nothing cached
     ours       µs of processor time per step in the second half of a run, of the kernel or else of ``wt.simulate``
-    python     µs per step of the path in Python, which takes whatever is not compiled: of steps 40 to 60
+    python     µs per step of the path in Python, which takes whatever is not compiled: of steps 40 to 60; not of scenes
     mj_step    µs per step in the second half
     residual   largest natural map of our steps, m/s; ``left``: steps beyond the tolerance, in the whole run
     overlap    at the end of the run, m, of both
@@ -243,6 +243,50 @@ def things_on_a_table(kind: str, step: float = 0.002) -> MixedScene:
     return MixedScene(f"{kind}s on a table", step, f"{assets}<worldbody>{table}{things}</worldbody>")
 
 
+def wall_and_ball(bricks: int, step: float = 0.002) -> MixedScene:
+    """A wall of bricks, and a ball on a rod that swings into its middle."""
+    columns = round(math.sqrt(bricks))
+    wall = "".join(
+        f'<body name="brick {k}" pos="{0.205 * (k % columns - columns / 2) + 0.1 * (k // columns % 2)} 0 '
+        f'{0.05 + 0.1 * (k // columns)}"><freejoint/><geom name="brick {k}" type="box" size="0.1 0.05 0.05" mass="1"/>'
+        f"</body>"
+        for k in range(bricks)
+    )
+    height = 0.05 * columns
+    ball = (
+        f'<body name="ball" pos="0 -0.16 {height + 1.5}" euler="-0.5 0 0"><joint name="hinge" type="hinge" '
+        f'axis="1 0 0"/><geom name="ball" type="sphere" size="0.1" pos="0 0 -1.5" mass="20"/></body>'
+    )
+    floor = '<geom name="floor" type="plane" size="0 0 1"/>'
+    return MixedScene(f"wall of {bricks} bricks and a ball", step, f"<worldbody>{floor}{wall}{ball}</worldbody>")
+
+
+def quadruped_among(count: int, kind: str, step: float = 0.002) -> MixedScene:
+    """A trunk on four legs of two limited joints that falls onto a floor, and things that fall on it."""
+    form = {"balls": 'type="sphere" size="0.06"', "boxes": 'type="box" size="0.06 0.05 0.04"'}[kind]
+    side = math.ceil(math.sqrt(count / 4))
+    things = "".join(
+        f'<body name="thing {k}" pos="{0.14 * (k % side - side / 2) + 0.01 * (k % 3)} '
+        f'{0.14 * (k // side % side - side / 2)} {0.75 + 0.14 * (k // (side * side))}"><freejoint/>'
+        f'<geom name="thing {k}" {form} mass="0.3"/></body>'
+        for k in range(count)
+    )
+    legs = "".join(
+        f'<body name="thigh {k}" pos="{x} {y} 0"><joint name="hip {k}" type="hinge" axis="0 1 0" range="-0.8 0.8" '
+        f'limited="true" damping="1" stiffness="20"/><geom name="thigh {k}" type="capsule" size="0.02" '
+        f'fromto="0 0 -0.04 0 0 -0.14" mass="0.3"/><body name="shank {k}" pos="0 0 -0.16"><joint name="knee {k}" '
+        f'type="hinge" axis="0 1 0" range="-1.2 1.2" limited="true" damping="1" stiffness="20" frictionloss="0.1"/>'
+        f'<geom name="shank {k}" type="capsule" size="0.02" fromto="0 0 -0.03 0 0 -0.16" mass="0.2"/></body></body>'
+        for k, (x, y) in enumerate(((0.2, 0.12), (0.2, -0.12), (-0.2, 0.12), (-0.2, -0.12)))
+    )
+    trunk = (
+        f'<body name="trunk" pos="0 0 0.45"><freejoint/><geom name="trunk" type="box" size="0.25 0.1 0.05" mass="5"/>'
+        f"{legs}</body>"
+    )
+    floor = '<geom name="floor" type="plane" size="0 0 1"/>'
+    return MixedScene(f"quadruped among {count} {kind}", step, f"<worldbody>{floor}{trunk}{things}</worldbody>")
+
+
 SCENES: dict[str, Callable[[], MixedScene]] = {
     "four-bar": four_bar,
     "belt 40": lambda: belt(40),
@@ -254,6 +298,12 @@ SCENES: dict[str, Callable[[], MixedScene]] = {
     "cylinders": lambda: things_on_a_table("cylinder"),
     "ellipsoids": lambda: things_on_a_table("ellipsoid"),
     "meshes": lambda: things_on_a_table("mesh"),
+    **{f"wall {n}": lambda n=n: wall_and_ball(n) for n in (25, 100, 400)},  # type: ignore[misc]
+    **{
+        f"legs {n} {kind}": lambda n=n, kind=kind: quadruped_among(n, kind)
+        for kind in ("balls", "boxes")
+        for n in (10, 30, 100, 300)
+    },  # type: ignore[misc]
 }
 
 
@@ -265,7 +315,7 @@ def way_of(model: wt.Model) -> str:
     return "kernel" if reason is None else f"python: {reason}"
 
 
-def contest(name: str, path: Path, steps: int) -> None:
+def contest(name: str, path: Path, steps: int, tolerance: float) -> None:
     """Print the line of a scene."""
     import mujoco
 
@@ -276,17 +326,17 @@ def contest(name: str, path: Path, steps: int) -> None:
     peer.opt.integrator = mujoco.mjtIntegrator.mjINT_EULER
     step = float(peer.opt.timestep)
     begun = time.process_time()
-    _simulated(model, step, 2)
+    _simulated(model, step, 2, tolerance)
     first = time.process_time() - begun
-    whole = _simulated(model, step, 2 * steps)
-    mine = _kernel_time(model, step, steps) if way_of(model) == "kernel" else _half_time(model, step, steps)
+    whole = _simulated(model, step, 2 * steps, tolerance)
+    mine = (_kernel_time if way_of(model) == "kernel" else _half_time)(model, step, steps, tolerance)
     other, depth = math.inf, 0.0
     for _ in range(2):
         data = mujoco.MjData(peer)
         mujoco.mj_step(peer, data, steps)
         other = min(other, processor_seconds(lambda data=data: steps_of_mujoco(peer, data, steps)) / steps * 1e6)
         depth = max([depth, *[-c.dist for c in data.contact]])
-    slow = _in_python(model, step)
+    slow = math.nan if way_of(model) == "scene" else _in_python(model, step, tolerance)
     overlap = float(whole["penetration"].values.max()) if "penetration" in whole else math.nan
     print(
         f"{name:16}{model.nv:5}{first:7.1f}{mine:10.1f}{slow:10.0f}{other:10.1f}{mine / other:8.2f}"
@@ -297,36 +347,40 @@ def contest(name: str, path: Path, steps: int) -> None:
     )
 
 
-def _half_time(model: wt.Model, step: float, steps: int) -> float:
+def _half_time(model: wt.Model, step: float, steps: int, tolerance: float) -> float:
     """µs per step of the second half of a run."""
     short, long = (
-        min(processor_seconds(lambda n=n: _simulated(model, step, n * steps)) for _ in range(3)) for n in (1, 2)
+        min(processor_seconds(lambda n=n: _simulated(model, step, n * steps, tolerance)) for _ in range(2))
+        for n in (1, 2)
     )
     return (long - short) / steps * 1e6
 
 
-def _kernel_time(model: wt.Model, step: float, steps: int) -> float:
+def _kernel_time(model: wt.Model, step: float, steps: int, tolerance: float) -> float:
     """µs per step of the second half of a run, of the kernel that :func:`wt.simulate` calls, without what is told."""
     kernel = wt.compile(model).contact_steps
     blocks = ContactBlocks(model, alone=True).count
     given = [np.zeros((steps, model.nv)), *([np.zeros((steps, len(model.actuators)))] if model.actuators else [])]
-    given += [np.full(steps, step), 1e-7, math.inf]
+    given += [np.full(steps, step), tolerance, math.inf]
     q, v, impulses, *_ = kernel(model.home.q, model.home.v, np.zeros((blocks, 3)), *given)
     return min(processor_seconds(lambda: kernel(q[-1], v[-1], impulses[-1], *given)) for _ in range(3)) / steps * 1e6
 
 
-def _in_python(model: wt.Model, step: float) -> float:
+def _in_python(model: wt.Model, step: float, tolerance: float) -> float:
     """µs per step without the kernel, of steps 40 to 60."""
     with mock.patch("whippletree.simulation.time_stepping.impulse_step.suits_lists", return_value=False):
-        _simulated(model, step, 2)
-        few, more = (processor_seconds(lambda count=count: _simulated(model, step, count)) for count in (40, 60))
+        _simulated(model, step, 2, tolerance)
+        few, more = (
+            processor_seconds(lambda count=count: _simulated(model, step, count, tolerance)) for count in (40, 60)
+        )
     return (more - few) / 20 * 1e6
 
 
-def _simulated(model: wt.Model, step: float, steps: int) -> Any:
+def _simulated(model: wt.Model, step: float, steps: int, tolerance: float) -> Any:
+    options = {"duration": step * steps, "step": step, "output_dt": step * steps, "tolerance": tolerance}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return wt.simulate(model, duration=step * steps, step=step, output_dt=step * steps, method="time_stepping")
+        return wt.simulate(model, method="time_stepping", **options)
 
 
 def main() -> None:
@@ -334,6 +388,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--tolerance", type=float, default=1e-7)
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--file", type=Path, nargs="*", default=[])
     given = parser.parse_args()
@@ -346,12 +401,12 @@ def main() -> None:
             if name in given.names or not (given.names or given.file):
                 path = Path(folder) / "scene.xml"
                 path.write_text(make().text)
-                contest(name, path, given.steps)
+                contest(name, path, given.steps, given.tolerance)
     for path in given.file:
-        contest(path.stem[:15], path, given.steps)
+        contest(path.stem[:15], path, given.steps, given.tolerance)
     for robot in ("pusher", "humanoid"):
         if given.folder and (not given.names or robot in given.names):
-            contest(robot, given.folder / f"{robot}.xml", given.steps)
+            contest(robot, given.folder / f"{robot}.xml", given.steps, given.tolerance)
 
 
 if __name__ == "__main__":

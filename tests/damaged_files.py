@@ -85,7 +85,7 @@ q = [0.5]
 v = [0.0]
 """
 
-_FACES = ("000 100 010", "000 100 001", "000 010 001")
+_FACES = ("000 100 010", "000 100 001", "000 010 001", "100 010 001")
 _LOOPS = ["".join(f"vertex {' '.join(corner)}\n" for corner in face.split()) for face in _FACES]
 STL = ("solid t\n" + "".join(f"facet\nouter loop\n{each}endloop\nendfacet\n" for each in _LOOPS) + "endsolid").encode()
 OBJ = b"# t\nv 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1/1/1 2//2 3\nf 1 2 3 4\nf -1 -2 -3\n"

@@ -14,6 +14,7 @@ from nvidia_assembler import assemble, needs_assembler
 from strategies import make_limbed_model, make_motion
 from whippletree import functions
 from whippletree.arithmetic.trace import Straight, Trace, evaluate, finish
+from whippletree.arithmetic.trace.passes import live
 from whippletree.arithmetic.trace.signed import Emitter, Term, set_signs_apart
 from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.compiler.cuda.cuda_function import compile_for_cuda
@@ -65,6 +66,7 @@ def test_a_walker_is_folded_into_loops_with_the_bits_of_its_copies(odd: bool) ->
     model = walker(pairs=1, links=5, odd=odd)
     plain, copies, loops = programs(model, "forward_dynamics")
     check(loops)
+    assert all(live(block.code) == block.code for block in every_block(loops.body))  # nothing is written in vain
     assert any(isinstance(statement, Loop) for statement in loops.body)
     assert [type(statement) for statement in copies.body] == [Block]
     written = [sum(block.code.operations for block in every_block(p.body)) for p in (plain, loops)]

@@ -86,3 +86,19 @@ def test_wrong_inputs_are_refused_as_in_small_calls(small_pieces, model):
         f(q, q, q * 1j)
     with pytest.raises(wt.ShapeError, match=r"^forward_dynamics: out has shape \(4999, 4\)"):
         f(q, q, q, out=np.zeros((4999, 4)))
+
+
+def test_small_batches_take_the_short_way(model, monkeypatch):
+    """Calls of fewer states than a second thread pays for are not looked at closely, whatever each state's size."""
+    dyn = wt.compile(model, threads=2)
+    q, still = np.zeros((2, 4)), np.zeros(4)
+    dyn.forward_dynamics(q, still, still)
+    run, seen = threads.LargeCalls.run, []
+    monkeypatch.setattr(threads.LargeCalls, "run", lambda self, *given: seen.append(given[2]) or run(self, *given))
+    fewest = dyn.forward_dynamics._large.fewest
+    for states in (2, fewest // 4, fewest - 1):
+        dyn.forward_dynamics(np.zeros((states, 4)), still, still)
+    assert seen == []
+    dyn.forward_dynamics(np.zeros((fewest, 4)), still, still)
+    dyn.forward_dynamics(np.zeros((2, 1, 4)), np.zeros((3, 4)), still)
+    assert seen == [(fewest,), (2, 3)]

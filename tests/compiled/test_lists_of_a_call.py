@@ -103,3 +103,33 @@ def test_rows_of_another_size_are_refused():
 def test_a_gpu_does_not_take_them():
     with pytest.raises(UnsupportedError, match="one scene at a time"):
         kernel_ir(program(), "double")
+
+
+def chosen():
+    """Rows of what is given, by numbers that a block has worked out: twice those of the call."""
+    given, wanted = Buffer("given", "input", ("K",)), Buffer("wanted", "work", ("K",))
+    rows = Buffer("rows", "output", ("K", 3))
+    own = traced_block(lambda x: [[2 * x]], [piece(given, "k")], [piece(wanted, "k")])
+    copy = traced_block(lambda x: [x], [piece(SIZE, "row", None)], [piece(rows, "k", None)])
+    look = Lookup("row", Address("wanted", (Index("k"),)), "N")
+    return Program("chosen", (given, SIZE, rows, wanted), (Loop("k", "K", (own, look, copy)),))
+
+
+def test_numbers_that_a_program_has_worked_out_lead_to_rows_and_never_outside():
+    size = np.arange(12.0).reshape(4, 3)
+    given = np.array([0, 0.5, 0.99, 1.5, 2, -1, -0.0, 1e300, -1e300, np.inf, -np.inf, np.nan])
+    expected = size[[0, 1, 1, 3, 3, 0, 0, 3, 0, 3, 0, 0]]
+    np.testing.assert_array_equal(compile_function(chosen())(given, size), expected)
+    np.testing.assert_array_equal(interpret(chosen(), {"given": given, "size": size})["rows"], expected)
+    rows = compile_function(chosen())(given, np.zeros((0, 3)))  # there is no row: the call ends
+    assert rows.shape == (12, 3)
+
+
+def test_only_a_program_of_one_state_looks_up_its_own_numbers():
+    given, wanted = Buffer("given", "input", (4,)), Buffer("wanted", "work", (4,))
+    own = traced_block(lambda x: [[2 * x]], [piece(given, "k")], [piece(wanted, "k")])
+    look = Lookup("row", Address("wanted", (Index("k"),)), 4)
+    out = Buffer("out", "output", (4,))
+    copy = traced_block(lambda x: [[x]], [piece(given, "row")], [piece(out, "k")])
+    with pytest.raises(ProgramError, match="a lookup in 'wanted', which holds no integers of a call"):
+        check(Program("lanes", (given, out, wanted), (Loop("k", 4, (own, look, copy)),)))

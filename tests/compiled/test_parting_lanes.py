@@ -163,6 +163,27 @@ def lists_of_rows():
 NUMBERS = np.linspace(-1, 2, 11)
 
 
+def long_lists():
+    """Running sums over the positive ones of 23 numbers, and over those among them below 1, which lie in a column."""
+    buffers = (Buffer("x", "input", (23,)), Buffer("y", "output", (2, 23)), Buffer("w", "work", (23,)))
+    buffers += (Buffer("m", "work", (23, 2)), Buffer("s", "work", (1,)))
+    buffers += tuple(Buffer(name, "work", (23,), integer=True) for name in ("positive", "below"))
+
+    def add_up(row):
+        return block(lambda x, s: (s + x, s + x), [at("w", "i"), at("s", 0)], [at("s", 0), at("y", row, "i")])
+
+    split = block(lambda x: (x, select(less(x, 1), x, -1)), [at("x", "k")], [at("w", "k"), at("m", "k", 1)])
+    body = (
+        put(0, at("s", 0)),
+        Loop("k", 23, (split, put(0, at("y", 0, "k"), at("y", 1, "k")))),
+        Collect("positive", "k", 23, at("w", "k")),
+        Each("i", "positive", (add_up(0),)),
+        Collect("below", "k", 23, at("m", "k", 1)),
+        Each("i", "below", (add_up(1),)),
+    )
+    return Program("long lists", buffers, body)
+
+
 def rounds_side_by_side():
     """Rows of a matrix (4, 11) whose columns change alike; 11 is no multiple of what is side by side."""
     buffers = (X, Y, Buffer("m", "work", (4, 11)), Buffer("c", "work", (11,)), Buffer("n", "table", (11,), NUMBERS))
@@ -244,7 +265,7 @@ def running_along():
     return Program("running_along", (*buffers, Buffer("positive", "work", (3,), integer=True)), (*body, close))
 
 
-MAKERS = [conditional, square_root, lists_of_rows, rounds_side_by_side, lane_by_lane, running_along]
+MAKERS = [conditional, square_root, lists_of_rows, long_lists, rounds_side_by_side, lane_by_lane, running_along]
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -268,6 +289,11 @@ def test_nan_is_not_positive():
     inputs = states(program)
     inputs["x"][::3, 0] = np.nan
     inputs["x"][1::3, 1] = np.nan
+    agree(program, inputs)
+    program = long_lists()
+    inputs = states(program)
+    inputs["x"][:, ::3] = np.nan
+    inputs["x"][::2, 4:20] = -1  # whole groups of flags that are not positive
     agree(program, inputs)
 
 

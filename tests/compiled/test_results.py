@@ -12,7 +12,8 @@ from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.compiler.cpu.cpu_target import numpy_loop
 from whippletree.compiler.llvm.cache import CodeCache
 from whippletree.compiler.llvm.ir import MachineLanes
-from whippletree.compiler.program import Buffer, straight_program
+from whippletree.compiler.program import Buffer, Loop, Program, straight_program
+from whippletree.compiler.program.traced_blocks import piece, traced_block
 
 SENTINEL = 77.0
 
@@ -89,3 +90,27 @@ def test_tiles_leave_in_the_order_of_their_addresses(reverse):
     assert len(calls) == 2 * rows
     # rows that are complete in order leave on the way; if the first one is complete last, all wait for it
     assert sum(call < last for call in calls) == (0 if reverse else 2 * rows - 1)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("rows", [1, 2, 7])
+def test_rows_that_are_copied_go_where_they_belong(rows, dtype):
+    """A loop that only copies rows to a result: one row where that has no gaps, row by row elsewhere."""
+    x, y, w = (Buffer(name, role, (rows, 3)) for name, role in (("x", "input"), ("y", "output"), ("w", "work")))
+    double = traced_block(lambda x: [x + x], [piece(x, "i", None)], [piece(w, "i", None)])
+    copy = traced_block(lambda w: [w], [piece(w, "i", None)], [piece(y, "i", None)])
+    program = Program("copies", (x, y, w), (Loop("i", rows, (double,)), Loop("i", rows, (copy,))))
+    f = compile_function(program, dtype=dtype, threads=1, cache=CodeCache(None))
+    given = np.random.default_rng(0).normal(size=(3, rows, 3)).astype(dtype)
+    given[1, 0, 1], given[2, -1, 2] = np.nan, np.copysign(np.nan, -1.0)
+    expected = np.where(np.isnan(given), np.array(np.nan, dtype), given + given)
+    for one, wanted in zip(given, expected, strict=True):
+        assert f(one).tobytes() == wanted.tobytes()
+        whole = np.full((rows, 7), SENTINEL, dtype)
+        for part in (whole[:, 1:4], whole[:, :6:2], np.full((3, rows), SENTINEL, dtype).T):
+            whole[:] = SENTINEL
+            f(one, out=part)
+            assert np.ascontiguousarray(part).tobytes() == wanted.tobytes()
+            part[:] = SENTINEL
+            assert (whole == SENTINEL).all()
+    assert f(given).tobytes() == expected.tobytes()

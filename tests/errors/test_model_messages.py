@@ -99,6 +99,7 @@ FAULTS = [
     (link(rotation=np.eye(2)), ["joint 'j': rotation has shape (2, 2), expected (3, 3)"]),
     (link(rotation=np.diag([1, 1, -1])), [f"joint 'j': {NOT_ROTATION}"]),
     (link(dampng=1), [f"joint 'j': there is no 'dampng'; known: {DATA}. Did you mean 'damping'?"]),
+    (link(orientation=1), [f"joint 'j': there is no 'orientation'; known: {DATA}. Did you mean 'rotation'?"]),
     (link(stiffness=np.inf), ["joint 'j': stiffness holds inf: every number must be finite"]),
     (
         link(kind="spherical", stiffness=2.0),

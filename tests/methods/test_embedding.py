@@ -1,6 +1,6 @@
 """Constraint embedding: trees of loops through the recursion over clusters, against every other route and 50 digits."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from fractions import Fraction
 from pathlib import Path
 from random import Random
@@ -11,19 +11,20 @@ import pinocchio as pin
 import pytest
 
 import whippletree as wt
-from strategies import digits, exact_numbers, make_looped_model
+from strategies import digits, exact_numbers, make_closed_model, make_looped_model
 from whippletree.accuracy.predicted_error import predicted_errors
 from whippletree.arithmetic.trace import Trace, Traced
 from whippletree.compiler.frontend.unrolled import unrolled_program
 from whippletree.compiler.named_function import ANSWERED_IN_PYTHON
-from whippletree.constraints import dynamics
+from whippletree.constraints import dynamics, redundancy
 from whippletree.constraints.clusters import cluster_structure, minimal_coordinates
 from whippletree.constraints.clusters.cluster_routes import cluster_routes
 from whippletree.constraints.clusters.cluster_structure import structure_by_clusters
-from whippletree.constraints.clusters.few_motions import null_vector
+from whippletree.constraints.clusters.few_motions import FewRows, null_vector
 from whippletree.constraints.clusters.loop_clusters import cluster_tree, is_cheaper_by_clusters
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.redundancy import find_structure
+from whippletree.constraints.singular.exploration import explore
 from whippletree.functions.registry import find
 from whippletree.model import Constraint, State
 from whippletree.tree.inverse import inverse_dynamics
@@ -423,6 +424,22 @@ def test_the_motion_that_rows_leave_is_made_of_their_minors(k):
         assert (null_vector(A) == 0).all()
 
 
+@pytest.mark.parametrize("k", [1, 2])
+def test_few_rows_are_solved_with_by_their_pseudo_inverse(k):
+    """A y = b with y across the motion, and Aᵀ f = b where there is such an f: exactly."""
+    rng = Random(k)
+    A, b, f = (
+        np.array([Fraction(rng.randint(-9, 9), 7) for _ in range(size)], dtype=object) for size in (k * (k + 1), k, k)
+    )
+    A = A.reshape(k, k + 1)
+    x = null_vector(A)
+    rows = FewRows(A, x, 1 / (x @ x))
+    y = rows.solve(b)
+    assert (A @ y == b).all()
+    assert x @ y == 0
+    assert (rows.multipliers(A.T @ f) == f).all()
+
+
 def skew_ring(moving: bool) -> wt.Model:
     """Five skew hinges in a ring that a ball joint closes, and a hinge on it: three rows leave two motions."""
     builder = wt.Builder("skew ring")
@@ -607,3 +624,14 @@ def test_a_led_joint_needs_nothing_of_what_hangs_on_it():
     led = dyn.project_velocity(q, v, 0.0)[:, 0]
     assert np.abs(led - 0.1).max() < 1e-15
     assert not dyn.project_velocity.status.any()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_one_configuration_tells_as_much_as_three_where_no_row_depends_on_others(seed, monkeypatch):
+    """The structure of constraints, number by number, with and without the configurations that are not looked for."""
+    models = [make_closed_model(seed)[0], make_looped_model(seed)[0]]
+    short = [find_structure(constraint_set(model)) for model in models]
+    monkeypatch.setattr(redundancy, "explore", lambda system, count, is_enough: explore(system, count))
+    for found, model in zip(short, models, strict=True):
+        whole = find_structure(constraint_set(model))
+        np.testing.assert_equal(asdict(found), asdict(whole))

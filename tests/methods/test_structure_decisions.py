@@ -40,17 +40,22 @@ def test_no_dense_matrix_is_formed_of_what_elimination_can_do(case, long):
     assert is_long(constraints(**case)) is long
 
 
-def test_short_systems_are_looked_at_in_three_configurations(monkeypatch):
+def test_short_systems_are_looked_at_in_three_configurations_unless_one_is_enough(monkeypatch):
+    """Where no row depends on others at the first; a spatial hinge that closes a planar loop has three that do."""
     counts = []
 
-    def explore(system, count):
-        counts.append(count)
-        return found(system, count)
+    def explore(system, count, is_enough):
+        explored = found(system, count, is_enough)
+        counts.append(len(explored.configurations))
+        return explored
 
     found = redundancy.explore
     monkeypatch.setattr(redundancy, "explore", explore)
-    redundancy.find_structure(constraint_set(wt.mechanisms.four_bar()))
-    assert counts == [3]
+    model = wt.mechanisms.four_bar()
+    redundancy.find_structure(constraint_set(model))
+    hinge = tuple(replace(c, kind="hinge", parameters={}) for c in model.constraints)
+    redundancy.find_structure(constraint_set(replace(model, constraints=hinge)))
+    assert counts == [1, 3]
 
 
 def test_free_velocities_determine_all_others_gently():

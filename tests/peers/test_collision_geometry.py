@@ -35,6 +35,7 @@ def pairs_of(model: wt.Model, q: np.ndarray, count: int) -> dict[tuple[str, str]
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*convex hull of a mesh")
 @pytest.mark.parametrize("file", FILES)
 def test_shapes_of_urdf_are_where_pinocchio_has_them(file):
     path = ROBOTS / file

@@ -402,7 +402,7 @@ def test_machine_code_takes_the_steps_of_python(model, controller, monkeypatch):
     speed = Motion(wt.compile(model)).project(0.0, np.concatenate([model.home.q, np.linspace(0.5, 1.5, model.nv)]))
     ends, counts = [], []
     for way in ("own code", "calls", "python"):
-        monkeypatch.setattr(compiled_steps, "COMPILED_AT_ONCE", 0 if way == "calls" else 100)
+        monkeypatch.setattr(compiled_steps, "BODIES_IN_STEPS", 0 if way == "calls" else 100)
         method, start = adaptive(model, speed, 1.0, controller)
         method.integrator.compiled._wait = -1000  # at once, also under a controller that has to be traced
         if way == "python":
@@ -440,7 +440,7 @@ def loaded_ladder():
     ids=["chain", "traced control", "affine control", "loop", "ladder", "quaternion", "in time", "compliant"],
 )
 def test_newton_steps_that_call_are_those_of_python(model, controller, monkeypatch):
-    monkeypatch.setattr(compiled_steps, "COMPILED_AT_ONCE", 0)
+    monkeypatch.setattr(compiled_steps, "BODIES_IN_STEPS", 0)
     speed = Motion(wt.compile(model)).project(0.0, np.concatenate([model.home.q, np.linspace(0.2, 0.3, model.nv)]))
     ends, counts = [], []
     for way in ("calls", "python"):
@@ -531,3 +531,45 @@ def test_fixed_steps_that_are_too_long_for_the_gains_are_named_and_not_the_loop(
         "the integration stopped at t = 0.002 s: the step of 0.001 s is too long: two of half its length end "
         "elsewhere. Gains, springs and dampers on light parts ask for shorter steps; method='adaptive' chooses its own"
     )
+
+
+def sprung_cells(k):
+    """Three four-bars in series, the second and third held by springs."""
+    model = wt.mechanisms.four_bar_chain(3)
+
+    def sprung(joint):
+        rest = float(model.home.q[model.q_slice(joint.name)][0])
+        return replace(joint, stiffness=k, rest=rest) if joint.name in ("crank_2", "crank_3") else joint
+
+    return replace(model, joints=tuple(sprung(joint) for joint in model.joints))
+
+
+@pytest.mark.parametrize("way", ["code", "python"])
+def test_stiff_loops_are_no_dead_points(way):
+    """Tolerances are kept, and steps that are too long for an oscillation are not tried time and again."""
+    model = sprung_cells(1e5)
+    ends = []
+    for rtol in (1e-8, 1e-11):
+        method, start = adaptive(model, np.concatenate([model.home.q, model.home.v]), 0.1, None, rtol=rtol)
+        if way == "python":
+            method.integrator.compiled = None
+        *_, last = method.integrator.pieces(Progress(0.0, start), 0.1)
+        ends.append(last.state)
+        assert method.statistics.relaxed == 1.0
+        assert method.statistics.rejections < method.statistics.steps / 3
+    assert (np.abs(np.subtract(*ends)) / (1 + np.abs(ends[1]))).max() < 1e-7
+
+
+def test_states_that_a_diverging_step_runs_through_are_not_asked_of_python():
+    """Arms on springs shake a delta robot: Newton steps that are too long end at states where forearms do not reach."""
+    model = wt.mechanisms.delta_robot()
+    rest = {f"arm_{k}": float(model.home.q[model.q_slice(f"arm_{k}")][0]) for k in (1, 2)}
+    joints = [replace(j, stiffness=1e5, rest=rest[j.name]) if j.name in rest else j for j in model.joints]
+    method, start = adaptive(
+        replace(model, joints=tuple(joints)), np.concatenate([model.home.q, model.home.v]), 0.3, rtol=1e-1
+    )
+    method.integrator.solver = "newton"
+    *_, last = method.integrator.pieces(Progress(0.0, start), 0.3)
+    assert method.statistics.rejections > 0
+    assert method.integrator.problem.dead_points == 0
+    assert np.isfinite(last.state).all()

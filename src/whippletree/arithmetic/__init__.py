@@ -14,6 +14,7 @@ input of the compiler. Read in this order:
     rounding_tape      doubles that remember how they were computed: bounds on rounding; and long doubles, to see what
                        rounding has done
     lanes              many floats that behave as one scalar
+    garbage            many small objects made without looking through them for dead ones
     user_functions     a user's NumPy function called with any of them
     trace              the scalar that records: expression graphs, their passes and derivatives
 

@@ -133,21 +133,18 @@ class Dual(NumPyScalar):
 def duals(value: Any, slope: Any) -> np.ndarray[Any, Any]:
     """An array of dual numbers from arrays of values and slopes; one dual number from two scalars."""
     values, rates = np.asarray(value, dtype=object), np.asarray(slope, dtype=object)
-    result = np.empty(values.shape, dtype=object)
-    for index in np.ndindex(*values.shape):
-        result[index] = Dual(values[index], rates[index])
-    found: np.ndarray[Any, Any] = result if values.ndim else result[()]
+    result = np.empty(values.size, dtype=object)
+    result[:] = [Dual(x, rate) for x, rate in zip(values.ravel().tolist(), rates.ravel().tolist(), strict=True)]
+    found: np.ndarray[Any, Any] = result.reshape(values.shape) if values.ndim else result[0]
     return found
 
 
 def slopes(value: Any) -> np.ndarray[Any, Any]:
     """The slopes of an array of dual numbers (or of one); 0 of what is no dual number, since it did not move."""
     array = np.asarray(value, dtype=object)
-    result = np.empty(array.shape, dtype=object)
-    for index in np.ndindex(*array.shape):
-        x: Any = array[index]
-        result[index] = x.slope if isinstance(x, Dual) else 0
-    found: np.ndarray[Any, Any] = result if array.ndim else result[()]
+    result = np.empty(array.size, dtype=object)
+    result[:] = [x.slope if isinstance(x, Dual) else 0 for x in array.ravel().tolist()]
+    found: np.ndarray[Any, Any] = result.reshape(array.shape) if array.ndim else result[0]
     return found
 
 

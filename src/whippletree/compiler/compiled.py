@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from whippletree.arithmetic.garbage import garbage_left_alone
 from whippletree.compiler.compiled_table import CompiledTable
 from whippletree.compiler.cpu.cpu_function import compile_function, real_type
 from whippletree.compiler.frontend.code_forms import UNROLL_MATRICES_UP_TO, UNROLL_UP_TO, Request, catalogue_program
@@ -154,6 +155,7 @@ class Compiled(CompiledTable):
 
     if not TYPE_CHECKING:  # type checkers know the functions from the table, and are to find a misspelt one
 
+        @garbage_left_alone()
         def __getattr__(self, name: str) -> Any:
             if name.startswith("__"):
                 raise AttributeError(name)
@@ -242,9 +244,9 @@ class Compiled(CompiledTable):
         count = len(self._tree.nodes)
         if count > UNROLL_MATRICES_UP_TO and not loops(self.model, plan, self.parameters):
             raise UnsupportedError(
-                f"rollout: model {self.model.name!r} has {count} moving bodies; roll-outs with constraints, a traced "
-                f"controller or open parameters, and those of implicit_midpoint, are unrolled, up to "
-                f"{UNROLL_MATRICES_UP_TO} bodies. Step with forward_dynamics and integrate, or use wt.simulate."
+                f"rollout: model {self.model.name!r} has {count} moving bodies; roll-outs by implicit_midpoint, and "
+                f"those whose dynamics is no loop (constraints solved as one matrix, open gravity), are unrolled, up "
+                f"to {UNROLL_MATRICES_UP_TO} bodies. Use rk4, or wt.simulate."
             )
         if plan.controller is not None:
             # it is known by its code only after it was traced: the same function may do something else today
@@ -548,6 +550,7 @@ class Compiled(CompiledTable):
 
         return watch
 
+    @garbage_left_alone()
     def _program(self, function: Function, names: tuple[Any, ...], *, exported: bool = False) -> Program:
         return catalogue_program(
             Request(self.model, function, names, self.parameters, self.route, self._target == "cpu", exported)

@@ -21,6 +21,7 @@ from typing import Any, overload
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
+from whippletree.arithmetic.garbage import garbage_left_alone
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.long_systems.body_system import Unknowns
 from whippletree.constraints.long_systems.long_structure import (
@@ -167,6 +168,7 @@ def _sizes(values: Mapping[str, float]) -> str:
     return ", ".join(f"{name} = {x:.6g}" for name, x in list(values.items())[:8])
 
 
+@garbage_left_alone()
 def home_state(model: Model, start: State) -> State:
     """The start state with its loops closed and its velocity on the constraints, at time 0.
 

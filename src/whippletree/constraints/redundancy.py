@@ -74,14 +74,23 @@ def find_structure(system: ConstraintSet) -> Structure:
     if is_long(system):
         return find_long_structure(system)
     m = Mechanism(skeleton(system.model))
-    matrices = []
-    explored = explore(system, 1 if system.model.nv > LONG_SYSTEM else 3)
-    for q in explored.configurations:
-        state = q.astype(object)
-        matrices.append(system.matrix(m, m.still(state), state))
     rigid = [i for i, c in enumerate(system.compliance) if not c]
     always = [i for i in rigid if system.switch_of_row[i] < 0]
     switched = [i for i in rigid if system.switch_of_row[i] >= 0]
+    known: dict[bytes, Array] = {}
+
+    def matrix_at(q: Array) -> Array:
+        if q.tobytes() not in known:
+            state = q.astype(object)
+            known[q.tobytes()] = system.matrix(m, m.still(state), state)
+        return known[q.tobytes()]
+
+    def are_independent(q: Array) -> bool:
+        """Whether no row depends on others there: then none does so in general, whatever other configurations say."""
+        return len(independent_rows(matrix_at(q), always + switched)) == len(rigid)
+
+    explored = explore(system, 1 if system.model.nv > LONG_SYSTEM else 3, are_independent)
+    matrices = [matrix_at(q) for q in explored.configurations]
     if explored.branching:
         # of rows that explain each other on the branches, those are kept that do not vanish where the branches meet
         state = explored.start.astype(object)

@@ -343,9 +343,9 @@ def frame_coefficients(demand: Demand, poses: Sequence[Pose], i: int, t: Any) ->
     if demand.of_pose:
         move, X = (_moved_away, moved_pose)[i], relative(poses)
         return np.stack([slopes(_of_pose(demand, move(X, e), Dual(t, 0))) for e in identity(6)], axis=1)
-    columns = []
+    standing, columns = [lifted_pose(X) for X in poses], []
     for e in identity(6):
-        moved = [moved_pose(X, e) if k == i else lifted_pose(X) for k, X in enumerate(poses)]
+        moved = [moved_pose(poses[i], e) if k == i else X for k, X in enumerate(standing)]
         columns.append(slopes(demand.residual(moved, Dual(t, 0))))
     return np.stack(columns, axis=1)
 

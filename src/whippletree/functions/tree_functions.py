@@ -430,7 +430,7 @@ def forward_dynamics_with_diagonal_ratio(
 # --- actuators --------------------------------------------------------------------------------------------------------
 
 
-@function(tau=("nv",), constraints="tree", actuators=True)
+@function(tau=("nv",), constraints="tree", actuators=True, linear=True)
 def actuator_forces(m: Mechanism, q: Array, v: Array, ctrl: Array, act: Array | None = None) -> Array:
     """Joint forces (nv,) of all actuators under their commands, cut to ranges of commands, forces and joints.
 
@@ -451,7 +451,7 @@ def actuator_wrenches(m: Mechanism, q: Array, v: Array, ctrl: Array, act: Array 
     return actuation.actuator_wrenches(m, q, v, drives)
 
 
-@function(rate=("activations",), constraints="tree", actuators=True)
+@function(rate=("activations",), constraints="tree", actuators=True, linear=True)
 def activation_rates(m: Mechanism, ctrl: Array, act: Array) -> Array:
     """How fast the activations of actuators follow their commands; the ends of their ranges are not asked."""
     return actuation.activation_rates(m.tree.model, ctrl, act)

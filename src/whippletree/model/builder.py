@@ -10,6 +10,7 @@ import numpy as np
 
 from whippletree.arithmetic import scalars
 from whippletree.arithmetic.arrays import Array
+from whippletree.arithmetic.garbage import garbage_left_alone
 from whippletree.errors import ModelError, ScalarError, did_you_mean
 from whippletree.model.activations import Activation, Muscle, activation_faults
 from whippletree.model.closing_joints import (
@@ -70,6 +71,9 @@ from whippletree.model.sensors import Sensor, sensor_faults
 
 JOINT_WORDS = ("pitch", *JOINT_DATA)
 """Properties of a joint beside its place and axes."""
+
+PLACE_WORDS = ("position", "rotation", "axis", "second_axis", "child_position", "child_rotation", "start")
+"""Where a joint is, how it turns and starts: what a misspelt property may have meant as well."""
 
 UNIT_ROUNDING = 1e-15
 """How far the square of an axis may be from 1 and count as unit length: more would only move last bits."""
@@ -172,7 +176,7 @@ class Builder:
         name = self._check_name("joint", name)
         try:
             for word in data.keys() - JOINT_WORDS:
-                hint = did_you_mean(word, JOINT_WORDS)
+                hint = did_you_mean(word, (*PLACE_WORDS, *JOINT_WORDS))
                 raise ValueError(f"there is no {word!r}; known: {', '.join(JOINT_WORDS)}{hint}")
             axes = (self._unit(axis, f"joint {name!r}: axis"), self._unit(second_axis, f"joint {name!r}: second axis"))
             inner = pose_matrix(child_position, child_rotation)
@@ -399,6 +403,7 @@ class Builder:
         """The geometries so far, by name."""
         return {geometry.name: geometry for geometry in self._geometries}
 
+    @garbage_left_alone()
     def build(self, *, cut: Iterable[str] = ()) -> Model:
         """Check everything and freeze.
 
@@ -523,7 +528,9 @@ class Builder:
                 q[part] = value
             faults += found
         for joint, part, kind in zip(model.joints, model.q_slices, model.joint_types, strict=True):
-            turn = q[part.stop - 4 : part.stop] if kind.nq > kind.nv else np.ones(1)
+            if kind.nq == kind.nv:
+                continue
+            turn = q[part.stop - 4 : part.stop]
             square = float(turn @ turn)
             if square == 0:
                 faults.append(f"joint {joint.name!r}: start has a quaternion of zeros: no turn is 1, 0, 0, 0")

@@ -138,7 +138,12 @@ def coordinates(function: str, word: str, q: Any, model: Model) -> Array:
 
 def refuse_zero_quaternions(function: str, word: str, q: Array, model: Model) -> None:
     """ValueError if q (..., nq) has a quaternion of zeros, which is no orientation."""
-    for joint, part, kind in zip(model.joints, model.q_slices, model.joint_types, strict=True):
-        if kind.nq > kind.nv and np.any(np.all(q[..., part.stop - 4 : part.stop] == 0, axis=-1)):
-            where = f"{word} has a quaternion of zeros at joint {joint.name!r}"
-            raise ValueError(f"{function}: {where}: no turn is 1, 0, 0, 0")
+    joints = zip(model.joints, model.q_slices, model.joint_types, strict=True)
+    turning = [(joint.name, part.stop) for joint, part, kind in joints if kind.nq > kind.nv]
+    if not turning:
+        return
+    ends = np.array([end for _, end in turning])
+    empty = (q[..., ends[:, None] - np.arange(1, 5)] == 0).all(axis=-1).reshape(-1, len(ends)).any(axis=0)
+    if empty.any():
+        where = f"{word} has a quaternion of zeros at joint {turning[int(empty.argmax())][0]!r}"
+        raise ValueError(f"{function}: {where}: no turn is 1, 0, 0, 0")

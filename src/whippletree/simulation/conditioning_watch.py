@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -265,6 +265,6 @@ def ratio(diagonal: Array) -> Array:
     """δ (k,), the largest over the smallest entry of each diagonal (k, nv)."""
     if not diagonal.shape[-1]:
         return np.ones(len(diagonal))  # nothing moves
-    columns = diagonal.T  # column by column: NumPy is slow at reducing a short last axis
+    columns = np.ascontiguousarray(diagonal.T)  # NumPy is slow at reducing a short last axis
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(reduce(np.maximum, columns) / reduce(np.minimum, columns))
+        return np.asarray(columns.max(axis=0) / columns.min(axis=0))

@@ -329,8 +329,13 @@ class Motion:
         """The coordinates with quaternions at unit length."""
         if self._quaternions:
             q = q.copy()
-            for part in self._quaternions:
+            if len(self._quaternions) == 1:  # a part of q itself, which is quicker to reach
+                (part,) = self._quaternions
                 q[..., part] /= np.linalg.norm(q[..., part], axis=-1, keepdims=True)
+            else:
+                parts = np.array([part.start for part in self._quaternions])[:, None] + np.arange(4)
+                turned = q[..., parts]
+                q[..., parts] = turned / np.linalg.norm(turned, axis=-1, keepdims=True)
         return q
 
     def gap(self, t: Any, q: Array) -> float:

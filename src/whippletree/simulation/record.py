@@ -109,4 +109,6 @@ class Record:
 
     def variable(self, name: str) -> Array:
         """A further output of the method, (m, …)."""
+        if len(self.chunks) == 1:  # nothing to copy
+            return self.chunks[0].variables[name]
         return np.concatenate([chunk.variables[name] for chunk in self.chunks])

@@ -31,6 +31,10 @@ from whippletree.spatial.modal import Modal, ModalInertia, Port
 ALIGNED = ("revolute", "helical", "prismatic", "cylindrical", "universal", "planar")
 """Joint kinds with an axis."""
 
+LONG_CHAIN = 20
+"""Joints one behind the other beyond which a tree is a long chain, whose inertial forces steps of first order may not
+resolve: planar ones carry momenta, steps of others are watched. Many short trees are no long chain."""
+
 Z = vector(0, 0, 1)
 
 
@@ -214,6 +218,14 @@ def path_below(parents: Sequence[int], node: int, base: int) -> list[int]:
         path.append(node)
         node = parents[node]
     return path
+
+
+def longest_chain(parents: Sequence[int]) -> int:
+    """Joints one behind the other, of a forest whose nodes come after their parents."""
+    found: list[int] = []
+    for parent in parents:
+        found.append(1 + (found[parent] if parent >= 0 else 0))
+    return max(found, default=0)
 
 
 def meeting_point(parents: Sequence[int], nodes: Sequence[int]) -> int:

@@ -240,6 +240,25 @@ def test_random_problems_converge_whatever_the_masses(spread):
         assert solution.measure.cone <= 1e-15 * np.abs(solution.impulse).max()
 
 
+@pytest.mark.parametrize("gap", [1.0, 1e-4, 1e-12])
+def test_pairs_on_the_central_path(gap):
+    """x − w = z and x ∘ w = ν 1 inside the cones, also for a z without a direction; and how they follow z."""
+    rng = np.random.default_rng(5)
+    for z in (*rng.normal(size=(10, 3)), np.array([0.3, 0.0, 0.0]), np.array([-0.7, 0.0, 0.0])):
+        pair = lorentz.CentralPair.of(z, gap)
+        x, w = pair.x.astype(float), pair.w.astype(float)
+        rounding = 1e-15 * (1 + np.abs(x).max()) * (1 + np.abs(w).max())
+        assert np.allclose(x - w, z, atol=1e-14)
+        assert np.allclose(lorentz.product(x, w).astype(float), [gap, 0, 0], atol=rounding)
+        assert min(pair.high + pair.low) > 0
+        # at the same ν: x ∘ dw + w ∘ dx = 0 for dw = −yielded(dx), and (x + w) ∘ relative(dz) = dz
+        d = rng.normal(size=3)
+        dw, share = pair.yielded(d).astype(float), pair.relative(d).astype(float)
+        rounding = 1e-14 * (1 + np.abs(x + w).max()) * (1 + np.abs(dw).max() + np.abs(share).max())
+        assert np.allclose(lorentz.product(x, dw).astype(float), lorentz.product(w, d).astype(float), atol=rounding)
+        assert np.allclose(lorentz.product(x + w, share).astype(float), d, atol=rounding)
+
+
 @given(seed=st.integers(0, 10_000))
 def test_lorentz_cones(seed):
     rng = np.random.default_rng(seed)

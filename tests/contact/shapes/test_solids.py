@@ -15,7 +15,7 @@ from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.contact.geometry.closed_forms import corners_on_plane
 from whippletree.contact.geometry.rounded_polytopes import solids_of
 from whippletree.contact.geometry.shapes import Cylinder, Ellipsoid, HalfSpace
-from whippletree.contact.geometry.solid_distance import Hint, nearest_of_solids
+from whippletree.contact.geometry.solid_distance import Hint, nearest_of_solids, separation_at_least
 from whippletree.contact.geometry.solid_pairs import HullOnPlane, SolidForm
 from whippletree.contact.kinematics.contact_set import contact_set_of_steps
 from whippletree.spatial import Pose
@@ -165,6 +165,26 @@ def test_a_hint_is_enough_for_solids_that_are_out_of_reach():
     assert bound.gap == pytest.approx(0.36 - 0.1 * 0.8 - 0.15 * 0.6)
     closer = nearest_of_solids(cylinder, box, X, Y, Hint(vector(*askew), 0.3))
     assert closer.gap == pytest.approx(right.gap, abs=1e-15)
+
+
+def test_no_cheap_bound_is_longer_than_the_distance(kernel):
+    rng = np.random.default_rng(10)
+    tight = []
+    for a, b in combinations_with_replacement(SHAPES, 2):
+        pair = (SOLIDS[a], SOLIDS[b])
+        for X, Y in random_poses(*pair, 1, rng, kernel):
+            near = nearest_of_solids(*pair, X, Y)
+            gap = near.gap - pair[0].margin - pair[1].margin
+            if gap < 1e-7:  # of an overlap, one of several ways out is known
+                continue
+            known = [vector(0, 0, 0), near.normal, vector(*turned_slightly(near.normal.astype(float), rng))]
+            stale = rng.normal(size=3)
+            bounds = [float(separation_at_least(*pair, X, Y, n)) for n in (*known, stale / np.linalg.norm(stale))]
+            assert max(bounds) <= gap + 1e-12, (a, b)
+            assert bounds[1] >= gap - 1e-12, (a, b)
+            tight.append(bounds[0] > gap / 2)
+    # boxes around them tell a good part of the distance, more often than not
+    assert np.mean(tight) > 0.2
 
 
 # --- flats that meet --------------------------------------------------------------------------------------------------

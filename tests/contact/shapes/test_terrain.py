@@ -11,8 +11,13 @@ from scipy.interpolate import CubicSpline, RectBivariateSpline
 from scipy.optimize import minimize
 
 import whippletree as wt
-from whippletree.contact.geometry.height_field import Grid, spline_coefficients
+from whippletree.compiler.cpu.cpu_function import compile_function
+from whippletree.compiler.rollout import contact_kinds
+from whippletree.compiler.rollout.contact_lists import contact_list_reach
+from whippletree.compiler.rollout.contact_lists.contact_list_step import contact_lists_program
+from whippletree.contact.geometry.height_field import Grid, HeightsAround, spline_coefficients
 from whippletree.contact.geometry.terrain import Jet, nearest_on_terrain
+from whippletree.contact.time_step import ContactBlocks
 
 RNG = np.random.default_rng(4)
 HEIGHTS = 0.08 * RNG.normal(size=(9, 12)).cumsum(axis=0).cumsum(axis=1) / 6
@@ -197,6 +202,64 @@ def test_two_by_two_heights_are_a_twisted_plane():
     assert grid.jet(0.0, 0.0).h == pytest.approx(0.2, abs=1e-15)
     assert grid.jet(0.25, -0.5).h == pytest.approx(0.15, abs=1e-15)
     assert spline_coefficients(np.array([1.0, 2.0])) == pytest.approx([0, 1, 2, 3])
+
+
+# --- how far above a field --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("shape", "cell", "reach"), [((30, 41), (0.1, 0.12), 0.3), ((9, 90), (0.5, 0.02), 0.25)])
+def test_nothing_of_a_field_is_nearer_than_its_clearance(shape, cell, reach):
+    rng = np.random.default_rng(3)
+    x, y = np.meshgrid(*[np.linspace(-1, 1, n) for n in shape], indexing="ij")
+    grid = Grid(0.2 * np.sin(3 * x + 1) * np.cos(4 * y), cell)
+    around = HeightsAround(grid, reach)
+    half, told = np.array(grid.reach()), 0
+    for place in rng.uniform(-1.2, 1.2, size=(60, 2)) * half:
+        point = np.array([*place, grid.jet(*place).h + rng.uniform(-0.1, 0.8)])
+        clearance = around.clearance(point)
+        assert clearance <= around.reach <= reach
+        if clearance > 0:
+            told += 1
+            near = [place + clearance * np.array(step) for step in product(np.linspace(-1, 1, 9), repeat=2)]
+            below = [max(point[2] - grid.jet(*at).h, 0.0) for at in near]
+            assert min(np.hypot(np.linalg.norm(near - place, axis=1), below)) >= clearance - 1e-12
+    assert told > 15
+
+
+def test_above_a_flat_field_the_clearance_is_the_height_up_to_the_reach():
+    around = HeightsAround(Grid(np.full((6, 11), 0.5), (0.1, 0.2)), 0.4)
+    for x, y in ((0, 0), (0.2, -0.9), (-0.55, 1.3)):  # the last one is beyond the border
+        assert around.clearance(np.array([x, y, 0.8])) == pytest.approx(0.3, abs=1e-14)
+        assert around.clearance(np.array([x, y, 2.0])) == pytest.approx(0.4, abs=1e-14)
+        assert around.clearance(np.array([x, y, 0.3])) < 0
+    assert around.clearance(np.array([3.0, 0, 0.8])) == -1  # too far beyond it
+
+
+@pytest.mark.slow
+def test_leaving_out_what_is_above_a_field_does_not_change_a_step(monkeypatch):
+    builder = wt.Builder("thrown").geometry("ground", "world", "height_field", heights=HEIGHTS / 4, cell=CELL)
+    for shape in ("sphere", "capsule", "cylinder", "ellipsoid", "box"):
+        builder.body(shape, 1.0, inertia=(2e-3, 2e-3, 2e-3)).joint(shape, "free", "world", shape)
+        builder.geometry(shape, shape, shape, position=(0.02, 0, 0), **SHAPES[shape])
+        builder.contact(shape, shape, "ground", friction=0.5)
+    model, rng = builder.build(), np.random.default_rng(2)
+    q = np.concatenate([[0.5 * k - 1, 0.3 * k - 0.6, 0.8, 0.9, 0.1, -0.2, 0.3] for k in range(5)])
+    v = 4 * rng.normal(size=model.nv)
+    found = []
+    for leaves_out in (True, False):
+        if not leaves_out:
+            monkeypatch.setattr(contact_list_reach, "can_be_far", lambda *_: False)
+            monkeypatch.setattr(contact_kinds, "can_be_far", lambda *_: False)
+        steps = compile_function(contact_lists_program(model), threads=1)
+        blocks = ContactBlocks(model, alone=True).count
+        with np.errstate(all="ignore"):
+            found.append(
+                steps(q, v, np.zeros((blocks, 3)), np.zeros((300, model.nv)), np.full(300, 2e-3), 1e-7, np.inf)
+            )
+    assert np.any(found[0][2] > 0)
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert wt.compile(model).contact_list_touches(found[0][0])[..., 0].min() > -1e-8
 
 
 # --- scalars ----------------------------------------------------------------------------------------------------------

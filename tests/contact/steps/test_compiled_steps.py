@@ -355,6 +355,38 @@ def test_what_a_call_remembers_of_distances_changes_nothing(seed):
     assert gaps.min() > -1e-8
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_what_has_been_far_for_long_is_not_overlooked(seed):
+    """Balls fly through each other's way, some slow and some fast: a roll-out, which remembers how far apart pairs
+    were, goes where steps go that each begin anew."""
+    b = wt.Builder("balls", gravity=(0, 0, 0))
+    for k in range(5):
+        b.body(f"ball {k}", mass=1.0, inertia=(0.004, 0.004, 0.004))
+        b.joint(f"free {k}", "free", "world", f"ball {k}")
+        b.geometry(f"ball {k}", f"ball {k}", "sphere", radius=0.1)
+        for other in range(k):
+            b.contact(f"{k} and {other}", f"ball {k}", f"ball {other}", friction=0.3, restitution=0.8)
+    model = b.build()
+    dyn, rng, steps = wt.compile(model), np.random.default_rng(seed), 300
+    q, v = np.array(model.home.q, float), np.zeros(model.nv)
+    for part, own in zip(model.q_slices, model.v_slices, strict=True):
+        place = rng.normal(size=3)
+        q[part][:3] = place * 1.5 / np.linalg.norm(place)
+        v[own][3:] = -q[part][:3] * rng.choice([0.5, 4.0]) + 0.02 * rng.normal(size=3)
+    still = np.zeros((ContactBlocks(model, alone=True).count, 3))
+
+    def run(count, *state):
+        return dyn.contact_steps(*state, np.zeros((count, model.nv)), np.full(count, 5e-3), TOLERANCE, np.inf)
+
+    path, state, touched = run(steps, q, v, still), (q, v, still), 0
+    for k in range(steps):
+        state = [part[0] for part in run(1, *state)[:3]]
+        touched += bool(state[2].any())
+        np.testing.assert_allclose(path[0][k], state[0], atol=1e-7)
+    assert touched
+    assert dyn.contact_list_touches(path[0])[..., 0].min() > -1e-8
+
+
 def test_a_point_at_the_origin_of_its_body_comes_from_afar():
     """It has no size and no arm, but a speed."""
     builder = wt.Builder("point above a ball").geometry("ball", "world", "sphere", radius=0.1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from benchmarks.belts import FALL, STEP, belt
 
 import whippletree as wt
 from whippletree.compiler.cpu.cpu_function import compile_function
@@ -120,6 +121,19 @@ def test_recursions_keep_loops_closed(monkeypatch):
     np.testing.assert_allclose(heights[:, -1], 0.0, atol=1e-12)
     balls = heights + 0.1 * np.sin(directions) - 0.05
     assert balls.min() > BRIDGE_FLOOR - 1e-9
+
+
+@pytest.mark.slow
+def test_central_paths_are_followed_through_their_folds():
+    """The kernel solves every step of a belt that lands on its pulleys as a whole; without the path, all but one."""
+    model, steps = belt(50), FALL + 30
+    given = np.zeros((steps, model.nv)), np.full(steps, STEP), 1e-7, 1e-7
+    blocks = ContactBlocks(model, alone=True).count
+    state = np.asarray(model.home.q, dtype=float), np.zeros(model.nv), np.zeros((blocks, 3))
+    found = wt.compile(model).contact_steps(*state, *given)
+    assert np.isfinite(found[0]).all()
+    assert found[3][:, 1].max() <= 1e-7
+    assert found[8].max() > 2 * np.median(found[8])  # one with a fold is among them
 
 
 @pytest.mark.slow

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import whippletree as wt
+from scene_poses import poses_of_geometries
 from whippletree.contact.geometry.box_pairs import NOWHERE, box_on_box
 from whippletree.contact.geometry.shapes import Box
-from whippletree.contact.kinematics.near_pairs import FEW_BALLS, balls_near, near_pairs
 from whippletree.contact.kinematics.scene_layout import SceneLayout, Unsuited, scene_layout
 from whippletree.errors import ModelError
 from whippletree.simulation.motion import Motion
-from whippletree.simulation.time_stepping import scene_run
+from whippletree.simulation.time_stepping import near_lists, scene_method, scene_run
 from whippletree.simulation.time_stepping.impulse_step import ImpulseStep
 from whippletree.simulation.time_stepping.scene_method import SceneStepping
 from whippletree.simulation.time_stepping.scene_run import (
@@ -25,7 +25,6 @@ from whippletree.simulation.time_stepping.scene_run import (
     STEPS_OF_THICK,
     SteppedScene,
     Warm,
-    turns_of_pairs,
 )
 from whippletree.simulation.time_stepping.scene_skins import Skins
 from whippletree.simulation.time_stepping.stepping_method import TimeStepping
@@ -72,51 +71,6 @@ def tower(count, **options):
         for k in range(count)
     ]
     return bodies_on_floor(parts, **options)
-
-
-# ---- what is near ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("count", [FEW_BALLS - 10, FEW_BALLS + 50])
-@pytest.mark.parametrize("spread", [0.0, 0.6, 3.0, 9.0])
-def test_no_pair_of_balls_is_missed(spread, count):
-    """Also of balls whose sizes differ a thousandfold, and of points."""
-    random = np.random.default_rng(1)
-    centres, radii = random.uniform(-1, 1, (count, 3)), 0.05 * np.exp(-spread * random.uniform(size=count))
-    if spread > 1:
-        radii[:5] = 0.0
-    first, second, distances = balls_near(centres, radii, 0.02)
-    assert np.allclose(distances, np.linalg.norm(centres[first] - centres[second], axis=1), rtol=1e-14)
-    assert (first < second).all()
-    apart = np.linalg.norm(centres[:, None] - centres, axis=2) - radii[:, None] - radii
-    expected = {(i, j) for i, j in zip(*np.nonzero(apart <= 0.02), strict=True) if i < j}
-    found = [(min(i, j), max(i, j)) for i, j in zip(first.tolist(), second.tolist(), strict=True)]
-    assert len(found) == len(set(found))
-    assert set(found) == expected
-
-
-@pytest.mark.slow
-def test_contacts_of_their_own_come_before_those_of_groups():
-    model = balls(4, group=True)
-    own = wt.Builder("one more").body("x", 1.0, inertia=(1, 1, 1))  # a builder is not needed beyond its Contact
-    own.joint("x", "free", "world", "x").geometry("a", "x", "sphere", radius=1.0).geometry("b", "world", "half_space")
-    contact = own.contact("special", "a", "b", friction=0.9).build().contacts[0]
-    from dataclasses import replace
-
-    special = replace(contact, first="part 1", second="floor")
-    layout = scene_layout(replace(model, contacts=(special,)))
-    assert isinstance(layout, SceneLayout)
-    scene = SteppedScene(layout, 1e-7, 1e-9, 100)
-    q = np.concatenate([np.asarray(model.home.q, float).reshape(-1, 7), [[0, 0, 0, 1, 0, 0, 0]]])
-    near = near_pairs(layout, scene.poses(q), np.full(len(layout.names), 0.5))
-    at = [
-        k
-        for k, pair in enumerate(zip(near.first, near.second, strict=True))
-        if {layout.names[i] for i in pair} == {"part 1", "floor"}
-    ]
-    assert len(at) == 1
-    assert near.coefficients[at[0], 0] == 0.9
-    assert len(near.first) == 4 * 3 // 2 + 4
 
 
 # ---- boxes ----------------------------------------------------------------------------------------------------------
@@ -243,22 +197,6 @@ def test_lists_do_not_decide_the_motion():
     np.testing.assert_allclose(thick.q, together.q, atol=1e-8)
 
 
-def test_turns_keep_the_order_of_pairs_that_share_a_body(monkeypatch):
-    """Within a turn none do; in the order of turns those that do come as they came."""
-    random, count = np.random.default_rng(2), 30
-    monkeypatch.setattr(scene_run, "PAIRS_AT_ONCE", 150)
-    first = random.integers(0, count, 400)
-    second = np.where(random.uniform(size=400) < 0.3, count, (first + random.integers(1, count, 400)) % count)
-    turns = turns_of_pairs(first, second, count)
-    sides = [{int(a), int(b)} - {count} for a, b in zip(first, second, strict=True)]
-    for late in range(400):
-        for early in range(late):
-            assert turns[early] < turns[late] or not sides[early] & sides[late]
-    assert max(turns[:150]) < 60  # not one after the other
-    assert max(turns[:150]) < min(turns[150:300])
-    assert max(turns[150:300]) < min(turns[300:])
-
-
 @pytest.mark.parametrize("lower", [0.0, 0.01])
 def test_the_number_of_worlds_does_not_matter(monkeypatch, lower):
     """Not to a bit; also where bodies overlap the floor at the start and are let do so."""
@@ -267,7 +205,7 @@ def test_the_number_of_worlds_does_not_matter(monkeypatch, lower):
     q.reshape(-1, 7)[:, 2] -= lower
     told = {}
     for worlds in (1, 4):
-        monkeypatch.setattr(scene_run, "WORLDS", worlds)
+        monkeypatch.setattr(near_lists, "WORLDS", worlds)
         scene = SteppedScene(scene_layout(model), 1e-7, 1e-9, 10_000)
         half = scene.advance(q, np.zeros(model.nv), COLD, np.zeros(model.nv), np.full(20, H))
         told[worlds] = scene.advance(half.q, half.v, half.warm, np.zeros(model.nv), np.full(20, H))
@@ -285,7 +223,7 @@ def test_pairs_that_nearly_touch_come_first_and_each_from_the_top():
     q = np.array([*scene.home.q.reshape(-1, 7), [0, 0, 0, 1, 0, 0, 0]])
     q[:, :3] *= 0.92
     lists = stepped.lists(q, Skins(np.full(len(q), 0.05), np.zeros(3)))
-    poses, (first, second) = stepped.poses(q), lists.pairs[:, 1:3].T
+    poses, (first, second) = poses_of_geometries(stepped.layout, q), lists.pairs[:, 1:3].T
     centres = np.where(second[:, None] == 0, poses[first, :, 3] * [1, 1, 0], poses[second, :, 3])
     gaps = np.linalg.norm(poses[first, :, 3] - centres, axis=1) - np.where(second == 0, 0.05, 0.1)
     heights = poses[first, 2, 3] + centres[:, 2]
@@ -293,12 +231,12 @@ def test_pairs_that_nearly_touch_come_first_and_each_from_the_top():
     start = int(near.sum())
     assert 5 < start < len(gaps) - 5
     assert near[:start].all()
-    assert (np.diff(heights[start:]) <= 0).all()
+    assert (np.diff(heights[start:]) <= np.ptp(heights) / len(heights) ** 2).all()  # as far as two digits tell
     assert (np.diff(heights[:start]) > 0).any()
     for late in range(start):
         for early in range(late):
             shared = {first[early], second[early]} & {first[late], second[late]} - {0}
-            assert heights[late] <= heights[early] or not shared
+            assert heights[late] <= heights[early] + 1e-4 or not shared
 
 
 def test_an_impact_travels_through_a_row_of_balls_in_one_step():
@@ -370,7 +308,8 @@ def test_energy_and_work_are_told():
 
 
 @pytest.mark.slow(every=True)
-def test_a_run_that_was_resumed_is_the_same():
+def test_a_run_that_was_resumed_is_the_same(monkeypatch):
+    monkeypatch.setattr(scene_method, "NUMBERS_AT_ONCE", 1)  # a chunk for each row
     model = balls(12)
     method = SceneStepping(_task(model, 0.08, 0.01), step=H)
     chunks = list(method.chunks())
@@ -554,18 +493,16 @@ def test_the_skin_of_the_world_holds_every_way_that_counts_as_within():
     random = np.random.default_rng(8)
     velocities = np.array([0.3, -0.1, -2.0]) + random.normal(scale=0.05, size=(8, 3))
     skins = scene.rule.skins(velocities, np.zeros((8, 3)), 5e-3, falls=True, stopped=False)
-    floor = layout.names.index("floor")
     # √(1 − grain grainᵀ) turns such ways into a ball, its inverse a ball into them
     squares = np.eye(3) - np.outer(skins.grain, skins.grain)
     values, axes = np.linalg.eigh(squares)
     ways = random.normal(size=(2000, 3))
     ways *= (skins.budget[-1] / np.linalg.norm(ways, axis=1))[:, None]
     ways = ways @ axes @ np.diag(values**-0.5) @ axes.T
-    poses = scene.poses(np.concatenate([model.home.q.reshape(-1, 7), [[0.0, 0, 0, 1, 0, 0, 0]]]))
     for tilt in (0.0, 0.4, 1.5, 3.0):
         normal = np.array([np.sin(tilt), 0.0, np.cos(tilt)])
-        poses[floor, :, 2] = normal
-        skin = skins.of_geometries(layout, poses, np.zeros(8, dtype=bool))[floor]
+        skin = skins.budget[-1] * np.sqrt(1 + skins.stretch * (normal @ skins.direction) ** 2)
+        assert skin <= skins.of_bodies(np.zeros(8, dtype=bool))[-1] * (1 + 1e-12)
         assert 0.8 * skin < np.abs(ways @ normal).max() <= skin * (1 + 1e-12)
 
 
@@ -616,7 +553,7 @@ def test_few_bodies_sleep_too_and_others_say_why_they_cannot():
     assert wt.simulate(model, **options, effort=50).attrs["unconverged_steps"] == 0
     with pytest.raises(wt.UnsupportedError, match=r"sleep can be .* of model 'ball': there are several start states"):
         wt.simulate(model, np.tile(model.home.q, (2, 1)), **options, sleep=1e-3)
-    with pytest.raises(wt.UnsupportedError, match=r"sleep and effort .*: not all of its bodies move freely"):
+    with pytest.raises(wt.UnsupportedError, match=r"sleep and effort .*: none of its bodies moves freely"):
         wt.simulate(wt.mechanisms.rocking_block(), **options, sleep=1e-3, effort=9)
     with pytest.raises(wt.NameLookupError, match=r"there is no option 'sleep'.*method='time_stepping' has it"):
         wt.simulate(model, duration=0.1, sleep=1e-3)
@@ -685,4 +622,4 @@ def test_faults_of_groups_are_named():
 
 def test_what_is_no_scene_says_why():
     assert scene_layout(wt.mechanisms.pendulum()) == Unsuited("nothing may touch")
-    assert scene_layout(wt.mechanisms.quadruped()) == Unsuited("not all of its bodies move freely")
+    assert scene_layout(wt.mechanisms.quadruped()) == Unsuited("none of its bodies moves freely")

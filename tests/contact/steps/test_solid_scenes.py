@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import whippletree as wt
+from scene_poses import poses_of_geometries, with_world
 from whippletree.contact.geometry.coal_pairs import nearest_touch
 from whippletree.contact.kinematics.contact_set import contact_set_of_steps
 from whippletree.contact.kinematics.scene_layout import scene_layout
@@ -56,7 +57,7 @@ def crowd():
 
 
 def poses_of(scene, q):
-    placed = scene.poses(np.concatenate([q.reshape(-1, 7), [[0, 0, 0, 1, 0, 0, 0]]]))
+    placed = poses_of_geometries(scene.layout, with_world(q))
     return [Pose(X[:, :3].astype(object), X[:, 3].astype(object)) for X in placed]
 
 

@@ -78,6 +78,8 @@ class Trace:
         self.twins = 0
         """How many numbers have twins. Where there are some, code is written alike for mirror images: x − y and y − x,
         as x + y and −y − x, are one value, so that both have as many uses and products are fused alike."""
+        self._constants: set[int] = set()
+        """Nodes that are constants."""
         self._twin_numbers: dict[Any, int] = {}
         self._met: dict[Any, int] = {}
 
@@ -113,13 +115,21 @@ class Trace:
         """The traced scalar of a node, new or met before."""
         found = self._known.get(key)
         if found is None:
-            if self.twins and key[0] in _OF_CONSTANTS and all(self.nodes[i][0] == "const" for i in key[1:]):
+            # few have a constant first: the quickest question comes before the others
+            if self.twins and key[1] in self._constants and self._is_known(key):
                 found = self._known[key] = self.node(self._computed(key))
                 return found
-            found = self._known[key] = Traced(self, len(self.nodes))
+            number = len(self.nodes)
+            found = self._known[key] = Traced(self, number)
             self.nodes.append(key)
             self._scalars.append(found)
+            if key[0] == "const":
+                self._constants.add(number)
         return found
+
+    def _is_known(self, key: Node) -> bool:
+        """Whether a node is an operation on constants that is done here."""
+        return key[0] in _OF_CONSTANTS and self._constants.issuperset(key[1:])
 
     def _computed(self, key: Node) -> Node:
         """The constant that an operation on constants gives."""

@@ -75,8 +75,9 @@ def _shuffle(w: Writer, a: Operand, b: Operand, order: Sequence[int], width: int
 # too.
 
 
-MOST_TILES = 16
-"""So many tiles that one block reads are written out."""
+MOST_TILES = 12
+"""So many tiles that one block reads are written out: those of a humanoid's state would take LLVM a tenth of its time
+for inverse dynamics, and calls cost a batch less than 1 %."""
 
 SHORTEST_VECTOR_RUN = 4
 """Numbers of a run of a single state from which NaNs are looked for in vectors of as many."""
@@ -132,7 +133,7 @@ def copy_functions(lanes: MachineLanes) -> dict[str, str]:
 
     Those that read, and that of a single state's results, take (vectors, place, offsets, stride, count) with lane
     vectors in memory; ``leave`` takes the vectors of one tile themselves, then (place, offsets, stride). ``canonical``
-    takes (place, count) of a plain run.
+    takes (source, place, count) of plain runs, which may be one and the same.
     """
     gather = f"gather{lanes.width}"
     found = {gather: _strided_code(gather, "%outside", "%inside", lanes)}
@@ -157,13 +158,14 @@ def _gather_code(name: str, lanes: MachineLanes, columns: int) -> str:
 
 
 def _canonical_code(lanes: MachineLanes) -> str:
-    """A function that gives every NaN of a plain run its one bit pattern, a vector of numbers at a time."""
+    """A function that copies a plain run, a vector of numbers at a time, and gives every NaN its one bit pattern."""
     w = Writer(lanes)
     with _tile_after_tile(w, lanes.width) as first:
-        there = _at(w, "%place", lanes.real, first)
-        seen = w.canonical(w.value(f"load {lanes.number}, ptr {there}, align {lanes.bytes}"))
-        w.emit(f"store {lanes.number} {seen}, ptr {there}, align {lanes.bytes}")
-    return _function("canonical(ptr %place, i64 %count)", w)
+        own = w.value(f"load {lanes.number}, ptr {_at(w, '%source', lanes.real, first)}, align {lanes.bytes}")
+        w.emit(
+            f"store {lanes.number} {w.canonical(own)}, ptr {_at(w, '%place', lanes.real, first)}, align {lanes.bytes}"
+        )
+    return _function("canonical(ptr %source, ptr %place, i64 %count)", w)
 
 
 @contextmanager

@@ -73,14 +73,18 @@ def real_type(dtype: Any) -> np.dtype[Any]:
     return kind
 
 
-def _are_few(inputs: Sequence[Any], ranks: Sequence[int], few: int) -> bool:
+def _are_few(inputs: Sequence[Any], ranks: Sequence[tuple[int, bool]], few: int) -> bool:
     """Whether the inputs are plain arrays or floats of so few states that nobody waits for them.
 
-    With one batch dimension at most, there are no more states than numbers in the largest array.
+    ``ranks``: dimensions of each input in a call with one state, and whether one of them comes with the call, as the
+    number of time steps does: then all its numbers are counted, of which there are more. With one batch dimension at
+    most, there are as many states as the largest batch has.
     """
-    for x, rank in zip(inputs, ranks):  # of equal length, which is not checked, for speed
+    for x, (rank, sized) in zip(inputs, ranks):  # of equal length, which is not checked, for speed
         if type(x) is np.ndarray:
-            if x.size >= few or x.ndim > rank + 1:
+            if x.ndim > rank and (x.ndim > rank + 1 or x.shape[0] >= few):
+                return False
+            if sized and x.size >= few:
                 return False
         elif type(x) is not float:
             return False
@@ -129,7 +133,7 @@ class CompiledFunction(NamedFunction):
         if self._ufunc is not None:
             self._large = LargeCalls(self._engine, self._ufunc, threads)
             self._few = self._large.fewest
-        self._ranks = [len(b.shape) for b in self._engine.inputs]
+        self._ranks = [(len(b.shape), any(isinstance(d, str) for d in b.shape)) for b in self._engine.inputs]
         self._has_empty = any(b.empty for b in self._inputs + self._outputs)
         self._general: Callable[..., Any] = self._run_unprepared
         self._run = self._general

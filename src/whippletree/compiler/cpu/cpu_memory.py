@@ -20,26 +20,41 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from whippletree.compiler.cpu.copies import MOST_TILES, lane_pointers, tile_in, tiles
+from whippletree.compiler.cpu.copies import MOST_TILES, SHORTEST_VECTOR_RUN, lane_pointers, tile_in, tiles
 from whippletree.compiler.cpu.cpu_arrays import AddressRun, Array, CallFrame, runs_of, starts_of
 from whippletree.compiler.cpu.result_arrays import Results
 from whippletree.compiler.llvm.emit import Factor, Memory, Registers, Takers
 from whippletree.compiler.llvm.ir import MachineLanes, Operand, Writer
 from whippletree.compiler.llvm.kernel import STOP
 from whippletree.compiler.llvm.packs import WIDTH, Place
-from whippletree.compiler.program import Address, Call, Index, Program, Register, buffers_of_single_lanes, every_block
+from whippletree.compiler.program import (
+    Address,
+    Block,
+    Call,
+    Index,
+    Loop,
+    Program,
+    Register,
+    buffers_of_single_lanes,
+    every_block,
+)
 
 UNCUT = 12_000
-"""Operations up to which a block of the program stays one basic block: cuts save a third of the time that LLVM takes,
-but were seen to cost inverse dynamics 2 % of its speed."""
+"""Operations up to which a block of the program stays one basic block for vectors of states: cuts save a third of the
+time that LLVM takes, but were seen to cost inverse dynamics 2 % of its speed, and a quadruped's derivatives 6 %."""
 
-UNCUT_OF_SEVERAL = 2000
+UNCUT_OF_ONE_STATE = 2000
+"""Number for one state at a time: LLVM takes a third to two thirds less time with cuts (0.75 s in the place of 2.5 for
+10 000 operations), and calls were seen to be as fast."""
+
+UNCUT_OF_SEVERAL = 1000
 """Number where a program has several statements. Cuts were seen to save a third of the time that LLVM takes for the
-loop over the limbs of a humanoid, whose code was 5 % faster with them."""
+loop over the limbs of a humanoid, whose code was up to 5 % faster with them."""
 
-LONGEST_BLOCK = 800
+LONGEST_BLOCK = 300
 """Lines after which a basic block of a longer one ends at the next opportunity: LLVM takes time with the square of its
-length, and short ones were seen to be 3 % faster."""
+length. With 800, a humanoid's derivatives took it 6 to 15 % longer, with 150 as long. Batches with 300 in the place of
+800 were seen to take 0.93 (derivatives of Talos) to 1.015 of the time (roll-outs of a quadruped)."""
 
 
 CACHE_LINE = 64
@@ -62,13 +77,16 @@ class CpuMemory(Memory):
         self._bases: dict[tuple[str, str, tuple[tuple[Operand, Factor], ...]], Operand] = {}
         """Pointers that the present basic block has worked out: of a buffer, an element, registers with factors."""
         self._bases_in = ""
+        self._shared: dict[Address, Operand] = {}
+        """Numbers that all rounds of the loop in hand share, in every lane."""
         self.states = self.lanes.width
         self._sizes = {name: program.buffer(name).size for name in buffers_of_single_lanes(program)}
         """Numbers of one lane in the buffers that only lanes use that run alone."""
         self._mixed = {buffer.name for buffer in program.buffers if buffer.mixed}
         self._results: Results | None = None
         self._block_start = len(writer.lines)
-        most = UNCUT if len(program.body) == 1 else UNCUT_OF_SEVERAL
+        uncut = UNCUT if self.states > 1 else UNCUT_OF_ONE_STATE
+        most = uncut if len(program.body) == 1 else UNCUT_OF_SEVERAL
         self._long = any(block.code.operations > most for block in every_block(program.body))
 
     # ---- one lane alone ------------------------------------------------------------------------------------------
@@ -110,8 +128,20 @@ class CpuMemory(Memory):
         self.beside = None
         self.lanes = self.writer.lanes = states
 
+    @contextmanager
+    def reading_once(self, loop: Loop, registers: Registers) -> Iterator[None]:
+        """See :class:`Memory`: rounds write only where their counter leads."""
+        with self.rounds_as_lanes(loop.counter):
+            for block in every_block(loop.body):
+                shared = [a for a in block.loads if a.indices[-1:] == () or a.indices[-1].register != loop.counter]
+                self._shared |= {a: self._read_round(a, registers) for a in dict.fromkeys(shared)}
+        yield
+        self._shared = {}
+
     def _read_round(self, address: Address, registers: Registers) -> Operand:
         """A number of each round, or one number for all of them."""
+        if address in self._shared:
+            return self._shared[address]
         w, lanes = self.writer, self.lanes
         place = self._flat(address, lanes.real, registers)
         if address.indices[-1].register != self.beside:
@@ -171,6 +201,43 @@ class CpuMemory(Memory):
         for number in range(0, whole, CACHE_LINE // self.lanes.bytes):
             line = self._element(place, self.lanes.real, number)
             self.writer.emit(f"call void @llvm.prefetch.p0(ptr {line}, {_SOON})")
+
+    # ---- rows that are copied ------------------------------------------------------------------------------------
+
+    @contextmanager
+    def copying_rows(self, loop: Loop, registers: Registers) -> Iterator[None]:
+        """See :class:`Memory`: rows of a single state that fill a result are one row, if its array has no gaps."""
+        copied = rows_copied(loop)
+        if copied is None or self.lanes.width > 1 or self.lane is not None or not self._fills(loop, *copied):
+            yield
+            return
+        w, (source, target, width) = self.writer, copied
+        *_, between, within = self.frame.arrays[target.buffer].strides
+        fits = [w.value(f"icmp eq i64 {within}, {self.lanes.bytes}")]
+        fits.append(w.value(f"icmp eq i64 {between}, {width * self.lanes.bytes}"))
+        fast, slow, join = w.label("whole"), w.label("row_by_row"), w.label("copied")
+        w.emit(f"br i1 {w.value(f'and i1 {fits[0]}, {fits[1]}')}, label %{fast}, label %{slow}")
+        w.start(fast)
+        known = {**registers, loop.counter: "0"}
+        numbers = int(self.shape[source.buffer][0]) * width
+        w.emit(
+            f"call void @canonical(ptr {self._flat(source, self.lanes.real, known)}, "
+            f"ptr {self._place(target, known)}, i64 {numbers})"
+        )
+        w.emit(f"br label %{join}")
+        w.start(slow)
+        yield
+        w.emit(f"br label %{join}")
+        w.start(join)
+
+    def _fills(self, loop: Loop, source: Address, target: Address, width: int) -> bool:
+        """Whether a loop copies all rows of a buffer of work space to all rows of a result."""
+        whole = loop.count, width
+        if not isinstance(loop.count, int) or loop.count * width < SHORTEST_VECTOR_RUN:
+            return False
+        roles = self.role[source.buffer], self.role[target.buffer]
+        shapes = self.shape[source.buffer], self.shape[target.buffer][-2:]
+        return roles == ("work", "output") and shapes == (whole, whole) and self.pitch[source.buffer] is None
 
     # ---- small things --------------------------------------------------------------------------------------------
 
@@ -443,3 +510,23 @@ class CpuMemory(Memory):
     def finish_stores(self) -> None:
         if self._results is not None:
             self._results.finish()
+
+
+def rows_copied(loop: Loop) -> tuple[Address, Address, int] | None:
+    """Where the first rows are that a loop copies, from and to, and how long they are; None if it does anything else.
+
+    Its rounds are rows, from their first number on.
+    """
+    block = loop.body[0]
+    if len(loop.body) > 1 or not isinstance(block, Block) or loop.backwards or not isinstance(loop.count, int):
+        return None
+    width = len(block.stores)
+    inputs = [("input", i) for i in range(width)]
+    copies = [block.code.nodes[x] if isinstance(x, int) else None for x in block.code.outputs] == inputs
+    places = [(Index(loop.counter), Index(None, i)) for i in range(width)]
+    ends = [[address.indices[-2:] for address in group] for group in (block.loads, block.stores)]
+    if not copies or ends != [places, places] or len({a.buffer for a in block.stores}) > 1:
+        return None
+    if len({a.buffer for a in block.loads}) > 1 or len({a.indices[:-2] for a in (*block.loads, *block.stores)}) > 2:
+        return None
+    return block.loads[0], block.stores[0], width

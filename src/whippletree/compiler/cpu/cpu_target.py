@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from string import Template
 
+from whippletree.arithmetic.garbage import garbage_left_alone
 from whippletree.arithmetic.trace import Straight
 from whippletree.compiler.cpu.copies import copy_functions
 from whippletree.compiler.cpu.cpu_arrays import Array, CallFrame
@@ -37,7 +38,6 @@ from whippletree.compiler.program import (
     every_block,
     tables_of,
 )
-from whippletree.compiler.program.garbage import garbage_left_alone
 
 STACK_LIMIT = 32 * 1024
 """Work space up to this many bytes lies on the stack."""

@@ -108,7 +108,8 @@ class Results:
         w.start(fast)
         for run in self.runs:
             if self._seen_later(run):
-                w.emit(f"call void @canonical(ptr {self.place(run.address)}, i64 {len(run.members)})")
+                start = self.place(run.address)
+                w.emit(f"call void @canonical(ptr {start}, ptr {start}, i64 {len(run.members)})")
             if self.held:
                 rows = lane_pointers(w, self.place(run.address), self._array(run).offsets)
                 for tile in self.held:

@@ -181,7 +181,7 @@ class LargeCalls:
         shared = smallest_shared_batch(each) if thread_count > 1 else math.inf
         # states and rounds may come from different inputs: their product is below a power of the largest size
         self.fewest = max(1, int(min(shared, LONG_CALL / each) ** (1 / (1 + len(self._named)))))
-        """Numbers in the largest input below which no call is large."""
+        """States, or numbers of an input whose size comes with the call, below which no call is large."""
 
     def run(
         self, inputs: Sequence[Any], out: Sequence[Any] | None, batch: tuple[int, ...], sizes: Mapping[str, int]

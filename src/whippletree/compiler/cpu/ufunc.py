@@ -32,6 +32,7 @@ from whippletree.compiler.llvm import jit
 from whippletree.compiler.llvm.cache import CodeCache
 from whippletree.compiler.llvm.kernel import FIRST_TABLE, STOP, Kernel, address_of
 from whippletree.compiler.program import Buffer
+from whippletree.errors import UnsupportedError
 
 _ONE, _MANY = range(2)
 
@@ -109,9 +110,16 @@ class UfuncEngine:
         functions = (ctypes.c_void_p * 1)(_dispatcher(self.kernel.cache))
         data = (ctypes.c_void_p * 1)(ctypes.addressof(control))
         document = f"{self.kernel.interface.name}: compiled by whippletree".encode()
-        ufunc: np.ufunc = _from_function_and_signature()(
-            functions, data, types, 1, len(self.inputs), len(self.outputs), -1, name, document, 0, signature
-        )
+        counts = len(self.inputs), len(self.outputs)
+        try:
+            ufunc: np.ufunc = _from_function_and_signature()(
+                functions, data, types, 1, *counts, -1, name, document, 0, signature
+            )
+        except ValueError as error:
+            raise UnsupportedError(
+                f"{self.kernel.interface.name}: {counts[0]} inputs and {counts[1]} outputs are more than a ufunc of "
+                f"NumPy can have ({error}): leave fewer parameters open"
+            ) from error
         _keep_alive(ufunc, (self.memory, control, functions, data, types, name, document, signature))
         return ufunc
 

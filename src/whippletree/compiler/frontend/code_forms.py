@@ -119,7 +119,8 @@ class Request:
     def can_loop(self) -> bool:
         """Whether it can be a loop over bodies or clusters."""
         by_bodies = self.function.loops or (self.route == "recursion" and is_long(self.model))
-        return (by_bodies or self.loops_over_clusters) and not self.parameters
+        # gravity is what sweeps start with, which is a constant of their code
+        return (by_bodies or self.loops_over_clusters) and "gravity" not in self.parameters
 
     @property
     def source(self) -> Request | None:
@@ -132,7 +133,7 @@ class Request:
         # what would factor the matrix of the whole may be eliminated here, unless the user has chosen
         for route in (None, "elimination") if self.route is None else (self.route,):
             found = replace(self, function=entry, route=route)
-            if found.can_loop or found.loops_over_fronts:
+            if found.is_looped:
                 return found
         return None
 
@@ -145,6 +146,11 @@ class Request:
 
         system = constraint_set(self.model)
         return can_eliminate(self.function, system) and not rows_without_bodies(system)
+
+    @property
+    def is_looped(self) -> bool:
+        """Whether its code does not grow with the number of bodies."""
+        return self.can_loop or self.loops_over_fronts
 
     @property
     def is_short(self) -> bool:
@@ -276,7 +282,7 @@ def _looped_program(request: Request) -> Program:
     from whippletree.compiler.frontend.loops import cluster_loop_program, loop_program
 
     write = cluster_loop_program if request.loops_over_clusters else loop_program
-    return write(request.function, skeleton(request.model), names=request.names)
+    return write(request.function, skeleton(request.model), names=request.names, parameters=request.parameters)
 
 
 def _too_long(request: Request) -> UnsupportedError:

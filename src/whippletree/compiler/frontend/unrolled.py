@@ -10,11 +10,11 @@ import numpy as np
 
 from whippletree import functions
 from whippletree.arithmetic import scalars
+from whippletree.arithmetic.garbage import garbage_left_alone
 from whippletree.arithmetic.trace import Straight, Trace, Traced, finish
 from whippletree.compiler.frontend.limbs import Rotation, rotations, turning, with_twin_constants
 from whippletree.compiler.program import Buffer, Program, straight_program
 from whippletree.compiler.program.folding import Folding, fold_code
-from whippletree.compiler.program.garbage import garbage_left_alone
 from whippletree.functions import Function
 from whippletree.model import Model
 from whippletree.model.parameters import find_parameter, with_parameters

@@ -46,6 +46,10 @@ Registers = Mapping[Register, Operand]
 ROUNDS_AHEAD = 4
 """Rounds of a loop over a list before which what one of them reads is fetched (``Each.ahead``)."""
 
+MOST_WRITTEN_GROUPS = 8
+"""Groups of rounds side by side up to which a loop is written out: a row of a humanoid's velocities has six, whose
+counting would cost as much as their arithmetic."""
+
 Factor: TypeAlias = int | Operand
 """Numbers from one place along a dimension to the next: known, or of the call."""
 
@@ -94,6 +98,16 @@ class Memory(ABC):
     def rounds_as_lanes(self, counter: Register) -> Iterator[None]:
         """Around blocks in which the lanes of a number are rounds of a loop, and no longer states."""
         raise NotImplementedError
+
+    @contextmanager
+    def reading_once(self, loop: Loop, registers: Registers) -> Iterator[None]:
+        """Around the rounds of a loop side by side: what all of them share may be read before the first."""
+        yield
+
+    @contextmanager
+    def copying_rows(self, loop: Loop, registers: Registers) -> Iterator[None]:
+        """Around a loop: if all that it does is to copy rows, a target may do that in a better way where it can."""
+        yield
 
     @abstractmethod
     def prepare_loads(self, loads: Sequence[Address], registers: Registers) -> Callable[[int], Operand]:
@@ -360,15 +374,26 @@ class _Body:
         return find_packs(block.code, read, [self.memory.neighbours(address) for address in block.stores])
 
     def lookup(self, lookup: Lookup, registers: Registers) -> Operand:
-        w, number = self.writer, self.memory.lookup(lookup.address, registers)
+        w = self.writer
         if lookup.below is None:
-            return number
+            return self.memory.lookup(lookup.address, registers)
         most = self.count(lookup.below, registers)
         if isinstance(lookup.below, str):
             self.memory.leave(w.value(f"icmp slt i64 {most}, 1"))
         last = w.value(f"sub i64 {most}, 1")
+        if not self.memory.program.buffer(lookup.address.buffer).integer:
+            return self.whole_part(self.memory.read(lookup.address, registers), last)
+        number = self.memory.lookup(lookup.address, registers)
         number = w.value(f"select i1 {w.value(f'icmp slt i64 {number}, 0')}, i64 0, i64 {number}")
         return w.value(f"select i1 {w.value(f'icmp sgt i64 {number}, {last}')}, i64 {last}, i64 {number}")
+
+    def whole_part(self, number: Operand, last: Operand) -> Operand:
+        """The whole part of a number of a single state, brought into 0 … last; 0 for NaN."""
+        w, real = self.writer, self.writer.lanes.number
+        most = w.value(f"sitofp i64 {last} to {real}")
+        number = w.value(f"select i1 {w.value(f'fcmp ogt {real} {number}, 0.0')}, {real} {number}, {real} 0.0")
+        number = w.value(f"select i1 {w.value(f'fcmp olt {real} {number}, {most}')}, {real} {number}, {real} {most}")
+        return w.value(f"fptosi {real} {number} to i64")
 
     def store(self, pairs: Sequence[tuple[Address, Operand]], registers: Registers) -> None:
         self.memory.store([(a, self.memory.stored_form(a, x)) for a, x in pairs], registers)
@@ -377,7 +402,8 @@ class _Body:
         if loop.side_by_side and self.memory.together > 1:
             self.side_by_side(loop, registers)
         else:
-            self.one_by_one(loop, registers)
+            with self.memory.copying_rows(loop, registers):
+                self.one_by_one(loop, registers)
 
     def side_by_side(self, loop: Loop, registers: Registers) -> None:
         """Emit a loop whose rounds run side by side, as many as the target has lanes, and the rest one by one."""
@@ -396,10 +422,12 @@ class _Body:
 
         if isinstance(loop.count, int):
             whole = loop.count // width
-            if whole == 1:
-                several("0")
-            elif whole:
-                in_groups(str(whole))
+            with self.memory.reading_once(loop, registers):
+                if whole <= MOST_WRITTEN_GROUPS:
+                    for group in range(whole):
+                        several(str(group * width))
+                else:
+                    in_groups(str(whole))
             for number in range(whole * width, loop.count):
                 single(str(number))
         else:
@@ -527,26 +555,68 @@ class _Body:
 
         Lanes that run along have their entries, too.
         """
-        w, lanes = self.writer, self.writer.lanes
+        w = self.writer
         self.lengths[collect.list] = w.stack(f"[{self.memory.states} x i64]" if self.memory.lane else "i64", 8)
         length = self.length(collect.list)
         # the number of entries stays in a register: the next round would have to wait for memory
         total = CarriedNumber("0")
-        with self.rounds(self.count(collect.count, registers), carried=total) as step:
-            flagged = self.positive(collect.flag, {**registers, collect.counter: step})
-            those = self.among(flagged, self.memory.storing)
-            number = total.now
-            own = step if lanes.bits == "i64" else w.value(f"trunc i64 {step} to {lanes.bits}")
-            entry = self.memory.list_entry(collect.list, number)
-            w.emit(f"store {lanes.bits} {own}, {entry}")
-            if lanes.width > 1:
-                bits = w.value(f"bitcast {lanes.condition} {those} to i{lanes.width}")
-                w.emit(
-                    f"store {lanes.bits} {w.value(f'zext i{lanes.width} {bits} to {lanes.bits}')}, {self.second(entry)}"
-                )
-            one = w.value(f"zext i1 {w.any(those)} to i64")
-            total.after = w.value(f"add i64 {number}, {one}")
+        if self.has_groups(collect):
+            self.collect_in_groups(collect, registers, total)
+        else:
+            with self.rounds(self.count(collect.count, registers), carried=total) as step:
+                total.after = self.enter_lanes(collect, step, total.now, registers)
         w.emit(f"store i64 {total.now}, ptr {length}")
+
+    def enter_lanes(self, collect: Collect, step: Operand, number: Operand, registers: Registers) -> Operand:
+        """Write an entry and its lanes at a place of a list; returns the place of the next one."""
+        w, lanes = self.writer, self.writer.lanes
+        flagged = self.positive(collect.flag, {**registers, collect.counter: step})
+        those = self.among(flagged, self.memory.storing)
+        entry = self.enter(collect, step, number)
+        if lanes.width > 1:
+            bits = w.value(f"bitcast {lanes.condition} {those} to i{lanes.width}")
+            w.emit(f"store {lanes.bits} {w.value(f'zext i{lanes.width} {bits} to {lanes.bits}')}, {self.second(entry)}")
+        return w.value(f"add i64 {number}, {w.value(f'zext i1 {w.any(those)} to i64')}")
+
+    def enter(self, collect: Collect, step: Operand, number: Operand) -> str:
+        """Write an entry at a place of a list; returns a typed pointer to it."""
+        w, lanes = self.writer, self.writer.lanes
+        own = step if lanes.bits == "i64" else w.value(f"trunc i64 {step} to {lanes.bits}")
+        entry = self.memory.list_entry(collect.list, number)
+        w.emit(f"store {lanes.bits} {own}, {entry}")
+        return entry
+
+    def has_groups(self, collect: Collect) -> bool:
+        """Whether the flags of a list lie side by side, for the one lane that there is."""
+        *rows, last = (index.register for index in collect.flag.indices)
+        beside = last == collect.counter and collect.counter not in rows
+        counted = isinstance(collect.count, int) and collect.count >= self.memory.together > 1
+        return beside and counted and self.memory.neighbours(collect.flag) is not None
+
+    def collect_in_groups(self, collect: Collect, registers: Registers, total: CarriedNumber) -> None:
+        """Collect for one lane, whose flags lie side by side: as a rule few of them are positive, so that several are
+        looked at together, and entered only if there is one among them."""
+        w, width = self.writer, self.memory.together
+        assert isinstance(collect.count, int)
+        whole = collect.count // width
+        with self.rounds(str(whole), carried=total) as group:
+            first = w.value(f"mul i64 {group}, {width}")
+            with self.memory.rounds_as_lanes(collect.counter):
+                flagged = self.positive(collect.flag, {**registers, collect.counter: first})
+                bits = w.value(f"bitcast {w.lanes.condition} {flagged} to i{width}")
+            before, some, end = w.block, w.label("some"), w.label("none")
+            w.emit(f"br i1 {w.value(f'icmp ne i{width} {bits}, 0')}, label %{some}, label %{end}")
+            w.start(some)
+            number = total.now
+            for k in range(width):
+                self.enter(collect, w.value(f"add i64 {first}, {k}"), number)
+                own = w.value(f"trunc i{width} {w.value(f'lshr i{width} {bits}, {k}')} to i1")
+                number = w.value(f"add i64 {number}, {w.value(f'zext i1 {own} to i64')}")
+            w.emit(f"br label %{end}")
+            w.start(end)
+            total.after = w.value(f"phi i64 [ {total.now}, %{before} ], [ {number}, %{some} ]")
+        for k in range(whole * width, collect.count):
+            total.now = self.enter_lanes(collect, str(k), total.now, registers)
 
     def length(self, name: str) -> Operand:
         """A pointer to the number of entries of a list, of the lane in hand if that is alone."""

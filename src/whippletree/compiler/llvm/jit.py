@@ -90,12 +90,14 @@ def llvm() -> Any:
     # short ones loses a quarter of its speed. Its preparation of code looks for addresses to compute elsewhere, where
     # they are computed beside their use already: a tenth of the time for the loops over limbs, the same speed. So is
     # its reduction of products in loops to sums, which looks through every address of a long body: another tenth, and
-    # loops over bodies and clusters are as fast. The switches are global, as LLVM's are: other users of llvmlite in
-    # this process go without all four
+    # loops over bodies and clusters are as fast. Its joining of neighbouring stores looks along chains of hundreds of
+    # stores to work space for what it does not find: up to a tenth of the time for those loops, and the same code. The
+    # switches are global, as LLVM's are: other users of llvmlite in this process go without all five
     binding.set_option("", "-enable-misched=0")
     binding.set_option("", "-disable-machine-sink")
     binding.set_option("", "-disable-cgp")
     binding.set_option("", "-disable-lsr")
+    binding.set_option("", "-combiner-store-merging=0")
     return binding
 
 

@@ -10,7 +10,6 @@ linearise       the derivative of a program along directions, and its transpose
 work_space      named buffers of a program that is being written
 traced_blocks   straight-line blocks from generic functions, and loops from those that iterate
 check           every address proved to lie in its buffer before any code exists
-garbage         many small objects made without looking through them for dead ones
 interpret       the meaning of a program, in plain Python: the oracle of the back ends
 """
 

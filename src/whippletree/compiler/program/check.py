@@ -290,9 +290,12 @@ class _Checker:
     ) -> tuple[_Values | _NamedCounter, dict[int, Any]]:
         """Range of a number of a caller, and the masks from here on."""
         buffer = self.buffer(lookup.address)
-        if buffer.role != "input" or not buffer.integer:
+        if self.is_scalar and buffer.role in ("input", "work") and not buffer.integer:
+            self.readable(lookup.address, known, masks, positive)
+        elif buffer.role == "input" and buffer.integer:
+            self.address(lookup.address, known, masks, positive)
+        else:
             raise ProgramError(f"{self.name}: a lookup in {buffer.name!r}, which holds no integers of a call")
-        self.address(lookup.address, known, masks, positive)
         if isinstance(lookup.below, str):
             if lookup.below not in self.dimensions:
                 raise ProgramError(f"{self.name}: no input decides the bound {lookup.below!r}")

@@ -243,9 +243,9 @@ class _Code:
         return self.signs.parities.sign(form)
 
     def finish(self) -> Block:
-        # what is not needed here is not written: find out by going back from what is stored
-        code = live(Straight(self.emitter.nodes, [value for _, value in self.stores]))
-        return Block(code, tuple(self.loads), tuple(address for address, _ in self.stores))
+        # every value of a plan is needed, here or later: there is nothing to leave out
+        code = Straight(self.emitter.nodes, [value for _, value in self.stores])
+        return Block(code, tuple(self.loads), tuple([address for address, _ in self.stores]))
 
 
 class _Alone(_Code):

@@ -127,28 +127,31 @@ class FoldingPlan:
     # ---- rows ----------------------------------------------------------------------------------------------------
 
     def _find_rows(self, images: Sequence[int]) -> None:
-        part_of = self.part_of
+        part_of, row_of = self.part_of, self.row_of
         for i, operation in enumerate(self.operations):
-            if images[i] == i or self.row_of[i] != NO_ROW or operation in NOT_FOLDED:
+            if images[i] == i or row_of[i] != NO_ROW or operation in NOT_FOLDED:
                 continue
             members = self._orbit(i, images)
             if members is not None:
+                part = 0
+                for j in self.operands[i]:
+                    if part_of[j] >= 0:
+                        part = part_of[j]
                 # that of part 0 first, as the last operand says that belongs to a part
-                part = next((part_of[j] for j in reversed(self.operands[i]) if part_of[j] >= 0), 0)
                 members = members[-part:] + members[:-part] if part else members
                 for number, member in enumerate(members):
-                    self.row_of[member] = len(self.rows)
+                    row_of[member] = len(self.rows)
                     part_of[member] = number
                 self.rows.append(Folded(members))
 
     def _orbit(self, i: int, images: Sequence[int]) -> tuple[int, ...] | None:
         """A value, its image, the image of that, and so on, if it is a circle of all parts."""
-        found = [i]
-        for _ in range(self.parts - 1):
-            found.append(images[found[-1]])
+        found, following = [i], images[i]
         # only those that are in no row yet: of two values with one image, one is left alone
-        closed = images[found[-1]] == i and len(set(found)) == self.parts
-        return tuple(found) if closed and all(self.row_of[j] == NO_ROW for j in found) else None
+        while following != i and len(found) < self.parts and self.row_of[following] == NO_ROW:
+            found.append(following)
+            following = images[following]
+        return tuple(found) if following == i and len(found) == self.parts else None
 
     def _drop_row(self, number: int) -> None:
         for member in self.rows[number].members:
@@ -208,26 +211,39 @@ class FoldingPlan:
     def _place_row(self, row: Folded) -> None:
         own = [self.operands[m] for m in row.members]
         across = list(zip(*own, strict=True))
-        first = row.members[0]
+        found = [self._as_row(values) for values in across]
         row.orders = [_PLAIN[len(across)]] * self.parts
-        if self.operations[first] in COMMUTATIVE and not all(map(self._goes_together, across[:2])):
-            row.orders = [self._order_of(first, member, part) for part, member in enumerate(row.members)]
-            across = [tuple([o[p[j]] for o, p in zip(own, row.orders, strict=True)]) for j in range(len(across))]
-        for values in across:
-            operand, stage = self._operand(values)
-            row.operands.append(operand)
-            row.stage = max(row.stage, stage)
+        if None in found:
+            first = row.members[0]
+            if self.operations[first] in COMMUTATIVE and not all(map(self._goes_together, across[:2], found)):
+                row.orders = [self._order_of(first, member, part) for part, member in enumerate(row.members)]
+                across = [tuple([o[p[j]] for o, p in zip(own, row.orders, strict=True)]) for j in range(len(across))]
+                found = [self._as_row(values) for values in across]
+        stage = 0
+        for values, other in zip(across, found, strict=True):
+            if other is None:
+                operand, known = self._operand(values)
+                row.operands.append(operand)
+            else:
+                known = self.rows[other.number].stage + (other.shift != 0)
+                row.operands.append(other)
+            stage = max(stage, known)
+        row.stage = stage
         row.turns = [None] * len(across)
         for member in row.members:
-            self.stage[member] = row.stage + 1
+            self.stage[member] = stage + 1
 
-    def _goes_together(self, values: tuple[int, ...]) -> bool:
+    def _as_row(self, values: tuple[int, ...]) -> Row | None:
+        """These operands of the members of a row, if they are a row."""
+        number = self.row_of[values[0]]
+        if number == NO_ROW:
+            return None
+        shift, members = self.part_of[values[0]], self.rows[number].members
+        return Row(number, shift) if values == (members[shift:] + members[:shift] if shift else members) else None
+
+    def _goes_together(self, values: tuple[int, ...], row: Row | None) -> bool:
         """Whether these operands of the members of a row are a row, or constants, or one value."""
-        row, shift = self.row_of[values[0]], self.part_of[values[0]]
-        if row != NO_ROW:
-            members = self.rows[row].members
-            return values == (members[shift:] + members[:shift] if shift else members) or len(set(values)) == 1
-        return len(set(values)) == 1 or {self.operations[v] for v in values} == {"const"}
+        return row is not None or len(set(values)) == 1 or {self.operations[v] for v in values} == {"const"}
 
     def _order_of(self, first: int, member: int, part: int) -> tuple[int, ...]:
         """Places of the member's operands in the order of the first one's, as well as they go together."""
@@ -244,12 +260,7 @@ class FoldingPlan:
         return first == other or self.operations[first] == self.operations[other] == "const"
 
     def _operand(self, values: tuple[int, ...]) -> tuple[Operand, int]:
-        """Meaning of an operand of a row, and the first stage in whose loop it is known."""
-        row, shift = self.row_of[values[0]], self.part_of[values[0]]
-        if row != NO_ROW:
-            members = self.rows[row].members
-            if values == (members[shift:] + members[:shift] if shift else members):
-                return Row(row, shift), self.rows[row].stage + (shift != 0)
+        """Meaning of an operand of a row that is no row, and the first stage in whose loop it is known."""
         if {self.operations[v] for v in values} == {"const"}:
             self.columns.append(values)
             return FoldedColumn(len(self.columns) - 1), 0

@@ -157,13 +157,13 @@ class _Run:
 
     def look_up(self, lookup: Lookup, registers: Mapping[Register, int]) -> int:
         """The integer at an address, kept within its bound; without any number below that, the call ends."""
-        number = int(self.memory[lookup.address.buffer][self.place(lookup.address, registers)])
+        number = self.memory[lookup.address.buffer][self.place(lookup.address, registers)]
         if lookup.below is None:
-            return number
+            return int(number)
         most = self.count(lookup.below, registers)
         if most < 1:
             raise _CallEnds
-        return min(max(number, 0), most - 1)
+        return int(min(number, most - 1)) if number > 0 else 0  # not of NaN
 
     def until(self, until: Until, registers: Mapping[Register, int]) -> None:
         """Rounds until a number is positive, and one beyond that for states that run along."""

@@ -10,8 +10,8 @@ plus constant offsets, so that a program can be checked for bounds before any co
     input         lane       an argument of the function                     one index per core dimension
     input         lane       ``integer``: numbers of what a call describes    :class:`Lookup` with a bound only
     output        lane       a result (``integer``: a status)                one index per core dimension
-    work          lane       scratch space, uninitialised; the first of its  one index per dimension
-                             dimensions may be some that the call decides
+    work          lane       scratch space, uninitialised; the first of its  one index per dimension; by
+                             dimensions may be some that the call decides    :class:`Lookup`, with a bound, too
     work          lane       ``integer``: a list of numbers below its size   :class:`Collect` and :class:`Each` only
     table         program    constants of the model, the same for all lanes  one index per dimension
     index         program    integers: offsets, types, parents               one index per dimension
@@ -130,7 +130,8 @@ class Lookup:
     """register := buffer[index], an integer from an index buffer, or from an integer input.
 
     What a caller passes can be anything: with ``below`` it is brought into 0 … below − 1, so that every address that it
-    leads to exists. A call in which that dimension is 0 ends there.
+    leads to exists. A call in which that dimension is 0 ends there. So a program that works on one state at a time may
+    also look up a number that it has worked out itself, in a buffer of reals: its whole part, 0 for NaN.
     """
 
     register: Register

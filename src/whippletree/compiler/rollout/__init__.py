@@ -3,7 +3,7 @@
 rollout           ``dyn.rollout``: trees and constrained systems, with controllers
 rollout_steps     one step of each integrator
 rollout_blocks    the blocks that roll-outs share
-long_trees        roll-outs of long trees, as loops over bodies
+long_rollouts     roll-outs of large models, as loops over bodies, clusters or fronts
 activation_steps  activations of actuators, step by step
 collocation       steps of the adaptive method, many in one call
 contact_rollout   ``dyn.contact_rollout``: steps with contacts, every candidate written out

@@ -31,7 +31,10 @@ from whippletree.contact.geometry.shape_numbers import (
     pose_of,
     with_numbers,
 )
+from whippletree.contact.geometry.solid_distance import separation_at_least
+from whippletree.contact.geometry.solid_pairs import SolidForm
 from whippletree.contact.kinematics.pairs import Pair
+from whippletree.spatial import Pose
 from whippletree.tree.skeleton import Place, Skeleton
 
 TOUCH = 13
@@ -103,12 +106,12 @@ def narrow_phase(
     buffers: list[Buffer] = []
     for number, members in enumerate(kinds):
         folds = members[0].folds
-        loop, tables = _Kind(f"kind {number}", members, poses, touches, reach, folds=folds).loop()
-        statements.append(loop)
+        found, tables = _Kind(f"kind {number}", members, poses, touches, reach, folds=folds).loop()
+        statements += found
         buffers += tables
     for number, members in enumerate(coarse.values()):
-        loop, tables = _Kind(f"late kind {number}", members, poses, touches, reach, folds=False).loop(judges=False)
-        late.append(loop)
+        found, tables = _Kind(f"late kind {number}", members, poses, touches, reach, folds=False).loop(judges=False)
+        late += found
         buffers += tables
     return statements, late, buffers
 
@@ -165,7 +168,7 @@ class _Kind:
     def _index(self, word: str, numbers: Sequence[int]) -> Buffer:
         return Buffer(f"{self.name} {word}", "index", (len(numbers),), np.array(numbers, dtype=np.int64), integer=True)
 
-    def loop(self, judges: bool = True) -> tuple[Statement, list[Buffer]]:
+    def loop(self, judges: bool = True) -> tuple[list[Statement], list[Buffer]]:
         """The loop over the pairs, and its tables; ``judges``: it finds out, too, which of them are close."""
         indices = [self.first, *self.nodes.values()]
         lookups = [Lookup(b.name, Address(b.name, (Index(PAIR),))) for b in indices]
@@ -179,11 +182,18 @@ class _Kind:
         if self.reach is not None and can_be_far(*pairs[0]):
             nodes = [b.name for b in self.nodes.values()]
             remember = self.reach.remember(pairs[0][0], self.first.name, nodes)
-            compare = [If(Address("within", (Index(self.first.name),)), (*compare, *remember))]
+            close = Address("within", (Index(self.first.name),))
+            compare = [If(close, (*compare, *remember))]
             if judges:
+                pair = pairs[0][0]
+                if isinstance(pair.touching, SolidForm):
+                    own = f"{self.name} apart"
+                    hold, more = self.reach.hold_apart(self._separation, reads, pair, self.first.name, nodes, own)
+                    compare, work = [If(close, tuple(hold)), *compare], [*work, *more]
                 judge, more = self.reach.judge(self.name, PAIR, pairs, self.first.name, nodes)
-                compare, tables = [*judge, *compare], [*tables, *more]
-        return Loop(PAIR, len(self.members), (*lookups, *compare)), [*indices, *tables, *work]
+                found = self.reach.each_due(self.name, PAIR, pairs, (*lookups, *judge, *compare))
+                return found, [*indices, *tables, *more, *work]
+        return [Loop(PAIR, len(self.members), (*lookups, *compare))], [*indices, *tables, *work]
 
     def _slot(self, register: Register, slot: int) -> Piece:
         places = [Address(self.touches.name, (Index(register, slot), Index(None, i))) for i in range(TOUCH)]
@@ -191,6 +201,19 @@ class _Kind:
 
     def _touches(self, *given: Array) -> list[Any]:
         """The candidates of a pair, from the poses of its moving bodies and its own numbers."""
+        (first, second), (X, Y), margin = self._placed(*given)
+        touching = self.members[0].pair.touching
+        assert touching is not None
+        found = touching(first, second, X, Y)
+        return [np.concatenate([[touch.gap - margin], touch.point, touch.axes.ravel()]) for touch in found]
+
+    def _separation(self, *given: Array) -> Any:
+        """A gap that two solids have at least, from the same numbers and a normal (3,) that is known of them, or 0."""
+        (first, second), (X, Y), margin = self._placed(*given[:-1])
+        return separation_at_least(first, second, X, Y, given[-1]) - margin
+
+    def _placed(self, *given: Array) -> tuple[list[Any], list[Pose], Any]:
+        """Shapes, poses and margin of a pair."""
         member = self.members[0]
         bodies = dict(zip(self.moving, given, strict=False))
         numbers: list[Any] = list(member.numbers)
@@ -206,6 +229,4 @@ class _Kind:
             size = len(numbers_of_shape(shape))
             shapes.append(with_numbers(shape, numbers[at : at + size]))
             at += size
-        assert member.pair.touching is not None
-        found = member.pair.touching(shapes[0], shapes[1], poses[0], poses[1])
-        return [np.concatenate([[touch.gap - numbers[at]], touch.point, touch.axes.ravel()]) for touch in found]
+        return shapes, poses, numbers[at]

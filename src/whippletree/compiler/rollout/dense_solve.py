@@ -7,7 +7,7 @@ All columns of a row change alike, so that a CPU has several of them side by sid
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,8 +22,12 @@ ROW, COLUMN, PIVOT, PLACE = "matrix row", "column", "pivot", "place in support"
 SUPPORT, SUPPORT_SIZE = "support", "support size"
 """Tables, and registers: which of the kinds of support a block's rows have, and how many places that has."""
 
-STRANDS = 4
-"""Sums of products are added up in so many parts: one after the other, each addition would wait for the last."""
+MOST_BANDS = 6
+"""Parts of a matrix that are eliminated by code of their own."""
+
+STRANDS = 8
+"""Sums of products are added up in so many parts, two vectors full: one after the other, each addition would wait for
+the last."""
 
 
 def padded(n: int) -> int:
@@ -33,9 +37,11 @@ def padded(n: int) -> int:
 
 def multiply_in_strands(A: Array, x: Array) -> Any:
     """A @ x for a vector (n,) or matrix (m, n) A."""
-    return sum(
-        (A[..., i::STRANDS] @ x[i::STRANDS] for i in range(1, min(STRANDS, len(x)))), A[..., ::STRANDS] @ x[::STRANDS]
-    )
+    parts = [A[..., i::STRANDS] @ x[i::STRANDS] for i in range(min(STRANDS, len(x)))]
+    while len(parts) > 1:
+        half = -(-len(parts) // 2)
+        parts = [sum(parts[i + half : i + half + 1], parts[i]) for i in range(half)]
+    return parts[0]
 
 
 def add_rows(space: WorkSpace, total: str, factors: str, n: int, rows: str = "B") -> Statement:
@@ -49,13 +55,11 @@ def add_rows(space: WorkSpace, total: str, factors: str, n: int, rows: str = "B"
     return Loop(COLUMN, n, (block,), side_by_side=True)
 
 
-def add_row(space: WorkSpace, total: str, factor: str, row: str, n: int) -> Statement:
-    """``total`` (n,) += a factor times a row (n,) of the block in hand."""
-    place, own = (
-        Piece((), (Address(name, indices),))
-        for name, indices in ((total, (Index(COLUMN),)), (row, (Index(BLOCK), Index(COLUMN))))
-    )
-    block = traced_block(lambda total, factor, x: [[total + factor[0] * x]], [place, space.at(factor), own], [place])
+def add_row(total: str, factor: Piece, row: Address, n: int) -> Statement:
+    """``total`` (n,) += a factor times a row (n,); ``row``: its buffer, and all indices but the last."""
+    place = Piece((), (Address(total, (Index(COLUMN),)),))
+    own = Piece((), (Address(row.buffer, (*row.indices, Index(COLUMN))),))
+    block = traced_block(lambda total, factor, x: [[total + factor * x]], [place, factor, own], [place])
     return Loop(COLUMN, n, (block,), side_by_side=True)
 
 
@@ -68,6 +72,27 @@ def multiply_rows(space: WorkSpace, product: str, factors: Piece, n: int, rows: 
 def _column(rows: str) -> Piece:
     """The three numbers that the block in hand has in a column."""
     return Piece((3,), tuple(Address(rows, (Index(BLOCK), Index(None, i), Index(COLUMN))) for i in range(3)))
+
+
+class Band(NamedTuple):
+    """Rows of a matrix one after the other, whose entries on either side of the diagonal end at the same columns."""
+
+    first: int
+    rows: int
+    width: int
+    """Of all rows of the matrix."""
+
+    def all(self, block: Block) -> Statement:
+        """A block for every column."""
+        return Loop(COLUMN, self.width, (block,), side_by_side=True)
+
+    def before(self, block: Block) -> Statement:
+        """A block for the columns up to the diagonal of the last row."""
+        return Loop(COLUMN, min(padded(self.first + self.rows), self.width), (block,), side_by_side=True)
+
+    def after(self, block: Block) -> Statement:
+        """A block for the columns from the diagonal of the first row on, which are counted from there."""
+        return Loop(COLUMN, self.width - self.first, (block,), side_by_side=True)
 
 
 class DenseSolve:
@@ -83,6 +108,9 @@ class DenseSolve:
     def __init__(self, space: WorkSpace, n: int, supports: Sequence[Sequence[int]]) -> None:
         """``supports``: for every block, the places at which its rows may differ from zero."""
         self.space, self.n, self.width = space, n, padded(n)
+        size = padded(-(-n // MOST_BANDS))
+        self.bands = [Band(first, min(size, n - first), self.width) for first in range(0, n, size)]
+        """Rows that are eliminated by code of their own, which leaves out columns that are done with."""
         space.work(
             K=(n, self.width),
             down=(n, self.width),  # shares of a pivot's row that all others have taken away
@@ -97,16 +125,31 @@ class DenseSolve:
         longest = max(map(len, kinds))
         space.index(SUPPORT, [kinds.index(tuple(places)) for places in supports])
         space.index(SUPPORT_SIZE, [len(places) for places in kinds])
-        space.index(ROW, [[*places, *[0] * (max(longest, 1) - len(places))] for places in kinds])
+        others = [[i for i in range(n) if i not in {*places}] for places in kinds]
+        filled = [[*own, *rest[: max(longest, 1) - len(own)]] for own, rest in zip(kinds, others, strict=True)]
+        space.index(ROW, filled)
 
     def identity(self) -> list[Statement]:
         """K := 1."""
         put, one = self.space.put, self._one
-        zero = self._along_row(put(0, *[one(name, ROW, COLUMN) for name in ("K", "down", "up")]))
-        return [put(0, self.space.at("pivot ease")), Loop(ROW, self.n, (zero, put(1, one("K", ROW, ROW))))]
+        found: list[Statement] = [put(0, self.space.at("pivot ease"))]
+        for band in self.bands:
+            row = Index(ROW, band.first)
+            zero = (
+                band.all(put(0, one("K", row, COLUMN))),
+                band.before(put(0, one("down", row, COLUMN))),
+                band.after(put(0, one("up", row, Index(COLUMN, band.first)))),
+            )
+            found.append(Loop(ROW, band.rows, (*zero, put(1, one("K", row, row)))))
+        return found
 
-    def add(self, scale: str | None = None) -> list[Statement]:
-        """K += Bᵀ E of the block in hand, (3, width) each; ``scale``: of the three rows of B."""
+    def add(self, scale: str | None = None, narrow: bool = False) -> list[Statement]:
+        """K += Bᵀ E of the block in hand, (3, width) each.
+
+        Args:
+            scale: of the three rows of B.
+            narrow: rows of B have numbers at the places of their support alone, and E is in ``spread``.
+        """
 
         def scale_row(B: Array, *factors: Array) -> list[Any]:
             return [B * factors[0] if factors else B]
@@ -115,10 +158,12 @@ class DenseSolve:
             return [[entry + B @ E]]
 
         at, address = self.space.at, self.space.address
-        own = Piece((3,), tuple(Address("B", (Index(BLOCK), Index(None, i), Index(ROW))) for i in range(3)))
+        place = Index(PLACE if narrow else ROW)
+        own = Piece((3,), tuple(Address("B", (Index(BLOCK), Index(None, i), place)) for i in range(3)))
         take = traced_block(scale_row, [own, *([at(scale, BLOCK)] if scale else [])], [at("taken")])
         entry = self._one("K", ROW, COLUMN)
-        block = traced_block(add, [entry, at("taken"), _column("E")], [entry])
+        spread = Piece((3,), tuple(Address("spread", (Index(None, i), Index(COLUMN))) for i in range(3)))
+        block = traced_block(add, [entry, at("taken"), spread if narrow else _column("E")], [entry])
         row = (Lookup(ROW, address(ROW, SUPPORT, PLACE)), take, self._along_row(block))
         lookups = (Lookup(SUPPORT, address(SUPPORT, BLOCK)), Lookup(SUPPORT_SIZE, address(SUPPORT_SIZE, SUPPORT)))
         return [*lookups, Loop(PLACE, Index(SUPPORT_SIZE), row)]
@@ -136,41 +181,52 @@ class DenseSolve:
             return [[entry - taken[0] * pivot]]
 
         at, one = self.space.at, self._one
-        pair = [one("K", ROW, PIVOT), one("K", PIVOT, ROW)]
-        ease = one("pivot ease", PIVOT)
-        shares = traced_block(share, [*pair, ease], [one("down", PIVOT, ROW), one("up", ROW, PIVOT), at("taken")])
-        entry = one("K", ROW, COLUMN)
-        block = traced_block(eliminate, [entry, one("K", PIVOT, COLUMN), at("taken")], [entry])
-        row = (
-            traced_block(look, pair, [at("coupled")]),
-            If(self.space.address("coupled"), (shares, self._along_row(block))),
-        )
-        invert = traced_block(lambda pivot: [[1 / pivot]], [one("K", PIVOT, PIVOT)], [ease])
-        return [Loop(PIVOT, self.n, (invert, Loop(ROW, Index(PIVOT), row)), backwards=True)]
+        found: list[Statement] = []
+        for band in reversed(self.bands):
+            pivot = Index(PIVOT, band.first)
+            pair = [one("K", ROW, pivot), one("K", pivot, ROW)]
+            ease = one("pivot ease", pivot)
+            shares = traced_block(share, [*pair, ease], [one("down", pivot, ROW), one("up", ROW, pivot), at("taken")])
+            entry = one("K", ROW, COLUMN)
+            block = traced_block(eliminate, [entry, one("K", pivot, COLUMN), at("taken")], [entry])
+            row = (
+                traced_block(look, pair, [at("coupled")]),
+                If(self.space.address("coupled"), (shares, band.before(block))),
+            )
+            invert = traced_block(lambda pivot: [[1 / pivot]], [one("K", pivot, pivot)], [ease])
+            found.append(Loop(PIVOT, band.rows, (invert, Loop(ROW, pivot, row)), backwards=True))
+        return found
 
     def solve(self) -> list[Statement]:
         """``dy`` from ``right``, which is used up."""
 
-        def pass_on(shares: str, total: str, backwards: bool) -> Statement:
-            """Take the share of every number in turn from those after it."""
-            entry = self._one(total, COLUMN)
-            take = traced_block(lambda x: [[x, 0, 0]], [self._one(total, PIVOT)], [self.space.at("taken")])
-            block = traced_block(
-                lambda x, share, taken: [[x - share * taken[0]]],
-                [entry, self._one(shares, PIVOT, COLUMN), self.space.at("taken")],
-                [entry],
-            )
-            return Loop(PIVOT, self.n, (take, self._along_row(block)), backwards=backwards)
+        def take(total: str, pivot: Index) -> Block:
+            return traced_block(lambda x: [[x, 0, 0]], [self._one(total, pivot)], [self.space.at("taken")])
 
+        def pass_on(shares: str, total: str, pivot: Index, column: Index) -> Block:
+            """Take the share of a number from others."""
+            entry = self._one(total, column)
+            reads = [entry, self._one(shares, pivot, column), self.space.at("taken")]
+            return traced_block(lambda x, share, taken: [[x - share * taken[0]]], reads, [entry])
+
+        down: list[Statement] = []
+        up: list[Statement] = []
+        for band in self.bands:
+            pivot = Index(PIVOT, band.first)
+            inwards = take("right", pivot), band.before(pass_on("down", "right", pivot, Index(COLUMN)))
+            outwards = take("dy", pivot), band.after(pass_on("up", "dy", pivot, Index(COLUMN, band.first)))
+            down.insert(0, Loop(PIVOT, band.rows, inwards, backwards=True))
+            up.append(Loop(PIVOT, band.rows, outwards))
         reads = [self._one("right", COLUMN), self._one("pivot ease", COLUMN)]
         scale = traced_block(lambda x, ease: [[x * ease]], reads, [self._one("dy", COLUMN)])
-        return [pass_on("down", "right", True), self._along_row(scale), pass_on("up", "dy", False)]
+        return [*down, self._along_row(scale), *up]
 
     def _along_row(self, block: Block) -> Statement:
         return Loop(COLUMN, self.width, (block,), side_by_side=True)
 
-    def _one(self, name: str, *registers: str) -> Piece:
-        return Piece((), (self.space.address(name, *registers),))
+    def _one(self, name: str, *places: str | Index) -> Piece:
+        indices = [place if isinstance(place, Index) else Index(place) for place in places]
+        return Piece((), (Address(name, tuple(indices)),))
 
 
 def inverse_matrix(A: Array) -> Array:

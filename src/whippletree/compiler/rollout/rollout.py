@@ -19,7 +19,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -41,8 +41,11 @@ from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.failures import failure
 from whippletree.errors import NameLookupError, ShapeError, UnsupportedError
 from whippletree.model import Model
-from whippletree.model.parameters import find_parameter
+from whippletree.model.parameters import find_parameter, opens_joints
 from whippletree.tree.skeleton import Skeleton, skeleton
+
+if TYPE_CHECKING:
+    from whippletree.compiler.rollout.long_rollouts import LongPlan
 
 METHODS = tuple(STEPS)
 
@@ -97,18 +100,26 @@ def rollout_program(model: Model, method: str | Plan, parameters: Sequence[str] 
     _refuse(model, plan)
     arguments = _arguments(model, plan, parameters)
     if loops(model, plan, parameters):
-        from whippletree.compiler.rollout.long_trees import looped_rollout
+        from whippletree.compiler.rollout.long_rollouts import looped_rollout
 
-        passive = plan.passive and has_passive_forces(model)
-        return looped_rollout(skeleton(model), plan.method, arguments, passive, plan.spaced)
+        return looped_rollout(skeleton(model), _long_plan(model, plan, parameters), arguments)
     return _program(model, plan, RolloutBlocks(model, plan.passive, plan.controller, arguments))
 
 
 def loops(model: Model, plan: Plan, parameters: Sequence[str] = ()) -> bool:
-    """Whether a roll-out runs as loops over bodies: a large tree without constraints, by an explicit method."""
-    asks = plan.controller is not None or plan.commands
-    plain = not (model.constraints or parameters or asks) and plan.method != "implicit_midpoint"
-    return plain and len(skeleton(model).nodes) > LOOPS_BEYOND
+    """Whether a roll-out runs as loops: a large model, by an explicit method, whose dynamics is a loop."""
+    if plan.method == "implicit_midpoint" or len(skeleton(model).nodes) <= LOOPS_BEYOND:
+        return False
+    from whippletree.compiler.rollout.long_rollouts import runs_as_loops
+
+    return runs_as_loops(model, _long_plan(model, plan, parameters))
+
+
+def _long_plan(model: Model, plan: Plan, parameters: Sequence[str]) -> LongPlan:
+    from whippletree.compiler.rollout.long_rollouts import LongPlan
+
+    passive = plan.passive and (has_passive_forces(model) or opens_joints(parameters))
+    return LongPlan(plan.method, passive, plan.spaced, plan.controller, tuple(parameters))
 
 
 def _refuse(model: Model, plan: Plan) -> None:

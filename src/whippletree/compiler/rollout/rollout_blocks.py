@@ -61,7 +61,7 @@ class Moment:
         """All joint forces (nv,): given or the controller's, and those of actuators, springs and dampers."""
         tau = self._values.get("tau", zeros(self._blocks.model.nv))
         if self._blocks.controller is not None:
-            tau = tau + np.asarray(self._blocks.controller(t, scalar_array(q), scalar_array(v)), dtype=object)
+            tau = tau + controller_forces(self._blocks.controller, t, q, v)
         if "ctrl" in self._values:
             tau = tau + actuation.actuator_forces(self.mechanism, q, v, self._values["ctrl"])
         return np.asarray(tau + self.call("passive_forces", q=q, v=v) if self._blocks.passive else tau)
@@ -177,6 +177,11 @@ class RolloutBlocks:
                 return [Address(name, (counter,))]
             return [Address(name, (counter, Index(None, i))) for i in range(self._shape(name)[0])]
         return every_address(buffer)
+
+
+def controller_forces(controller: Callable[[Any, Any, Any], Any], t: Any, q: Array, v: Array) -> Array:
+    """Joint forces (nv,) of a user's controller, on traced numbers that behave as arrays of NumPy do."""
+    return np.asarray(controller(t, scalar_array(q), scalar_array(v)), dtype=object)
 
 
 def has_passive_forces(model: Model) -> bool:

@@ -21,8 +21,9 @@ from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.compiler.rollout.contact_lists.contact_list_solver import ListSolver
 from whippletree.compiler.rollout.scenes.scene_contacts import BODY as ANY_BODY
-from whippletree.compiler.rollout.scenes.scene_contacts import CONTACT, SceneContacts, pushed, relative_velocity
+from whippletree.compiler.rollout.scenes.scene_contacts import SceneContacts, pushed, relative_velocity
 from whippletree.compiler.rollout.scenes.scene_solver import SceneSolver
+from whippletree.compiler.rollout.scenes.scene_trees import CONTACT
 from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, STEP, StepSpace
 from whippletree.contact.problem.cones import largest
 from whippletree.contact.restitution_share import gains, islands_of, may_gain, restitution_share
@@ -253,19 +254,20 @@ class SceneBounces(Bounces):
     def each(self, *statements: Statement) -> Statement:
         """See :class:`Bounces`."""
         island = Lookup(ISLAND, Address("node", (Index(CONTACT), Index(None, 2))), "N")
-        return self.contacts.each(island, *statements)
+        return self.contacts.each(island, *self.contacts.lead("vel"), *statements)
 
     def every(self, copy: Statement) -> Statement:
         """See :class:`Bounces`; those that are not in the list, which others may join later, carry nothing."""
         return Loop(CONTACT, "C", (copy,))
 
-    def work(self, row: Array, p: Array, approach: Array, first: Array, second: Array) -> Any:
+    def work(self, row: Array, p: Array, approach: Array, first: Array, second: Array, *led: Array) -> Any:
         """See :class:`Bounces`."""
-        return (relative_velocity(row, first, second) + approach) @ p / 2
+        return sum((x[:3] for x in led), start=relative_velocity(row, first, second) + approach) @ p / 2
 
     def terms_of_work(self) -> list[Piece]:
         """See :class:`Bounces`."""
-        return [*self.of_contact("row", "impulse", "approach"), *self.contacts.both("vel")]
+        own = self.of_contact("row", "impulse", "approach")
+        return [*own, *self.contacts.both("vel"), *self.contacts.leading()]
 
     def without_restitution(self) -> list[Statement]:
         """See :class:`Bounces`."""
@@ -275,13 +277,14 @@ class SceneBounces(Bounces):
         """See :class:`Bounces`."""
 
         def push(row: Array, p: Array, *of_bodies: Array) -> list[Any]:
-            return list(pushed(row, p, of_bodies[:2], of_bodies[2:]))
+            return [*pushed(row, p, of_bodies[:2], of_bodies[2:]), *[p for _ in self.contacts.giving()]]
 
         contacts = self.contacts
         free = traced_block(lambda v: [v], [contacts.of_body("free", ANY_BODY)], [contacts.of_body("vel", ANY_BODY)])
         reads = [*self.of_contact("row", "impulse"), *contacts.both("mobility"), *contacts.both("vel")]
-        moved = traced_block(push, reads, contacts.both("vel"))
-        return [Loop(ANY_BODY, "N", (free,)), self.each(self.mix_impulse(), moved)]
+        moved = traced_block(push, reads, [*contacts.both("vel"), *contacts.giving()])
+        trees = contacts.still_trees("vel")
+        return [Loop(ANY_BODY, "N", (free,)), *trees, self.each(self.mix_impulse(), moved, *contacts.follow("vel"))]
 
     def measure(self) -> list[Statement]:
         """See :class:`Bounces`."""

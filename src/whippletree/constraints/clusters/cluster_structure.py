@@ -54,11 +54,12 @@ def _join_clusters(system: ConstraintSet, tree: Skeleton, ties: Ties, looped: li
     for i, own in enumerate(ties.of_demand):
         demands[own].append(i)
     known: dict[tuple[Any, ...], Structure] = {}
+    moves: dict[tuple[Any, ...], tuple[Any, ...]] = {}
     parts: list[tuple[list[int], Structure]] = []
     q = start.copy()
     for own in looped:
         prepared = [system.demands[i] for i in demands[own]]
-        key = _content(tree, ties.members[own], ties.tops[own], prepared, start)
+        key = _content(tree, ties.members[own], ties.tops[own], prepared, start, moves)
         if key not in known:
             known[key] = find_structure(_subsystem(system, tree, ties, own, prepared, start))
         rows = [number[name] for c in prepared for name in c.row_names]
@@ -102,14 +103,34 @@ def _sums(start: int, choices: list[tuple[int, ...]]) -> set[int]:
     return sums
 
 
-def _content(tree: Skeleton, members: list[int], top: int, prepared: list[Prepared], start: Array) -> tuple[Any, ...]:
-    """Equal for clusters that are the same mechanism at the same start."""
+def _content(
+    tree: Skeleton,
+    members: list[int],
+    top: int,
+    prepared: list[Prepared],
+    start: Array,
+    known: dict[tuple[Any, ...], tuple[Any, ...]],
+) -> tuple[Any, ...]:
+    """Equal for clusters that are the same mechanism at the same start.
+
+    ``known``: what was found of clusters before, by the objects that they are made of: cells of a chain share these.
+    """
     position = {k: i for i, k in enumerate(members)} | {top: -1}
-    moves = kinematic_content(
-        [tree.nodes[k] for k in members],
-        [position[tree.parents[k]] for k in members],
-        [(c.demand, [(position[node], pose) for node, pose in frame_places(tree, c)]) for c in prepared],
+    nodes = [tree.nodes[k] for k in members]
+    parents = [position[tree.parents[k]] for k in members]
+    places = [[(position[node], pose) for node, pose in frame_places(tree, c)] for c in prepared]
+    same = (
+        *map(id, nodes),
+        *parents,
+        *[
+            (c.demand.in_world, c.demand.carried, *[(at, id(pose)) for at, pose in own])
+            for c, own in zip(prepared, places, strict=True)
+        ],
     )
+    moves = known.get(same)
+    if moves is None:
+        holds = [(c.demand, own) for c, own in zip(prepared, places, strict=True)]
+        moves = known[same] = kinematic_content(nodes, parents, holds)
     joints = tuple(position[node] for c in prepared for node in tied_nodes(tree, c))
     coordinates = tuple(start[tree.q_slices[k]].tobytes() for k in members)
     return (moves, joints, tuple(demand_content(c) for c in prepared), coordinates)

@@ -38,6 +38,7 @@ from whippletree.constraints.clusters.cluster_members import (
 )
 from whippletree.constraints.clusters.loop_clusters import ClusterKind
 from whippletree.spatial import RigidInertia
+from whippletree.spatial.vectors import cross
 from whippletree.tree.links import Link, dense, transform_inertia
 
 MOST_MOTIONS = 2
@@ -49,18 +50,32 @@ FEW_ROWS = 2
 
 
 class FewRows(NamedTuple):
-    """One or two rows that leave one motion: solved with, by A Aᵀ, as more of them are when they are eliminated."""
+    """One or two rows that leave one motion x, solved with by their pseudo-inverse.
+
+    Of one row on two velocities that is Aᵀ / |A|², and |A|² = |x|². Two rows on three velocities are vectors of space
+    with x = A₁ × A₂: A⁺ = (A₂ × x, x × A₁) / |x|². So the numbers of the motion are enough, with one division; a factor
+    of A Aᵀ would take two, and square the condition of A.
+    """
 
     A: Array
-    """(k, n)."""
-    gram: linalg.LDLT
-    """Of A Aᵀ."""
+    """(k, k + 1)."""
+    x: Array
+    """(k + 1,)."""
+    reciprocal: Any
+    """1/|x|²."""
 
     def solve(self, b: Array) -> Array:
-        return np.asarray(self.A.T @ self.gram.solve(b))
+        """The least y (n,) with A y = b."""
+        if len(self.A) == 1:
+            return np.asarray(self.A[0] * (b[0] * self.reciprocal))
+        return cross((self.A[1] * b[0] - self.A[0] * b[1]) * self.reciprocal, self.x)
 
     def multipliers(self, b: Array) -> Array:
-        return self.gram.solve(self.A @ b)
+        """f (k,) with Aᵀ f = b, where there is one."""
+        if len(self.A) == 1:
+            return np.asarray(self.A @ b * self.reciprocal)
+        moment = cross(self.x, b) * self.reciprocal
+        return vector(self.A[1] @ moment, -(self.A[0] @ moment))
 
 
 class MotionFactor(NamedTuple):
@@ -136,7 +151,8 @@ def factor_motion(
     rows: FewRows | linalg.RowElimination
     squares = np.array(kind.squares, dtype=object)
     if len(A) <= FEW_ROWS and kind.nv == len(A) + 1:
-        rows, x = FewRows(A, linalg.ldlt(linalg.symmetric_product(A, A), lenient=True)), null_vector(A)[:, None]
+        own = null_vector(A)
+        rows, x = FewRows(A, own, linalg.reciprocal(own @ own, lenient=True)), own[:, None]
     else:
         rows = linalg.eliminate_rows(A, [square**0.5 for square in kind.squares])
         x, squares = rows.motions(), squares + np.array([row @ row for row in A], dtype=object)

@@ -16,7 +16,8 @@ leads away, the mechanism is stuck. Branches that part at third order only are n
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -107,8 +108,10 @@ def generic_configurations(system: ConstraintSet, count: int = 3) -> list[Array]
     return explore(system, count).configurations
 
 
-def explore(system: ConstraintSet, count: int) -> Explored:
+def explore(system: ConstraintSet, count: int, is_enough: Callable[[Array], bool] = lambda q: False) -> Explored:
     """Generic configurations near the model's start, ``count`` of them, or more where several branches meet.
+
+    ``is_enough``: whether a configuration tells everything; from a regular start no further ones are looked for then.
 
     Raises:
         AssemblyError: if the loops cannot close near the start.
@@ -116,9 +119,14 @@ def explore(system: ConstraintSet, count: int) -> Explored:
     model = system.model
     closure = Closure(Mechanism(skeleton(model)), system.demands)
     start = close_loops(closure, np.array((model.start or model.neutral).q, dtype=float), {}, attainable(model))
-    samples = _samples(closure, start, count)
+    regular = model.nv > LONG_SYSTEM or _is_regular(closure, start)
+    samples = []
+    for sample in islice(_samples(closure, start), count):
+        samples.append(sample)
+        if regular and not sample.returned and is_enough(sample.q):
+            break
     away = [sample.q for sample in samples if not sample.returned]
-    if model.nv > LONG_SYSTEM or _is_regular(closure, start):
+    if regular:
         found = away or [sample.q for sample in samples] or [start]
         return Explored(start, found, branching=False, partly_stuck=False, stuck=bool(samples) and not away)
     # what a motion reaches from the start must itself be able to move: other closures of the loops may not
@@ -147,16 +155,13 @@ class _Sample(NamedTuple):
     returned: bool
 
 
-def _samples(closure: Closure, start: Array, count: int) -> list[_Sample]:
-    """Up to ``count`` assembled configurations after random displacements along the rows at ``start``."""
+def _samples(closure: Closure, start: Array) -> Iterator[_Sample]:
+    """Assembled configurations after random displacements along the rows at ``start``, the largest first."""
     model = closure.mechanism.tree.model
     reach = _reach(model)
     A = closure.jacobian(start) * reach
     random = np.random.default_rng(1)
-    found: list[_Sample] = []
     for spread in SPREADS:
-        if len(found) == count:
-            break
         # along the constraints, and less per joint where many joints add up
         d = random.uniform(-spread, spread, model.nv) * min(1.0, SPREAD_OVER / max(model.nv, 1))
         if A.size:
@@ -165,8 +170,7 @@ def _samples(closure: Closure, start: Array, count: int) -> list[_Sample]:
         q = _close_loops(closure, moved)
         if q is not None:
             way, left = (float(np.linalg.norm(x - start)) for x in (moved, q))
-            found.append(_Sample(q, way > STRUCTURE_TOLERANCE and left < RETURNED * way))
-    return found
+            yield _Sample(q, way > STRUCTURE_TOLERANCE and left < RETURNED * way)
 
 
 def _reach(model: Model) -> Array:

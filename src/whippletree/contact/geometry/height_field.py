@@ -81,6 +81,69 @@ class Grid:
         return dx * (n - 1) / 2, dy * (m - 1) / 2
 
 
+MOST_CELLS_AROUND = 64
+"""Cells that a neighbourhood reaches to each side, at most; of a shape that is larger than these nothing is known."""
+
+PARTS_OF_REACH = 4
+"""Places along the reach of a neighbourhood for which its height is noted."""
+
+
+class HeightsAround:
+    """How high a surface is at most within some distance of a place: a bound on how far a shape is above it.
+
+    All points of the surface that are nearer to a place than ``reach`` are within that distance of it along x and along
+    y, where no height exceeds the largest coefficient of the spline. Beyond the border, where it goes on straight, its
+    coefficients do so as well. The height is noted for blocks of cells, up to a reach beyond the border.
+    """
+
+    def __init__(self, grid: Grid, reach: float) -> None:
+        """``reach``: what is wanted, m; :attr:`reach` is what it became."""
+        from scipy.ndimage import maximum_filter
+
+        around = [min(max(int(np.ceil(reach / d)), 1), MOST_CELLS_AROUND) for d in grid.cell]
+        self.reach = min(reach, *[k * d for k, d in zip(around, grid.cell, strict=True)])
+        """m"""
+        self.grid, self.beyond = grid, around
+        self.block = [max(k // PARTS_OF_REACH, 1) for k in around]
+        """Cells of a block along x and y."""
+        heights = grid.coefficients
+        for axis, k in enumerate(around):
+            heights = _continued(heights, 2 * k, axis)
+        for axis, (k, block) in enumerate(zip(around, self.block, strict=True)):
+            # cells i − k … i + k have the coefficients i − k … i + k + 3, of each cell of the block
+            length = 2 * k + 3 + block
+            shape = [1, 1]
+            shape[axis] = length
+            spread = maximum_filter(heights, size=shape, origin=[-((n - 1) // 2) if n > 1 else 0 for n in shape])
+            cells = grid.heights.shape[axis] - 1 + 2 * k
+            heights = spread.take(np.arange(0, cells, block), axis=axis)
+        self.tops = heights
+        """Of each block, m, (n, m)."""
+        self._listed = Table(heights.ravel())
+
+    def clearance(self, point: Array) -> Any:
+        """A distance that a point (3,), in the field's frame, has at least from the surface and all that is below it,
+        m; a negative number where nothing is known."""
+        numbers, inside = [], True
+        for axis in (0, 1):
+            n = self.grid.heights.shape[axis]
+            u = (point[axis] / self.grid.cell[axis] + _half(n) + self.beyond[axis]) / self.block[axis]
+            most = self.tops.shape[axis]
+            within = less(0, select(less(0, u), select(less(u, most), 1, 0), 0))
+            numbers.append(entry(_steps(most - 1), select(within, u, 0)))
+            inside = within if axis == 0 else less(0, select(inside, select(within, 1, 0), 0))
+        above = point[2] - entry(self._listed, numbers[0] * self.tops.shape[1] + numbers[1])
+        return select(inside, select(less(above, self.reach), above, self.reach), -1)
+
+
+def _continued(coefficients: Array, count: int, axis: int) -> Array:
+    """Coefficients with so many more at both ends of an axis, along straight lines."""
+    c = np.moveaxis(coefficients, axis, 0)
+    steps = np.arange(1, count + 1)[:, None]
+    before, after = c[0] + steps[::-1] * (c[0] - c[1]), c[-1] + steps * (c[-1] - c[-2])
+    return np.moveaxis(np.concatenate([before, c, after]), 0, axis)
+
+
 def spline_coefficients(heights: Array) -> Array:
     """c (n + 2, …) of the natural cubic splines through the columns of heights (n, …).
 

@@ -50,6 +50,12 @@ AROUND = 4
 
 OCTANTS = 8
 
+GROUP_CORNERS = 16
+"""Corners of a group, at most: of a group whose box does not reach beyond the best corner so far, none is looked at."""
+
+GROUP_NUMBERS = 8
+"""Numbers of a group: middle (3) and half lengths (3) of the box around it, its first corner and its last."""
+
 
 class SolidTables(NamedTuple):
     """Common tables of the solids of a model."""
@@ -64,8 +70,10 @@ class SolidTables(NamedTuple):
     flats: Table
     outlines: Table
     """x, y and z of every corner of every outline, in order around the outward normal."""
+    groups: Table
+    """Corners that lie together, one after the other."""
     octants: Table
-    """Of every solid, where the corners in each octant about its middle begin, and where the last ones end."""
+    """Of every solid, where the groups in each octant about its middle begin, and where the last ones end."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,6 +162,7 @@ class _SolidLists:
         self.beside: list[Any] = []
         self.flats: list[Any] = []
         self.outlines: list[Any] = []
+        self.groups: list[Any] = []
         self.octants: list[Any] = []
 
     def tables(self) -> SolidTables:
@@ -164,17 +173,30 @@ class _SolidLists:
         """Takes a shape in, and returns the numbers of its solid."""
         points, radii, margin = _body(shape)
         low, high = points.min(axis=0), points.max(axis=0)
-        # by octants about the middle, so that each has its own part of the list
-        octants = (points > (low + high) / 2) @ np.array([4, 2, 1])
-        points = points[np.argsort(octants, kind="stable")]
         first, count = len(self.corners), len(points)
-        self.octants.append(first + np.searchsorted(np.sort(octants), np.arange(OCTANTS + 1)))
+        points = self._add_groups(points, (low + high) / 2)
         self.corners += points.tolist()
         flats = self._add_flats(shape)
         self._add_around(shape, points, first, flats)
         stride = 1 if count <= CLIMBED_CORNERS else math.isqrt(count)
         extent = [*(low + high) / 2, *(high - low) / 2 + radii]
         return [first, count, stride, bool(flats), number, margin, *radii, *extent]
+
+    def _add_groups(self, points: Array, middle: Array) -> Array:
+        """The corners by octants about the middle and by groups in each, so that each has its own part of the list."""
+        octants = (points > middle) @ np.array([4, 2, 1])
+        ordered: list[Array] = []
+        begins = []
+        at = len(self.corners)
+        for octant in range(OCTANTS):
+            begins.append(len(self.groups))
+            for group in _halved(points[octants == octant]):
+                low, high = group.min(axis=0), group.max(axis=0)
+                self.groups.append([*(low + high) / 2, *(high - low) / 2, at, at + len(group) - 1])
+                ordered.append(group)
+                at += len(group)
+        self.octants.append([*begins, len(self.groups)])
+        return np.concatenate(ordered)
 
     def _add_flats(self, shape: Shape) -> dict[int, _FlatOfShape]:
         """The flats of a shape by their numbers."""
@@ -204,6 +226,14 @@ class _SolidLists:
             self.neighbours += sorted(links[point])
             self.beside += beside[point]
             self.around.append([start, len(self.neighbours), begin, len(self.beside)])
+
+
+def _halved(points: Array) -> list[Array]:
+    """Points in groups that lie together: halves of halves, across the longest side of their box."""
+    if len(points) <= GROUP_CORNERS:
+        return [points] if len(points) else []
+    order = np.argsort(points[:, np.argmax(np.ptp(points, axis=0))], kind="stable")
+    return [group for half in np.array_split(order, 2) for group in _halved(points[half])]
 
 
 class _FlatOfShape(NamedTuple):
@@ -371,6 +401,44 @@ def farthest_in_range(tables: SolidTables, first: Any, last: Any, stride: Any, a
     begin = [select(less(first, last), -1, 1), first + stride, first, corner_at(tables, first) @ along]
     most = -(-len(tables.corners.values) // (3 * CORNERS_PER_ROUND))
     _, _, number, height = iterate(look, begin, [last, stride, along], most)
+    return number, height
+
+
+def farthest_of_groups(tables: SolidTables, start: Any, end: Any, along: Array) -> tuple[Any, Any]:
+    """Number and height of the corner that is farthest in a direction (3,), of the groups from start to before end, of
+    which there is at least one: first of the group that may reach farthest, then of those that may reach farther."""
+
+    def reach(at: Any, along: Array) -> tuple[Any, Any, Any]:
+        """How far the box of a group reaches, and its corners."""
+        row = [entry(tables.groups, GROUP_NUMBERS * at + i) for i in range(GROUP_NUMBERS)]
+        return sum(c * x + h * abs(x) for c, h, x in zip(row[:3], row[3:6], along, strict=True)), row[6], row[7]
+
+    def choose(state: list[Any], given: list[Any]) -> list[Any]:
+        _, at, best, most = state
+        end, along = given
+        own, _, _ = reach(at, along)
+        farther, after = less(most, own), at + 1
+        return [select(less(after, end), -1, 1), after, select(farther, at, best), select(farther, own, most)]
+
+    def look(state: list[Any], given: list[Any]) -> list[Any]:
+        _, at, best, height = state
+        end, along = given
+        own, first, last = reach(at, along)
+        _, number, top = iterate(compare, [select(less(height, own), -1, 1), best, height], [first, last, along], 1)
+        higher, after = less(height, top), at + 1
+        over = select(less(after, end), -1, 1)
+        return [over, after, select(higher, number, best), select(higher, top, height)]
+
+    def compare(state: list[Any], given: list[Any]) -> list[Any]:
+        first, last, along = given
+        return [1, *farthest_in_range(tables, first, last, 1, along)]
+
+    most = len(tables.groups.values) // GROUP_NUMBERS
+    begin, rest = [select(less(start + 1, end), -1, 1), start + 1, start, reach(start, along)[0]], [end, along]
+    _, _, best, _ = iterate(choose, begin, rest, most)
+    _, first, last = reach(best, along)
+    number, height = farthest_in_range(tables, first, last, 1, along)
+    _, _, number, height = iterate(look, [-1, start, number, height], rest, most)
     return number, height
 
 

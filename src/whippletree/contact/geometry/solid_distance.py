@@ -216,17 +216,7 @@ def _start(sides: Sides, hint: Hint, size: Any) -> _Start:
 def _guess(sides: Sides) -> tuple[Array, Any]:
     """A direction to begin with, and the separation along it: that of the middles, or the axis along which the boxes
     around both solids are farthest apart."""
-    (first, second), (R, S) = sides.solids, sides.turns
-    line = sides.offset + R @ first.middle - S @ second.middle
-    best, axis_of_boxes = -NOWHERE, vector(0, 0, 1)
-    for axis in (*R.T, *S.T):
-        reach = sum(h * abs(axis @ a) for h, a in zip(first.half, R.T, strict=True))
-        reach = reach + sum(h * abs(axis @ b) for h, b in zip(second.half, S.T, strict=True))
-        along = axis @ line
-        apart = abs(along) - reach
-        better = less(best, apart)
-        best = select(better, apart, best)
-        axis_of_boxes = choose_vector(better, select(less(along, 0), -1, 1) * axis, axis_of_boxes)
+    line, axis_of_boxes, _ = _boxes_apart(sides)
     _, straight = unit_or(line, vector(0, 1, 0))
 
     def look(state: list[Any], given: list[Any]) -> list[Any]:
@@ -239,6 +229,37 @@ def _guess(sides: Sides) -> tuple[Array, Any]:
 
     _, _, n, gap = iterate(look, [-1, -1, straight, -NOWHERE], [*sides.parts(), straight, axis_of_boxes], 2)
     return vector(*n), gap
+
+
+def _boxes_apart(sides: Sides) -> tuple[Array, Array, Any]:
+    """The vector (3,) from the middle of the second solid to that of the first; the axis (3,) along which the boxes
+    around them are farthest apart, and by how much they are."""
+    (first, second), (R, S) = sides.solids, sides.turns
+    line = sides.offset + R @ first.middle - S @ second.middle
+    best, found = -NOWHERE, vector(0, 0, 1)
+    for axis in (*R.T, *S.T):
+        reach = sum(h * abs(axis @ a) for h, a in zip(first.half, R.T, strict=True))
+        reach = reach + sum(h * abs(axis @ b) for h, b in zip(second.half, S.T, strict=True))
+        along = axis @ line
+        apart = abs(along) - reach
+        better = less(best, apart)
+        best = select(better, apart, best)
+        found = choose_vector(better, select(less(along, 0), -1, 1) * axis, found)
+    return line, found, best
+
+
+def separation_at_least(first: Solid, second: Solid, X: Pose, Y: Pose, normal: Array) -> Any:
+    """A distance that two solids have at least, m, at little cost: that of the boxes around them, or their separation
+    along a normal (3,) that is known from before, and 0 otherwise."""
+
+    def along(state: list[Any], given: list[Any]) -> list[Any]:
+        *parts, n = given
+        return [1, sides.of(parts).separation(n)]
+
+    sides = Sides((first, second), (X.R, Y.R), X.p - Y.p)
+    known = select(less(0, normal @ normal), -1, 1)
+    _, apart = iterate(along, [known, -NOWHERE], [*sides.parts(), normal], 1)
+    return largest([_boxes_apart(sides)[2], apart]) - first.margin - second.margin
 
 
 # ---- nearest points of solids that are apart -----------------------------------------------------------------------

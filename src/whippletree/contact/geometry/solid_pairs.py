@@ -28,7 +28,7 @@ from whippletree.contact.geometry.rounded_polytopes import (
     SolidTables,
     corner_at,
     farthest_corner,
-    farthest_in_range,
+    farthest_of_groups,
 )
 from whippletree.contact.geometry.shapes import SEPARATE_CORNERS, HalfSpace, Hull, Shape
 from whippletree.contact.geometry.solid_distance import NO_HINT, Hint, choose_vector, nearest_of_solids
@@ -105,13 +105,17 @@ class HullOnPlane:
         normal, tables = P.R[:, 2], first.tables
         axes = np.stack([normal, P.R[:, 0], P.R[:, 1]])
         down = -(X.R.T @ normal)
+        first_group = entry(tables.octants, (OCTANTS + 1) * first.number)
         touches = []
         for octant in range(OCTANTS):
             place = (OCTANTS + 1) * first.number + octant
             start, end = (entry(tables.octants, place + i) for i in (0, 1))
-            number, _ = farthest_in_range(tables, start, end - 1, 1, down)
+            some = less(start, end)
+            # an octant without corners is given one of the solid's, which is not in use
+            start, end = select(some, start, first_group), select(some, end, first_group + 1)
+            number, _ = farthest_of_groups(tables, start, end, down)
             point = X.point(corner_at(tables, number))
-            gap = select(less(start, end), normal @ (point - P.p), NOWHERE)
+            gap = select(some, normal @ (point - P.p), NOWHERE)
             touches.append(Touch(gap, point, axes))
         return touches
 

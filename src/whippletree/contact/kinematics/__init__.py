@@ -5,7 +5,7 @@ contact_set       the candidates of a model with names (``wt.contact_set``): gap
 joint_contacts    ends of joint ranges and dry friction of joints, as contacts of one row
 body_poses        where the bodies are
 broad_phase       pairs that are near, or overlap (``wt.without_overlaps``)
+scene_mechanism   the bodies of a scene that joints hold together, as a model of their own
 scene_layout      a model of many free bodies as tables: bodies, classes of geometries, kinds of pairs
-near_pairs        its broad phase: pairs within a skin, in time that grows with their number
 large_scenes      the same quantities for scenes of many free bodies, sparse
 """

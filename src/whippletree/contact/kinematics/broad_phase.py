@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.contact.kinematics.contact_set import ContactSet, contact_set
+from whippletree.contact.kinematics.contact_set import ContactSet, Points, contact_set
 from whippletree.contact.kinematics.large_scenes import Snapshot, is_slow
 from whippletree.errors import list_items
 from whippletree.model import Model, require_model
@@ -76,10 +76,13 @@ class Neighbourhood:
         """Candidates whose gaps at q (nq,) are at most ``reach``, m."""
         return _find_near(Snapshot(self.contacts, q), reach)
 
-    def overlapping(self, q: Array) -> Near:
-        """Candidates that touch or overlap at q (nq,), which are few in any scene that makes sense: with dense rows."""
+    def overlapping(self, q: Array, points: Points | None = None) -> Near:
+        """Candidates that touch or overlap at q (nq,), which are few in any scene that makes sense: with dense rows.
+
+        ``points``: where all candidates are, if that is known.
+        """
         at = Snapshot(self.contacts, q)
-        points = at.within(0.0)
+        points = at.within(0.0) if points is None else points
         numbers = np.flatnonzero(points.gap <= 0)
         return Near(numbers, points.gap[numbers], at.dense_jacobian(numbers, points))
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from whippletree.contact.geometry import coal_pairs
 from whippletree.contact.geometry.closed_forms import Touch, Touching, closed_form
+from whippletree.contact.geometry.mesh_files import tell_of_hulls
 from whippletree.contact.geometry.rounded_polytopes import Solid, solids_of
 from whippletree.contact.geometry.shape_numbers import kind_of
 from whippletree.contact.geometry.shapes import HalfSpace, Shape, shape_of
@@ -89,6 +90,7 @@ def find_pairs(model: Model, form: Form = closed_form) -> tuple[Pair, ...]:
             faults += [f"contact {contact.name!r}: {error.subject}: {fault}" for fault in error.faults]
     if faults:
         raise ModelError(f"model {model.name!r}", faults)
+    tell_of_hulls(model.name, [model.geometry(name) for name in shapes])
     return tuple(pairs)
 
 

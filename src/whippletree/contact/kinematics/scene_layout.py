@@ -1,8 +1,10 @@
 """A scene of many free bodies as tables: bodies, geometries in classes, and which of them may touch.
 
-What does not depend on the state of a model whose bodies all move freely, read once: the rows that a compiled step
+What does not depend on the state of a model whose bodies move freely, read once: the rows that a compiled step
 (:mod:`whippletree.compiler.rollout.scenes.scene_step`) takes, whose code depends on the classes of geometries and the
-kinds of pairs alone, not on how many there are.
+kinds of pairs alone, not on how many there are. Bodies that joints hold together
+(:mod:`~whippletree.contact.kinematics.scene_mechanism`) are in the tables, too, before the free ones: their rows say
+that no impulse moves them by itself.
 """
 
 from __future__ import annotations
@@ -23,15 +25,16 @@ from whippletree.contact.geometry.shape_numbers import POSE, kind_of, numbers_of
 from whippletree.contact.geometry.shapes import Cavity, HalfSpace, HeightField, Hull, Shape, Terrain, shape_of
 from whippletree.contact.geometry.solid_pairs import compares_solids, form_of_solids
 from whippletree.contact.geometry.step_forms import step_form
+from whippletree.contact.kinematics.joint_contacts import limited_axes, rubbing_axes
+from whippletree.contact.kinematics.scene_mechanism import SceneMechanism, free_nodes, scene_mechanism
 from whippletree.model import Model
 from whippletree.model.frozen import found_once
 from whippletree.spatial import Pose
-from whippletree.spatial.joints import Free
-from whippletree.tree.skeleton import skeleton
+from whippletree.tree.skeleton import LONG_CHAIN, longest_chain, skeleton
 
 BODY = 17
 """Numbers of a body: 1 / mass, its inverse inertia and its inertia about the centre of mass (6 each), the centre (3),
-and 1 if gravity pulls it."""
+and 1 if gravity pulls it. Of a mechanism's body all are 0 but the last."""
 
 UPPER = ((0, 0, 0, 1, 1, 2), (0, 1, 2, 1, 2, 2))
 """Rows and columns of the six numbers of a symmetric matrix."""
@@ -128,7 +131,7 @@ class SceneLayout:
     """Of the geometries."""
     shapes: tuple[Shape, ...]
     nodes: Array
-    """The body that carries each geometry, by its number among the moving ones; their count for the world."""
+    """The row of :attr:`bodies` that carries each geometry; the last is the world."""
     local: Array
     """Rotation and position of each geometry on its body, (geometries, 3, 4)."""
     radii: Array
@@ -143,6 +146,30 @@ class SceneLayout:
     """The geometries as solids, as far as they are compared as such."""
     declared: Declared
     groups: tuple[Grouped, ...]
+    mechanism: SceneMechanism | None = None
+    """Bodies that joints hold together, whose rows come first."""
+
+    @property
+    def jointed(self) -> int:
+        """How many rows are those of the mechanism."""
+        return 0 if self.mechanism is None else len(self.mechanism.nodes)
+
+    @cached_property
+    def free(self) -> tuple[int, ...]:
+        """The free bodies, by their numbers among the moving parts of the model."""
+        return tuple(free_nodes(skeleton(self.model)))
+
+    @cached_property
+    def free_q(self) -> Array:
+        """Which coordinates of the model are those of the free bodies, (free bodies, 7)."""
+        tree = skeleton(self.model)
+        return np.array([range(tree.q_slices[k].start, tree.q_slices[k].stop) for k in self.free], dtype=np.int64)
+
+    @cached_property
+    def free_v(self) -> Array:
+        """Which velocities are, (free bodies, 6)."""
+        tree = skeleton(self.model)
+        return np.array([range(tree.v_slices[k].start, tree.v_slices[k].stop) for k in self.free], dtype=np.int64)
 
     @cached_property
     def flat(self) -> Array:
@@ -153,6 +180,12 @@ class SceneLayout:
     def walls(self) -> Array:
         """Numbers of the half spaces that do not move, (n,)."""
         return np.flatnonzero(self.flat & (self.nodes == len(self.bodies) - 1))
+
+    @cached_property
+    def ranks(self) -> Array:
+        """A number for each geometry: of a pair in a group, the one with the smaller comes first, (geometries,)."""
+        order = np.lexsort([np.arange(len(self.names)), _ranks(self.classes)[self.class_of]])
+        return np.argsort(order)
 
     @cached_property
     def swing(self) -> Array:
@@ -173,10 +206,11 @@ class SceneLayout:
 
     @cached_property
     def bodies(self) -> Array:
-        """The moving bodies and, last, the world, (bodies + 1, 17)."""
+        """The bodies of the mechanism, the free ones and, last, the world, (bodies + 1, 17)."""
         tree = skeleton(self.model)
         rows = np.zeros((len(tree.nodes) + 1, BODY))
-        for row, node in zip(rows, tree.nodes, strict=False):
+        rows[: self.jointed, 16] = 1
+        for row, node in zip(rows[self.jointed :], (tree.nodes[k] for k in self.free), strict=False):
             mass, moment = float(node.inertia.mass), np.array(node.inertia.moment, dtype=float)
             c = moment / mass
             inertia = np.array(node.inertia.rotation, dtype=float) - mass * (c @ c * np.eye(3) - np.outer(c, c))
@@ -186,10 +220,11 @@ class SceneLayout:
 
     @cached_property
     def placements(self) -> Array:
-        """Poses of the joints in the world, (bodies + 1, 12)."""
+        """Poses of the joints in the world, (bodies + 1, 12); a mechanism's bodies are where they are."""
         tree = skeleton(self.model)
-        rows = [numbers_of_pose(node.placement) for node in tree.nodes]
-        return np.array([*rows, numbers_of_pose(Pose.identity())], dtype=float)
+        rows = [numbers_of_pose(tree.nodes[k].placement) for k in self.free]
+        origin = numbers_of_pose(Pose.identity())
+        return np.array([*[origin] * self.jointed, *rows, origin], dtype=float)
 
     @cached_property
     def traits(self) -> BodyTraits:
@@ -231,15 +266,18 @@ def _find_unsuited(model: Model) -> Unsuited | None:
         return Unsuited("actuators, tendons or a fluid act on it")
     if any(contact.has_moments for contact in model.contacts):
         return Unsuited("contacts resist spinning or rolling")
+    if model.is_flexible:
+        return Unsuited("bodies of it are flexible")
     tree = skeleton(model)
-    if not tree.nodes or any(
-        parent >= 0 or not isinstance(n.joint, Free) for parent, n in zip(tree.parents, tree.nodes)
-    ):
-        return Unsuited("not all of its bodies move freely")
-    if any(joint.has_springs or joint.armature != 0 for joint in tree.joints):
-        return Unsuited("its joints have springs, dampers or rotors")
-    if any(not node.inertia.mass > 0 for node in tree.nodes) or tree.doubtful:
+    if not free_nodes(tree):
+        return Unsuited("none of its bodies moves freely")
+    if any(not tree.nodes[k].inertia.mass > 0 for k in free_nodes(tree)) or tree.doubtful:
         return Unsuited("a body has no inertia")
+    if longest_chain(tree.parents) > LONG_CHAIN:
+        return Unsuited(f"more than {LONG_CHAIN} of its joints are one behind the other")
+    restored = any(c.restitution for c in model.contacts) or any(group.restitution for group in model.contact_groups)
+    if restored and (limited_axes(model) or rubbing_axes(model)):
+        return Unsuited("contacts bounce, and joints have limits or friction")
     return None
 
 
@@ -250,6 +288,9 @@ def scene_layout(model: Model) -> SceneLayout | Unsuited:
     if unsuited is not None:
         return unsuited
     tree = skeleton(model)
+    mechanism = scene_mechanism(model)
+    order = [*(mechanism.nodes if mechanism else ()), *free_nodes(tree)]
+    row = {node: k for k, node in enumerate(order)}
     names = dict.fromkeys(name for contact in model.contacts for name in (contact.first, contact.second))
     names |= dict.fromkeys(name for group in model.contact_groups for name in group.geometries)
     numbers = {name: k for k, name in enumerate(names)}
@@ -261,7 +302,7 @@ def scene_layout(model: Model) -> SceneLayout | Unsuited:
         pose = at @ Pose.from_matrix(geometries[name].pose)
         own = (*numbers_of_pose(pose), *numbers_of_shape(shape))
         shapes.append(shape)
-        nodes.append(node if node >= 0 else len(tree.nodes))
+        nodes.append(row.get(node, len(tree.nodes)))
         local.append(np.column_stack([np.array(pose.R, dtype=float), np.array(pose.p, dtype=float)]))
         # the corners of a hull are as they are: not one code for each pattern of zeros among them
         plain = POSE if isinstance(shape, Hull) else len(own)
@@ -276,7 +317,7 @@ def scene_layout(model: Model) -> SceneLayout | Unsuited:
         return found
     return SceneLayout(
         model, tuple(names), tuple(shapes), np.array(nodes), np.array(local).reshape(-1, 3, 4), radii, classes,
-        class_of, *found, declared, tuple(groups),
+        class_of, *found, declared, tuple(groups), mechanism,
     )  # fmt: skip
 
 

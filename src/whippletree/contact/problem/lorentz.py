@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array, vector
-from whippletree.arithmetic.scalars import sqrt
+from whippletree.arithmetic.scalars import less, select, sqrt
 from whippletree.contact.problem.cones import length
 
 
@@ -71,3 +71,67 @@ class Scaling(NamedTuple):
 def _boost(axis: Array) -> Array:
     """2 a aᵀ − R."""
     return np.asarray(2 * np.multiply.outer(axis, axis) - np.diag(vector(1, -1, -1)))
+
+
+class CentralPair(NamedTuple):
+    """The points x and w of L with x − w = z and x ∘ w = ν 1, which have one frame: (1, e) / 2, (1, −e) / 2 and the
+    direction across both. What they are is told by their numbers along the first two, without cancellation.
+    """
+
+    direction: tuple[Any, Any]
+    """e"""
+    high: tuple[Any, Any]
+    """Of x and of w, along (1, e)."""
+    low: tuple[Any, Any]
+    """Of x and of w, along (1, −e)."""
+
+    @staticmethod
+    def of(z: Array, gap: Any) -> CentralPair:
+        """The pair of z (3,) and ν ≥ 0."""
+        side = length(z[1], z[2])
+        some = less(0, side)
+        unit = 1 / select(some, side, 1)
+        e = select(some, z[1] * unit, 1), select(some, z[2] * unit, 0)
+        up, down = z[0] + side, z[0] - side
+        return CentralPair(e, (_half_way(up, gap), _half_way(-up, gap)), (_half_way(down, gap), _half_way(-down, gap)))
+
+    @property
+    def x(self) -> Array:
+        """(3,)"""
+        return self._point(self.high[0], self.low[0])
+
+    @property
+    def w(self) -> Array:
+        """(3,)"""
+        return self._point(self.high[1], self.low[1])
+
+    def yielded(self, dx: Array) -> Array:
+        """−dw (3,) of a change dx of x at the same ν: L_w / L_x times dx."""
+        return self._scaled(dx, *[w / x for x, w in self._numbers()])
+
+    def relative(self, dz: Array) -> Array:
+        """A change dz of z as a share of x + w: dz / L_(x + w)."""
+        return self._scaled(dz, *[1 / (x + w) for x, w in self._numbers()])
+
+    def _numbers(self) -> list[tuple[Any, Any]]:
+        """Of x and w along the frame."""
+        return [self.high, self.low, ((self.high[0] + self.low[0]) / 2, (self.high[1] + self.low[1]) / 2)]
+
+    def _point(self, high: Any, low: Any) -> Array:
+        along = (high - low) / 2
+        return vector((high + low) / 2, along * self.direction[0], along * self.direction[1])
+
+    def _scaled(self, v: Array, high: Any, low: Any, across: Any) -> Array:
+        e1, e2 = self.direction
+        along, beside = e1 * v[1] + e2 * v[2], e1 * v[2] - e2 * v[1]
+        above, below, beside = high * (v[0] + along), low * (v[0] - along), across * beside
+        along = (above - below) / 2
+        return vector((above + below) / 2, along * e1 - beside * e2, along * e2 + beside * e1)
+
+
+def _half_way(t: Any, gap: Any) -> Any:
+    """The positive x with x − gap / x = t, without cancellation; 0 at t ≤ 0 if gap is 0."""
+    root = sqrt(t * t + 4 * gap)
+    rising = less(0, t)
+    apart = select(rising, 1, root - t)
+    return select(rising, (t + root) / 2, 2 * gap / select(less(0, apart), apart, 1))

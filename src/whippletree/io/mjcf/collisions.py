@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
 
+from whippletree.errors import list_items
 from whippletree.io.draft import Draft, fresh
 from whippletree.io.mjcf.spec import Parts, line_of, switched_off
 from whippletree.model import Geometry
@@ -65,6 +66,7 @@ def add_contacts(draft: Draft, parts: Parts, shapes: dict[str, Geometry], floati
     single = () if group else _allowed_pairs(parts, floating)
     allowed = (touch for touch in single if frozenset((touch.first, touch.second)) not in taken)
     names: set[str] = set()
+    hulls = {parts.poses.geom(k).name for k in group if shapes[parts.poses.geom(k).name].kind == "mesh"}
     for touch in (*declared, *allowed):
         pair = [shapes[touch.first], shapes[touch.second]]
         if all(shape.kind in UNBOUNDED for shape in pair):
@@ -82,6 +84,7 @@ def add_contacts(draft: Draft, parts: Parts, shapes: dict[str, Geometry], floati
             touch = touch._replace(first=touch.second, second=touch.first)
         name = fresh(touch.name or f"{touch.first} on {touch.second}", names)
         names.add(name)
+        hulls |= {shape.name for shape in pair if shape.kind == "mesh"}
         draft.declare("contact", name, touch.line)
         sliding, torsional, rolling = touch.friction
         draft.builder.contact(
@@ -93,6 +96,8 @@ def add_contacts(draft: Draft, parts: Parts, shapes: dict[str, Geometry], floati
             torsional=torsional or 0,
             rolling=rolling or 0,
         )
+    if hulls:
+        draft.notes.append(f"meshes touch by their convex hulls, as MuJoCo has it: {list_items(sorted(hulls))}")
     for kind, told in draft.left_out.items():
         draft.left_out[kind] = list(dict.fromkeys(told))
 

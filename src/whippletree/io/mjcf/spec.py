@@ -337,7 +337,8 @@ def _shape(draft: Draft, spec: Any, geom: Any) -> dict[str, Any]:
     if mesh is None:
         return {"kind": "mesh"}  # a fault already
     scale = tuple(float(s) for s in mesh.scale)
-    shape = {"kind": "mesh", "asset": geom.meshname, "file": mesh.file, "scale": scale}
+    # the format says that hulls touch
+    shape = {"kind": "mesh", "asset": geom.meshname, "file": mesh.file, "scale": scale, "convex": True}
     if geom.type not in (mjtGeom.mjGEOM_MESH, mjtGeom.mjGEOM_SDF):
         shape["fit"] = geom.type.name.removeprefix("mjGEOM_").lower()
     if len(mesh.uservert) % 3:

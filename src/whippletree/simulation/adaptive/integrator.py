@@ -16,6 +16,7 @@ are longer by more than they cost.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Protocol, TypeAlias
 
@@ -23,7 +24,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.rollout.collocation import step_control
-from whippletree.compiler.rollout.collocation.step_control import COLLOCATION_ITERATIONS, LEAP
+from whippletree.compiler.rollout.collocation.step_control import COLLOCATION_ITERATIONS, HALVINGS, LEAP
 from whippletree.errors import SingularSystemError, WhippletreeError
 from whippletree.simulation.adaptive.collocation import Polynomial, Rule, gauss_rule, radau_rule
 from whippletree.simulation.adaptive.newton import Stiffness, radau_modes
@@ -55,9 +56,9 @@ LONG_RUN = 100
 """Steps of a run from which the number of points is chosen anew, whenever Picard iteration is looked at. (Code for the
 other number has to be compiled, once on each machine.)"""
 
-STALLED_CHANGE, NO_LONGER_FALLING = 0.1, 0.7
+STALLED_CHANGE, NO_LONGER_FALLING = 0.1, 0.5
 """Change, in units of the tolerance, at which an iteration may stop if it no longer gets nearer to the goal; and the
-ratio of two changes from which that is so."""
+ratio of a change to that of two iterations before from which that is so."""
 
 MOVE, MOST_MOVES = 0.9, 6
 """By how much, and how often, a step that does not converge is shortened to move its points."""
@@ -328,7 +329,7 @@ class Integrator:
         self, t: float, y: Array, length: float, end: float, guess: Polynomial, error: float, stiff: bool
     ) -> AcceptedStep:
         """One accepted step, by whatever it takes."""
-        stiffness = self._stiffness(t, y) if stiff else None
+        stiffness = self._stiffness_ahead(t, y, min(length, end - t), guess) if stiff else None
         trial, then, state = self._take_step(t, y, length, end, guess, stiffness)
         step = trial.polynomial.length
         trial = trial._replace(before=step_control.error_before(error, step / guess.length, trial.order))
@@ -413,7 +414,7 @@ class Integrator:
         close) is shortened too, up to the last that has.
         """
         shortest = 1e-14 * max(1.0, abs(t))
-        longest, moves, slack = length, 0, 1.0
+        longest, moves, halvings, slack, rejected = length, 0, 0, 1.0, 0.0
         none: WhippletreeError | None = None
         while length > shortest:
             try:
@@ -428,14 +429,16 @@ class Integrator:
                 self.statistics.steps += 1
                 self.statistics.newton_steps += stiffness is not None
                 self.statistics.relaxed = max(self.statistics.relaxed, slack)
-                return trial
+                return trial._replace(rejected=rejected)
             self._reject(t, length)
             if np.isfinite(trial.error):
-                length = longest = length * self._growth(trial)
+                rejected, length = length, length * self._growth(trial)
+                longest = length
             elif stiffness is None and (found := self._stiffness_of(t, y, length)) is not None:
                 stiffness = found
-            elif not self.dead_points:
-                length *= 0.5  # stiff: the iteration contracts in short steps only
+            elif not self.dead_points or (halvings < HALVINGS and self._is_stiff(t, y, length, stiffness)):
+                # stiff: the iteration contracts in short steps only
+                halvings, rejected, length = halvings + 1, length, length * 0.5
             elif moves < MOST_MOVES:
                 moves, length = moves + 1, length * MOVE
             elif slack < MOST_SLACK:
@@ -482,20 +485,21 @@ class Integrator:
             correct: Correction = stiffness.corrector(radau_modes(), length, times, y, weights)
         else:
             correct = (self.corrector or self._picard)(times, y, weights, slopes)
-        first, last, stiff = np.inf, np.inf, stiffness is not None
+        # of an oscillation the changes of positions and velocities take turns: two iterations are compared
+        first, last, earlier, stiff = np.inf, np.inf, np.inf, stiffness is not None
         for iteration in range(1, COLLOCATION_ITERATIONS + 1):
             slopes = correct(slopes)
             before, moved = moved, weights @ slopes
             change = _size((moved - before) / scale)
-            if not np.isfinite(change) or (iteration > SETTLING and change > last and change > 1.0):
+            if not np.isfinite(change) or (iteration > SETTLING and change > earlier and change > 1.0):
                 break
             # rounding may stop the changes from falling before the goal is reached: then they are as small as they get
-            stalled = iteration >= SETTLING and change > NO_LONGER_FALLING * last and change <= STALLED_CHANGE
+            stalled = iteration >= SETTLING and change > NO_LONGER_FALLING * earlier and change <= STALLED_CHANGE
             if change <= CONVERGED_POINTS or stalled:
                 polynomial = Polynomial(t, length, y, rule.to_coefficients @ slopes)
                 contraction = float(step_control.mean_contraction(change, first, iteration))
                 return TriedStep(polynomial, _size(polynomial.truncation() / scale), iteration, contraction, stiff)
-            first, last = (change if iteration == 1 else first), change
+            first, last, earlier = (change if iteration == 1 else first), change, last
         return TriedStep(Polynomial(t, length, y, rule.to_coefficients @ slopes), np.inf, iteration, np.inf, stiff)
 
     def _picard(self, times: Array, y: Array, weights: Array, slopes: Array) -> Correction:
@@ -504,7 +508,10 @@ class Integrator:
     def _growth(self, trial: TriedStep) -> float:
         """How much longer the next step is."""
         limits = trial.growth_by_error, trial.growth_by_contraction
-        return float(step_control.growth(trial.iterations, *limits, not self.dead_points or trial.stiff))
+        growth = float(step_control.growth(trial.iterations, *limits, not self.dead_points or trial.stiff))
+        if not trial.rejected:
+            return growth
+        return min(growth, float(step_control.growth_after_rejection(trial.rejected, trial.polynomial.length)))
 
     # --- Stiffness: when Newton's method takes the place of Picard iteration, and when it gives it back ---------------
 
@@ -514,6 +521,12 @@ class Integrator:
         # below the absolute tolerance over the relative one, numbers are of no interest
         least = min(self.atol / self.rtol, 1.0) if self.rtol > 0 else 1.0
         return Stiffness(self.problem.rates, t, y, np.maximum(np.abs(y), least))
+
+    def _stiffness_ahead(self, t: float, y: Array, length: float, guess: Polynomial) -> Stiffness:
+        """∂ẏ/∂y in the middle of a step, as the mean slope of the last one leads there: it fits both ends."""
+        with suppress(*NO_RATES):
+            return self._stiffness(t + length / 2, y + length / 2 * guess.coefficients[0])
+        return self._stiffness(t, y)
 
     def _stiff_behind(self, trial: TriedStep, t: float, y: Array) -> bool:
         """Whether steps after a Picard step could be longer but for an error in stiff directions.
@@ -528,7 +541,11 @@ class Integrator:
         growth = float(step_control.growth_by_error(_size(error[None] / scale), trial.order))
         return min(growth, LEAP) > worthwhile(len(y)) * min(2.0, max(1.0, trial.growth_by_error))
 
-    def _stiffness_of(self, t: float, y: Array, length: float) -> Stiffness | None:
+    def _is_stiff(self, t: float, y: Array, length: float, stiffness: Stiffness | None) -> bool:
+        """Whether it may be stiffness, and no dead point, that keeps a step from being solved."""
+        return stiffness is not None or self._stiffness_of(t, y, length, EASED) is not None
+
+    def _stiffness_of(self, t: float, y: Array, length: float, slow: float = step_control.SLOWEST) -> Stiffness | None:
         """∂ẏ/∂y at a state, if Picard iteration over a step of this length would be slow because of it."""
         if self.corrector is not None or self.solver == "picard":
             return None
@@ -536,7 +553,7 @@ class Integrator:
             found = self._stiffness(t, y)
         except IntegrationError:
             return None  # a controller has no answer next to this state
-        return found if length * found.radius * self.rule.contraction > step_control.SLOWEST else None
+        return found if length * found.radius * self.rule.contraction > slow else None
 
     def _first_length(self, y: Array, slope: Array, duration: float) -> float:
         """A cautious first step: what moves the state by about a hundredth of its size."""

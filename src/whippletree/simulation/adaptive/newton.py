@@ -12,8 +12,9 @@ quaternions), each is reduced to (1 − h λ ∂a/∂v − h² λ² ∂a/∂q), 
 J is taken from differences of the rates: all n of them are one call of compiled functions on n states, their lanes
 filled. So it contains all that the rates contain, the change of constraint forces Aᵀf with q, springs, dampers and
 massless motions that they decide, contacts that hold, and any controller in Python, and nothing more has to be
-compiled. Rounding leaves it about eight digits, of which the iteration needs two: its solution is that of the
-equations above, whatever J is.
+compiled. It is that of the middle of a step, so that it fits both ends (slider-cranks at speed take half the steps that
+they take with that of the start). Rounding leaves it about eight digits, of which the iteration needs two: its solution
+is that of the equations above, whatever J is.
 """
 
 from __future__ import annotations

@@ -26,6 +26,8 @@ class TriedStep(NamedTuple):
     """Whether it was solved by Newton's method."""
     before: float = 0.0
     """Error of the step before, had it been as long as this one."""
+    rejected: float = 0.0
+    """Length, s, of a longer one that was tried in vain just before; 0 if none was."""
 
     @property
     def order(self) -> int:

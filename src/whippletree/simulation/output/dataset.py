@@ -393,10 +393,17 @@ def _labels(variables: Mapping[str, Any]) -> dict[str, list[str]]:
     for dimensions, values, meaning in variables.values():
         names = meaning.get("names", [])
         for dimension, size in zip(dimensions, values.shape, strict=True):
-            if names and dimension not in ("time", "run") and len(set(names)) == size:
+            if dimension in found:
+                break  # the names of another variable
+            if len(names) == size > 0 and dimension not in ("time", "run") and _all_differ(tuple(names)):
                 found[dimension] = list(names)
                 break  # names are those of the first dimension beside time and run
     return found
+
+
+@lru_cache(maxsize=64)
+def _all_differ(names: tuple[str, ...]) -> bool:
+    return len(set(names)) == len(names)
 
 
 def _own(grid: _Grid, record: Record, name: str, meaning: Variable) -> Any:

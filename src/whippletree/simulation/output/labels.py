@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from whippletree.model import Joint, Model
+from whippletree.model.frozen import found_once
 
 _TURN, _SLIDE, _UNIT = ("rad",), ("m",), ("1",)
 _JOINT_UNITS = {
@@ -30,12 +31,12 @@ _FORCES = {"rad": "N m", "m": "N"}
 
 def coordinates(model: Model) -> list[str]:
     """A name for every entry of q: the joint's; where it has several, such as ``base.x`` or ``base.qw``."""
-    return _labels(model, _COORDINATES)
+    return list(_coordinate_labels(model))
 
 
 def velocities(model: Model) -> list[str]:
     """A name for every entry of v; ``base.wx`` is an angular velocity, ``base.vx`` a linear one."""
-    return _labels(model, _VELOCITIES)
+    return list(_velocity_labels(model))
 
 
 def coordinate_units(model: Model) -> list[str]:
@@ -66,10 +67,20 @@ def alternatives(units: Sequence[str], suffix: str = "") -> str:
     return " or ".join(f"{unit}{suffix}" for unit in dict.fromkeys(units)) or "1"
 
 
-def _labels(model: Model, parts: Mapping[str, Sequence[str]]) -> list[str]:
+@found_once
+def _coordinate_labels(model: Model) -> tuple[str, ...]:
+    return _labels(model, _COORDINATES)
+
+
+@found_once
+def _velocity_labels(model: Model) -> tuple[str, ...]:
+    return _labels(model, _VELOCITIES)
+
+
+def _labels(model: Model, parts: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     labels = []
     for joint in model.joints:
         words = joint.flexible.modes if joint.flexible is not None else parts.get(joint.kind, ())
         several = [f"{joint.name}.{part}" for part in words if not joint.port]
         labels += several or [joint.name] * (joint.type.nv > 0)
-    return labels
+    return tuple(labels)

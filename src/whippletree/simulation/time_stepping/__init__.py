@@ -7,7 +7,9 @@ inertial_gain     steps that gain energy from nothing, taken in halves
 impulse_batch     steps of many states at once
 motors            forces of a controller and commands of actuators, asked at the start of each step
 scene_method      the method for scenes of many free bodies
-scene_run         lists of what is near, and steps in machine code between two of them
+mechanism_rows    a mechanism among them, between two calls of the kernel
+near_lists        lists of what is near, by the kernel that makes them
+scene_run         steps in machine code between two lists
 scene_skins       how far bodies may go before new lists are made
 sleeping          islands at rest that are held still until something comes near
 """

@@ -16,6 +16,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.lanes import lanes_of_columns, plain
 from whippletree.compiler.compiled import compile
+from whippletree.compiler.rollout.contact_kinds import TOUCH
 from whippletree.compiler.rollout.contact_lists.contact_list_gaps import tendon_limits
 from whippletree.compiler.rollout.contact_lists.contact_list_suitability import (
     lists_pay,
@@ -27,7 +28,7 @@ from whippletree.compiler.rollout.contact_sweeps import coloured_sweeps, contact
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.contact.implicit_springs import StepDamping, dampings, implicit_dampings, implicit_model
 from whippletree.contact.kinematics.broad_phase import LOOK_AHEAD, Near, Neighbourhood
-from whippletree.contact.kinematics.contact_set import contact_set
+from whippletree.contact.kinematics.contact_set import Points, contact_set
 from whippletree.contact.kinematics.joint_contacts import nearer_ends, nearer_ends_of_many
 from whippletree.contact.problem.contact_problem import ContactProblem, Measure
 from whippletree.contact.problem.delassus import Matrix, delassus, is_sparse, scale_delassus, with_diagonal
@@ -387,10 +388,17 @@ class ImpulseStep:
 
     def immovable(self, q: Array) -> set[int]:
         """Numbers of the contacts that overlap at q (nq,) and whose gaps no velocity of the model changes."""
-        # asked once, of a start that overlaps: in Python, rather than compile every row of J for it
-        near = self.neighbourhood.overlapping(q) if self.contacts else self._nothing_near
+        # asked once, of a start that overlaps: rows of J in Python, rather than compile every one of them for it
+        near = self.neighbourhood.overlapping(q, self._compiled_points(q)) if self.contacts else self._nothing_near
         normals = self._without_held(0.0, q, near.jacobian[::3])
         return {int(number) for number, row in zip(near.numbers, normals, strict=True) if not row.any()}
+
+    def _compiled_points(self, q: Array) -> Points | None:
+        """Where the candidates are, if the narrow phase of the kernel tells."""
+        if self._compiled or not self.kernel:
+            return None
+        found = np.asarray(self.dyn.contact_list_touches(q)).reshape(self.contacts, TOUCH)
+        return Points(found[:, 0], found[:, 1:4], found[:, 4:].reshape(-1, 3, 3))
 
     def _choose_near(self, gaps: Array, J: Array, reach: float) -> Near:
         close = np.flatnonzero(gaps <= reach)

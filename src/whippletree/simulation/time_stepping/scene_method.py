@@ -8,15 +8,18 @@ told.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any, ClassVar
+from time import monotonic
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
+from whippletree.compiler.compiled import Compiled, compile
 from whippletree.contact.geometry.box_pairs import NOWHERE
 from whippletree.contact.kinematics.contact_set import ContactSet, contact_set_of_steps
+from whippletree.contact.kinematics.joint_contacts import limited_axes, nearer_ends, rubbing_axes
 from whippletree.contact.kinematics.scene_layout import SceneLayout, Unsuited, scene_layout
 from whippletree.errors import UnsupportedError, warn_caller
 from whippletree.model import Model
@@ -25,6 +28,7 @@ from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.method import Chunk, Memo, Method, Task, Variable, positive
 from whippletree.simulation.output.dataset import velocities
 from whippletree.simulation.time_stepping.impulse_step import COMPILED
+from whippletree.simulation.time_stepping.motors import Motors
 from whippletree.simulation.time_stepping.scene_run import MOST_SLOTS, ROWS, SteppedScene, StepsTaken, Warm, rotations
 from whippletree.simulation.time_stepping.stepping_method import (
     DEFAULT_STEP,
@@ -35,6 +39,7 @@ from whippletree.simulation.time_stepping.stepping_method import (
     TimeStepping,
     overlapping_start,
 )
+from whippletree.tree.skeleton import skeleton
 
 EFFORT = 4000
 """Sweeps of a step at most, by default; the first steps of a wall of 300 bricks need 2000 for 1e-7 m/s."""
@@ -49,24 +54,44 @@ FEW_BODIES = 12
 """Bodies with contacts in closed forms that are stepped as any mechanism is: code for each pair of forty balls took a
 minute and a half to compile."""
 
+FEW_BESIDE_MECHANISM = 8
+"""Free bodies beside a mechanism that are stepped with it as one mechanism: a robot and what it handles."""
+
 UNEQUAL_MASSES = 1e3
 """Ratio of two masses from which on a warning about unsolved steps names it as their cause."""
 
+TIME_OF_ROWS, NUMBERS_AT_ONCE = 0.1, 2e6
+"""s, and numbers: rows of output are written together, as many as come in that time or hold that many numbers."""
+
 SUMS = ("contact_work", "friction_work", "joint_work", "correction_work")
 WORST = ("residual_impulse", "residual_velocity", "cone_violation")
+
+
+class _Row(NamedTuple):
+    """A row of output that is not written yet."""
+
+    number: int
+    y: Array
+    told: StepsTaken
+    """The steps to it."""
+    work: dict[str, float]
+    """Since the start, J."""
 
 
 def is_scene(model: Model) -> bool:
     """Whether a model is stepped as a scene of many free bodies.
 
     It is where it has groups, pairs that have a form for lists only, or many bodies. A list of contacts in closed forms
-    or of solids of a few bodies is left to the other ways, whose solvers end at the tolerance, whatever that costs.
+    or of solids of a few bodies is left to the other ways, whose solvers end at the tolerance, whatever that costs; and
+    so is a mechanism with few bodies beside it.
     """
     if not model.touches:
         return False
     layout = scene_layout(model)
     if isinstance(layout, Unsuited):
         return False
+    if layout.mechanism is not None:
+        return len(layout.free) > FEW_BESIDE_MECHANISM
     if model.contact_groups or len(layout.bodies) - 1 > FEW_BODIES:
         return True
     return not any(kind.of_solids for kind in layout.kinds) and not all(kind.written for kind in layout.kinds)
@@ -80,9 +105,11 @@ def require_scene(model: Model, alone: bool, options: Sequence[str]) -> None:
     """
     layout = scene_layout(model)
     reason = layout.reason if isinstance(layout, Unsuited) else None if alone else "there are several start states"
+    if reason is None and "sleep" in options and isinstance(layout, SceneLayout) and layout.mechanism is not None:
+        reason = "joints hold some of them, whose motors nobody would feel who is asleep"
     if reason is not None:
         raise UnsupportedError(
-            f"simulate: {' and '.join(options)} can be asked for where one scene is run whose bodies all move freely. "
+            f"simulate: {' and '.join(options)} can be asked for where one scene is run whose bodies move freely. "
             f"That is not so of model {model.name!r}: {reason}. Leave it out"
         )
 
@@ -122,7 +149,13 @@ class SceneStepping(TimeStepping):
         self.steps, self.unconverged, self.at_rounding, self.worst, self.lists_made = 0, 0, 0, 0.0, 0
         self.halved = 0  # as a step of other mechanisms may be: free bodies need none
         self.gained, self.overlap, self.overlapping = 0.0, 0.0, 0
+        self._found: list[_Row] = []
         self._named = _pair_count(layout) <= NAMED_UP_TO
+        self._limited, self._rubbing = limited_axes(layout.model), rubbing_axes(layout.model)
+        self._motors = None if layout.mechanism is None else Motors(task.motion)
+        if self._motors is not None:
+            self._motors.hold(self.longest)  # gains of a controller that steps do not resolve
+        self._energies = None if layout.mechanism is None else _compiled(layout.mechanism.model)
         self._start_energy = self._energy(task.start)
         if not np.isfinite(self._start_energy):
             raise ValueError("simulate: the energy of the start state is not finite: its velocities are too large")
@@ -130,7 +163,7 @@ class SceneStepping(TimeStepping):
 
     def _warn_of_overlap(self) -> None:
         """Tell of overlaps at the start, the deepest first."""
-        keys, gaps = self.scene.gaps(self.task.motion.split(self.task.start)[0])
+        keys, gaps = self._gaps_of_start
         names = self.layout.names
         told: dict[str, str] = {}
         for place in np.argsort(gaps, kind="stable"):
@@ -144,8 +177,9 @@ class SceneStepping(TimeStepping):
 
     @cached_property
     def variables(self) -> dict[str, Variable]:
-        bodies = tuple(joint.child for joint in self.layout.model.joints if joint.kind == "free")
-        wrench = "moment about its centre of mass and force of all contacts on a body, in the axes of the world"
+        tree = skeleton(self.layout.model)
+        bodies = tuple(tree.joints[k].child for k in self.layout.free)
+        wrench = "moment about its centre of mass and force of all contacts on a free body, in the axes of the world"
         found = {
             "a": Variable(
                 ("velocity",), "mean accelerations of a step", "rad/s² or m/s²", tuple(velocities(self.layout.model))
@@ -165,6 +199,13 @@ class SceneStepping(TimeStepping):
             "correction_work": Variable((), "energy that moving overlaps apart has added since the start", "J"),
             "energy_balance": Variable((), "energy less work and start energy: the error of the steps", "J"),
         }
+        if self._limited:
+            named = tuple(axis.name for axis in self._limited)
+            found["limit_force"] = Variable(("limit",), "forces of joint limits", "N m or N", named)
+            found["limit_overshoot"] = Variable((), "largest way of a joint beyond its range", "rad or m")
+        if self._rubbing:
+            named = tuple(axis.name for axis in self._rubbing)
+            found["friction_force"] = Variable(("rubbing",), "dry friction of joints", "N m or N", named)
         if self._named:
             names = tuple(contact_set_of_steps(self.layout.model).names)
             force = "contact forces: normal, tangents 1 and 2"
@@ -175,27 +216,52 @@ class SceneStepping(TimeStepping):
     # ---- rows of output ------------------------------------------------------------------------------------------
 
     def chunks(self, memo: Memo | None = None) -> Iterator[Chunk]:
+        """Rows are written out together: names of thousands of contacts would cost more than the steps to a row."""
         times, y = self.task.times, self.task.start
         warm, first = Warm.cold(), 1
         work = dict.fromkeys(SUMS, 0.0)
         if memo is None:
-            trial = self._advance(0, y, warm, 1)
-            yield self._row(0, y, warm, trial, work, counts=False)
+            self._found = [self._first_row(y, warm, work)]
         else:
             y, first = memo["state"], int(memo["row"]) + 1
             keys, impulses, anchor = memo["keys"], memo["impulses"].reshape(-1, 3), memo["anchor"].reshape(-1, 7)
             warm = Warm(keys.astype(np.int64), impulses, anchor, *(memo[name] for name in Warm._fields[3:]))
             work = {word: float(memo[word]) for word in SUMS}
+        written = monotonic()
         for row in range(first, len(times)):
             told = self._advance(row - 1, y, warm, None)
+            if not told.finite:
+                yield from self._write_rows()
+                self._count(told)
+                reached = float(times[row - 1])
+                raise IntegrationError(f"the stepping stopped before t = {times[row]:.9g} s: {LOST}", reached)
             y, warm = np.concatenate([told.q, told.v]), told.warm
             work = {word: work[word] + float(told.account[:, ROWS[word]].sum()) for word in SUMS}
             self._count(told)
-            if not told.finite:
-                reached = float(times[row - 1])
-                raise IntegrationError(f"the stepping stopped before t = {times[row]:.9g} s: {LOST}", reached)
-            yield self._row(row, y, warm, told, work)
+            self._found.append(_Row(row, y, told, work))
+            if monotonic() - written > TIME_OF_ROWS or len(self._found) >= self._rows_at_once:
+                yield from self._write_rows()
+                written = monotonic()
+        yield from self._write_rows()
         self._warn_of_unsolved_steps()
+
+    def unfinished_chunk(self) -> Chunk | None:
+        return next(self._write_rows(), None)
+
+    def _first_row(self, y: Array, warm: Warm, work: dict[str, float]) -> _Row:
+        """The start, with accelerations and forces of a step that is taken back."""
+        trial = self._advance(0, y, warm, 1)
+        keys, gaps = self._gaps_of_start
+        return _Row(0, y, trial._replace(account=trial.account[:0], keys=keys, gaps=gaps), work)
+
+    @cached_property
+    def _gaps_of_start(self) -> tuple[Array, Array]:
+        return self.scene.gaps(self.task.motion.split(self.task.start)[0])
+
+    @cached_property
+    def _rows_at_once(self) -> int:
+        numbers = self.layout.model.nq + sum(len(variable.names) + 1 for variable in self.variables.values())
+        return max(1, int(NUMBERS_AT_ONCE / numbers))
 
     def _advance(self, row: int, y: Array, warm: Warm, most: int | None) -> StepsTaken:  # type: ignore[override]
         """Steps from one row of output to the next, or fewer.
@@ -210,8 +276,10 @@ class SceneStepping(TimeStepping):
             return self.scene.advance(q, v, warm, np.zeros(len(v)), np.full(count, h))
         parts: list[StepsTaken] = []
         for k in range(count):
-            tau = motion.forces(np.array([t + k * h]), q[None], v[None])[0]
-            parts.append(self.scene.advance(q, v, warm, tau, np.array([h])))
+            state = np.array([t + k * h]), q[None], v[None]
+            tau = (motion.forces if self._motors is None else self._motors.tau)(*state)[0]
+            dampers = None if self._motors is None else self._motors.held_dampers(h)
+            parts.append(self.scene.advance(q, v, warm, tau, np.array([h]), dampers))
             q, v, warm = parts[-1].q, parts[-1].v, parts[-1].warm
             if not parts[-1].finite:
                 break
@@ -221,7 +289,7 @@ class SceneStepping(TimeStepping):
         """Tell, at the end of a run, of steps whose impulses are far from the laws of contact."""
         if self.worst < max(RESIDUAL_WORTH_TELLING, self.tolerance):
             return
-        masses = 1 / self.layout.bodies[:-1, 0]
+        masses = 1 / self._free_bodies[:, 0]
         ratio = float(masses.max() / masses.min())
         cause = f" Masses differ by a factor of {ratio:.2g}: sweeps creep where much rests on little." * (
             ratio > UNEQUAL_MASSES
@@ -245,67 +313,121 @@ class SceneStepping(TimeStepping):
         self.overlapping += int((overlap > SCENE_OVERLAP).sum())
         self.lists_made = self.scene.rebuilds
 
-    def _row(
-        self, row: int, y: Array, warm: Warm, told: StepsTaken, work: Mapping[str, float], counts: bool = True
-    ) -> Chunk:
-        """A row of output; the first one tells accelerations and forces of a step that is taken back."""
-        h, _ = self._division(max(row - 1, 0))
-        q = self.task.motion.split(y)[0]
-        gaps = told.gaps if counts else self.scene.gaps(q)[1]
-        account = told.account if counts else told.account[:0]
+    def _write_rows(self) -> Iterator[Chunk]:
+        """The rows that were found since the last ones were written, if any."""
+        rows, self._found = self._found, []
+        if not rows:
+            return
+        y, told = np.stack([row.y for row in rows]), [row.told for row in rows]
+        h = np.array([self._division(max(row.number - 1, 0))[0] for row in rows])
+        work = {word: np.array([row.work[word] for row in rows]) for word in SUMS}
+        last, most, sums = (np.zeros((len(rows), len(ROWS))) for _ in range(3))
+        for k, own in enumerate(told):
+            if len(own.account):
+                last[k], most[k], sums[k] = own.account[-1], own.account.max(axis=0), own.account.sum(axis=0)
+        residual = ROWS["residual_velocity"]
         values: dict[str, Any] = {
-            "a": told.a,
-            "contact_wrench": self._wrenches(q, told.kick, h),
-            "contacts": account[-1:, ROWS["contacts"]].sum(),
-            "asleep": np.isinf(warm.quiet).sum(),
-            "unconverged": (account[:, ROWS["residual_velocity"]] > self.tolerance).sum(),
-            "sweeps": account[:, ROWS["sweeps"]].sum(),
-            "penetration": max(0.0, -float(gaps.min(initial=0.0))),
+            "a": [own.a for own in told],
+            "contact_wrench": self._wrenches(y, np.stack([own.kick for own in told]), h),
+            "contacts": last[:, ROWS["contacts"]],
+            "asleep": [np.isinf(own.warm.quiet).sum() for own in told],
+            "unconverged": [(own.account[:, residual] > self.tolerance).sum() for own in told],
+            "sweeps": sums[:, ROWS["sweeps"]],
+            "penetration": [max(0.0, -float(own.gaps.min(initial=0.0))) for own in told],
             "energy_balance": self._energy(y) - self._start_energy - work["contact_work"] - work["joint_work"],
-            **{word: account[:, ROWS[word]].max(initial=0.0) for word in WORST},
+            **{word: most[:, ROWS[word]] for word in WORST},
             **work,
         }
+        values |= self._of_joints(told, y, h)
         if self._named:
-            values |= self._by_name(told, gaps if counts else None, q, h)
-        own = {name: np.asarray(values[name], dtype=float)[None] for name in self.variables}
-        memo = {"row": np.array(row), "state": y, **warm._asdict()}
-        memo |= {word: np.array(x) for word, x in work.items()}
-        return Chunk(self.task.times[row : row + 1], y[None], memo, variables=own)
+            values |= self._by_name(told, h)
+        variables = {name: np.asarray(values[name], dtype=float) for name in self.variables}
+        first, end = rows[0].number, rows[-1]
+        memo = {"row": np.array(end.number), "state": end.y, **end.told.warm._asdict()}
+        memo |= {word: np.array(x) for word, x in end.work.items()}
+        yield Chunk(self.task.times[first : end.number + 1], y, memo, variables=variables)
 
-    def _by_name(self, told: StepsTaken, gaps: Array | None, q: Array, h: float) -> dict[str, Array]:
+    def _of_joints(self, told: Sequence[StepsTaken], y: Array, h: Array) -> dict[str, Any]:
+        """Forces of limits and dry friction of joints, and how far those are beyond their ranges."""
+        ends = [nearer_ends(self._limited, q) for q in self.task.motion.split(y)[0]]
+        distances, signs = (np.array([end[k] for end in ends], dtype=float).reshape(len(ends), -1) for k in (0, 1))
+        forces = np.stack([own.warm.of_joints for own in told]) / h[:, None]
+        limits = signs.shape[1]
+        return {
+            "limit_force": forces[:, :limits] * signs,
+            "limit_overshoot": np.maximum(0.0, -distances.min(axis=1, initial=0.0)),
+            "friction_force": forces[:, limits:],
+        }
+
+    def _by_name(self, told: Sequence[StepsTaken], h: Array) -> dict[str, Array]:
         """Gaps and forces of contacts that have names; those that are far away, or not in use, have an infinite gap."""
-        keys, gaps = (told.keys, gaps) if gaps is not None else self.scene.gaps(q)
         names = _named_candidates(self.layout.model)
-        every, forces = np.full(names.count, np.inf), np.zeros((names.count, 3))
-        every[names.places(keys)[0]] = np.where(gaps < NOWHERE / 2, gaps, np.inf)
-        places, swapped = names.places(told.warm.keys)
+        every, forces = np.full((len(told), names.count), np.inf), np.zeros((len(told), names.count, 3))
+        gaps, impulses = (np.concatenate(x) for x in ([t.gaps for t in told], [t.warm.impulses for t in told]))
+        near, pressing = ([t.keys for t in told], [t.warm.keys for t in told])
+        at, _ = names.places(np.concatenate(near))
+        every[_row_numbers(near), at] = np.where(gaps < NOWHERE / 2, gaps, np.inf)
+        at, swapped = names.places(np.concatenate(pressing))
+        rows = _row_numbers(pressing)
         # seen from the other shape, the normal and the second tangent are reversed, and so is the force
-        forces[places] = told.warm.impulses / h * np.where(swapped[:, None], [1.0, -1.0, 1.0], 1.0)
+        forces[rows, at] = impulses / h[rows, None] * np.where(swapped[:, None], [1.0, -1.0, 1.0], 1.0)
         return {"contact_gap": every, "contact_force": forces}
 
-    def _wrenches(self, q: Array, kick: Array, h: float) -> Array:
-        """M Δv / h of each body: what contacts did to it in the last step, (bodies, 6)."""
-        R = self.layout.placements[:-1, :9].reshape(-1, 3, 3) @ rotations(q.reshape(-1, 7)[:, 3:])
-        local = np.einsum("nji,nj->ni", R, kick[:, :3])
-        moment = np.einsum("nij,nj->ni", R, np.einsum("nij,nj->ni", self._inertias, local))
-        return np.concatenate([moment, kick[:, 3:] / self.layout.bodies[:-1, :1]], axis=1) / h
+    def _wrenches(self, y: Array, kick: Array, h: Array) -> Array:
+        """M Δv / h of each free body: what contacts did to it in the last step of each row, (rows, bodies, 6)."""
+        if self.layout.traits.round:
+            moment = self._free_bodies[:, 7:8] * kick[:, :, :3]
+        else:
+            q = self.task.motion.split(y)[0][..., self.layout.free_q]
+            R = rotations(q.reshape(-1, 7)[:, 3:]).reshape(len(y), -1, 3, 3)
+            if not self.layout.traits.in_world_axes:
+                R = self._free_frames[:, :9].reshape(-1, 3, 3) @ R
+            moment = np.einsum("knij,knj->kni", R, self._times_inertia(np.einsum("knji,knj->kni", R, kick[:, :, :3])))
+        pushed = kick[:, :, 3:] / self._free_bodies[:, :1]
+        return np.concatenate([moment, pushed], axis=2) / h[:, None, None]
 
     @cached_property
-    def _inertias(self) -> Array:
-        a, b, c, d, e, f = self.layout.bodies[:-1, 7:13].T
-        return np.moveaxis(np.array([[a, b, c], [b, d, e], [c, e, f]]), -1, 0)
+    def _free_bodies(self) -> Array:
+        """Rows of the free bodies, (bodies, 17)."""
+        return self.layout.bodies[self.layout.jointed : -1]
+
+    @cached_property
+    def _free_frames(self) -> Array:
+        return self.layout.placements[self.layout.jointed : -1]
+
+    def _times_inertia(self, w: Array) -> Array:
+        """Inertia times w (..., bodies, 3), in the axes of each free body."""
+        if self.layout.traits.round:
+            return np.asarray(self._free_bodies[:, 7:8] * w)
+        a, b, c, d, e, f = self._free_bodies[:, 7:13].T
+        inertias = np.array([[a, b, c], [b, d, e], [c, e, f]]).transpose(2, 0, 1)
+        return np.asarray(np.einsum("nij,...nj->...ni", inertias, w))
 
     def _energy(self, y: Array) -> Array:
-        """Kinetic and potential energy, J, as ``kinetic_energy`` and ``potential_energy`` have it."""
-        q, v = (x.reshape(-1, n) for x, n in zip(self.task.motion.split(y), (7, 6), strict=True))
-        mass, centre = 1 / self.layout.bodies[:-1, 0], self.layout.bodies[:-1, 13:16]
+        """Kinetic and potential energy, J, of states (..., nq + nv), as ``kinetic_energy`` and ``potential_energy``
+        have it."""
+        whole_q, whole_v = self.task.motion.split(y)
+        q, v = whole_q[..., self.layout.free_q], whole_v[..., self.layout.free_v]
+        mass, centre = 1 / self._free_bodies[:, 0], self._free_bodies[:, 13:16]
         with np.errstate(over="ignore", invalid="ignore"):
-            u = v[:, 3:] + np.cross(v[:, :3], centre)
-            turning = np.einsum("ni,nij,nj->", v[:, :3], self._inertias, v[:, :3])
-            R, p = self.layout.placements[:-1, :9].reshape(-1, 3, 3), self.layout.placements[:-1, 9:]
-            at = np.einsum("nij,nj->ni", rotations(q[:, 3:]), centre) + q[:, :3]
-            height = (np.einsum("nij,nj->ni", R, at) + p) @ self.scene.gravity
-            return np.asarray(((mass * (u * u).sum(axis=1)).sum() + turning) / 2 - mass @ height)
+            u, at = v[..., 3:], q[..., :3]
+            if not self.layout.traits.centred:
+                u = u + np.cross(v[..., :3], centre)
+                R = rotations(q[..., 3:].reshape(-1, 4)).reshape(*q.shape[:-1], 3, 3)
+                at = at + (R @ centre[:, :, None])[..., 0]
+            turning = (v[..., :3] * self._times_inertia(v[..., :3])).sum(axis=(-1, -2))
+            if not self.layout.traits.in_world_axes:
+                R, p = self._free_frames[:, :9].reshape(-1, 3, 3), self._free_frames[:, 9:]
+                at = (R @ at[..., None])[..., 0] + p
+            moving = (mass * (u * u).sum(axis=-1)).sum(axis=-1)
+            of_bodies = (moving + turning) / 2 - (at @ self.scene.gravity) @ mass
+            return np.asarray(of_bodies + self._mechanism_energy(whole_q, whole_v))
+
+    def _mechanism_energy(self, q: Array, v: Array) -> Any:
+        if self._energies is None:
+            return 0.0
+        own, energies = self.scene.mechanism, self._energies
+        return energies.kinetic_energy(q[..., own.q], v[..., own.v]) + energies.potential_energy(q[..., own.q])
 
     def account(self) -> dict[str, Any]:
         return {
@@ -323,6 +445,16 @@ class SceneStepping(TimeStepping):
             "largest_overlap": self.overlap,
             "overlapping_steps": self.overlapping,
         }
+
+
+def _row_numbers(lists: Sequence[Array]) -> Array:
+    """To which row of output each entry of such lists, one for every row, belongs."""
+    return np.repeat(np.arange(len(lists)), [len(own) for own in lists])
+
+
+@found_once
+def _compiled(model: Model) -> Compiled:
+    return compile(model, watch="never")
 
 
 def _pair_count(layout: SceneLayout) -> int:

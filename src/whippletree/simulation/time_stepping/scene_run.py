@@ -16,8 +16,9 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.cpu.cpu_function import CompiledFunction, compile_function
 from whippletree.compiler.rollout.scenes.scene_kinds import PAIR_HEAD
 from whippletree.compiler.rollout.scenes.scene_step import ACCOUNT, scene_program
-from whippletree.contact.kinematics.near_pairs import NearPairs, near_pairs
 from whippletree.contact.kinematics.scene_layout import BODY, SceneLayout
+from whippletree.simulation.time_stepping.mechanism_rows import JointForces, MechanismRows, MechanismState
+from whippletree.simulation.time_stepping.near_lists import ListMaker, NearPairs
 from whippletree.simulation.time_stepping.scene_skins import THINNEST, SkinRule, Skins
 from whippletree.simulation.time_stepping.sleeping import (
     STEPS_OF_WATCH,
@@ -49,13 +50,7 @@ close together in memory then. Among 43 000 candidates of ten thousand balls are
 one order of heights a step took half as long again."""
 
 
-PAIRS_AT_ONCE = 1000
-"""Pairs of a list that are put into turns together."""
-
-WORLDS = 4
-"""How often the kernel has the world, in turns, where something touches: a contact leaves the velocity of both of its
-bodies behind, and one that meets the same body has to wait for it, although the world does not move. With one world
-an update of a hundred balls in a narrow box took 31 ns instead of 28."""
+NONE = np.zeros(0)
 
 
 class Warm(NamedTuple):
@@ -79,6 +74,8 @@ class Warm(NamedTuple):
     """Residual at which a step has nothing to do, m/s, ()."""
     allowance: Array
     """How deep the bodies and the world may overlap, m, (bodies + 1,): as deep as they do where nothing is known."""
+    of_joints: Array
+    """Impulses of limits and dry friction of the mechanism's joints, N s or N m s, (rows,); none where it has none."""
 
     @staticmethod
     def cold() -> Warm:
@@ -93,6 +90,7 @@ class Warm(NamedTuple):
             none,
             none,
             np.array(np.inf),
+            none,
             none,
         )
 
@@ -118,6 +116,7 @@ class _SceneInMotion(NamedTuple):
     """Of the candidates in the lists, N s, (candidates, 3)."""
     held: _HeldLists
     warm: Warm
+    mechanism: MechanismState
 
 
 class _KernelCall(NamedTuple):
@@ -138,6 +137,11 @@ class _KernelCall(NamedTuple):
     −2 for a state that is not finite."""
     allowance: Array
     ends: Array
+    mechanism_q: Array = NONE
+    mechanism_v: Array = NONE
+    mechanism_a: Array = NONE
+    mechanism_poses: Array = NONE
+    of_joints: Array = NONE
 
     def with_one_world(self, worlds: int) -> _KernelCall:
         """Results without the other worlds; the deepest overlap of each is that of the one."""
@@ -164,7 +168,7 @@ class StepsTaken(NamedTuple):
     a: Array
     """Mean accelerations of the last step, (nv,)."""
     kick: Array
-    """Change of velocities by contacts in the last step: (ω, centre of mass) of each body in the world, (bodies, 6)."""
+    """Change of velocities by contacts in the last step: (ω, centre of mass) of each free body in the world, (n, 6)."""
     gaps: Array
     """Of the candidates in the lists at the end, m."""
     account: Array
@@ -185,6 +189,9 @@ class _Lists(NamedTuple):
     skins: Skins
     worlds: int
     """How often the world is among the bodies of ``node``."""
+    of_trees: tuple[Array, ...]
+    """Which contacts are on trees of the mechanism, :func:`~whippletree.simulation.time_stepping.mechanism_rows`; ()
+    without one."""
 
 
 class SteppedScene:
@@ -205,23 +212,14 @@ class SteppedScene:
         self.count = len(layout.bodies) - 1
         self.slots = np.array([kind.slots for kind in layout.kinds])
         self.gravity = np.asarray(layout.model.gravity, dtype=float)
-        self._unbounded = ~np.isfinite(layout.radii)
         self.rule = SkinRule.of_scene(layout)
+        self._maker = ListMaker(layout, NEARLY_TOUCHING * self.rule.size)
         self.rebuilds = 0
         self._held: _HeldLists | None = None
         self._last_turned: tuple[Array, Array] | None = None
         self._gaps_asleep: tuple[Array, Array, Array] | None = None
+        self.mechanism = MechanismRows(layout)
         self.sweep_bound = float(effort)
-
-    def poses(self, q: Array) -> Array:
-        """Of all geometries in the world, (geometries, 3, 4), at q (bodies + 1, 7)."""
-        moved = q[:, :3]
-        if not self.layout.traits.in_world_axes:
-            placed = self.layout.placements
-            moved = np.einsum("nij,nj->ni", placed[:, :9].reshape(-1, 3, 3), moved) + placed[:, 9:]
-        X = self._rotations(q)[self.layout.nodes] @ self.layout.local
-        X[:, :, 3] += moved[self.layout.nodes]
-        return X
 
     def _rotations(self, q: Array) -> Array:
         """Rotations of the bodies in the world, (bodies + 1, 3, 3)."""
@@ -234,84 +232,74 @@ class SteppedScene:
 
     def lists(self, q: Array, skins: Skins) -> _Lists:
         """The pairs that may touch before a body has travelled as far as its skin is thick."""
+        return self._tables(self._near(q, skins, np.zeros(self.count, dtype=bool)), skins)
+
+    def _near(self, q: Array, skins: Skins, still: Array) -> NearPairs:
         self.rebuilds += 1
-        poses = self.poses(q)
-        thickness = skins.of_geometries(self.layout, poses, np.zeros(self.count, dtype=bool))
-        return self._tables(poses, near_pairs(self.layout, poses, thickness), skins)
+        return self._maker.near(q, skins.of_bodies(still), (float(skins.budget[-1]), skins.stretch), skins.direction)
 
-    def _tables(self, poses: Array, near: NearPairs, skins: Skins) -> _Lists:
-        order = self._order(poses, near)
-        near = NearPairs(*[column[order] for column in near])
-        worlds = WORLDS if self._nearly_touch(near).any() else 1
-        kinds = self.layout.kind_numbers[self.layout.class_of[near.first], self.layout.class_of[near.second]]
-        slots = self.slots[kinds]
-        start = np.cumsum(slots) - slots
-        pairs = np.zeros((len(kinds), PAIR_HEAD + int(self.slots.max())), dtype=np.int64)
-        pairs[:, 0], pairs[:, 1], pairs[:, 2] = kinds, near.first, near.second
-        pairs[:, PAIR_HEAD:] = start[:, None] + np.arange(self.slots.max())
-        owner = np.repeat(np.arange(len(kinds)), slots)
-        key = near.first * len(self.layout.names) + near.second
-        keys = key[owner] * MOST_SLOTS + np.arange(len(owner)) - start[owner]
-        node = self._node(near, worlds)[owner]
-        # one after the other in memory: the kernel reads such arrays where they lie
-        friction, restitution, margins = np.ascontiguousarray(near.coefficients.T)
-        return _Lists(pairs, margins, node, friction[owner], restitution[owner], keys, skins, worlds)
-
-    def _nearly_touch(self, near: NearPairs) -> Array:
-        return near.gaps <= near.coefficients[:, 2] + NEARLY_TOUCHING * self.rule.size
-
-    def _node(self, near: NearPairs, worlds: int) -> Array:
-        """Both bodies of each pair, and its island, (pairs, 3); islands matter where something bounces.
-
-        Pairs with the world have one of so many in turns.
-        """
-        found = np.zeros((len(near.first), 3), dtype=np.int64)
-        found[:, 0], found[:, 1] = self.layout.nodes[near.first], self.layout.nodes[near.second]
-        if near.coefficients[:, 1].any():
+    def _tables(self, near: NearPairs, skins: Skins) -> _Lists:
+        """Lists of pairs as the kernel takes them, candidate by candidate."""
+        found = near.node
+        if near.restitution.any():
+            # islands matter where something bounces
             first, second = found[:, 0], found[:, 1]
-            found[:, 2] = island_labels(self.count, first, second)[np.minimum(first, second)]
-        for side in (found[:, 0], found[:, 1]):
-            still = np.flatnonzero(side == self.count)
-            side[still] += np.arange(len(still)) % worlds
-        return found
+            sides = [np.append(side, tied) for side, tied in zip((first, second), self.mechanism.ties, strict=True)]
+            found[:, 2] = island_labels(self.count, *sides)[np.minimum(first, second)]
+        pairs, keys = near.table, (near.table[:, 1] * len(self.layout.names) + near.table[:, 2]) * MOST_SLOTS
+        most = int(self.slots.max())
+        if most == 1:
+            of_trees = self.mechanism.contacts(found)
+            numbers = (near.margins, found, near.friction, near.restitution)
+            return _Lists(pairs, *numbers, keys, skins, near.worlds, of_trees)
+        slots = self.slots[pairs[:, 0]]
+        owner = np.repeat(np.arange(len(pairs)), slots)
+        places = pairs[:, PAIR_HEAD:] + np.arange(most)
+        keys = keys[owner] + np.arange(len(owner)) - pairs[owner, PAIR_HEAD]
+        pairs = np.concatenate([pairs[:, :PAIR_HEAD], places], axis=1)
+        of_candidates = (found[owner], near.friction[owner], near.restitution[owner])
+        of_trees = self.mechanism.contacts(of_candidates[0])
+        return _Lists(pairs, near.margins, *of_candidates, keys, skins, near.worlds, of_trees)
 
-    def _order(self, poses: Array, near: NearPairs) -> Array:
-        """Pairs that nearly touch, and then the others; each from the top downwards, along gravity.
+    def _awake(self, near: NearPairs, islands: Islands) -> NearPairs:
+        """The pairs of which a body is awake."""
+        still = np.append(islands.asleep, np.ones(near.worlds, dtype=bool))
+        awake = ~(still[near.node[:, 0]] & still[near.node[:, 1]])
+        table, slots = near.table[awake], self.slots[near.table[awake, 0]]
+        table[:, PAIR_HEAD] = np.cumsum(slots) - slots
+        rest = {name: getattr(near, name)[awake] for name in ("node", "friction", "restitution", "margins")}
+        return near._replace(table=table, **rest)
 
-        A sweep down carries weight, one up carries what holds it. Those that nearly touch are in turns
-        (:func:`turns_of_pairs`).
+    def advance(
+        self, q: Array, v: Array, warm: Warm, tau: Array, dt: Array, dampers: Array | None = None
+    ) -> StepsTaken:
+        """Steps of lengths dt (n,) from q (nq,) and v (nv,) under constant joint forces tau (nv,).
+
+        ``dampers`` (nv,) act on the joints of a mechanism at the end of each step, beside their own.
         """
-        depths = poses[:, :, 3] @ self.gravity
-        depths[self._unbounded] = 0.0
-        far = ~self._nearly_touch(near)
-        order = np.lexsort([depths[near.first] + depths[near.second], far])
-        touching = order[: len(order) - np.count_nonzero(far)]
-        first, second = (self.layout.nodes[side[touching]] for side in (near.first, near.second))
-        turns = turns_of_pairs(first, second, self.count)
-        order[: len(touching)] = touching[np.argsort(turns, kind="stable")]
-        return order
-
-    def advance(self, q: Array, v: Array, warm: Warm, tau: Array, dt: Array) -> StepsTaken:
-        """Steps of lengths dt (n,) from q (nq,) and v (nv,) under constant joint forces tau (nv,)."""
-        scene = self._with_thinner_skins(self._begin(q, v, warm, dt), dt)
-        forces = _beside_world(tau, 6)
+        scene = self._begin(q, v, warm, dt)
+        forces = self._beside_world(tau, 6)
+        held = np.zeros_like(tau) if dampers is None else dampers
+        own_forces = JointForces(tau[self.mechanism.v], held[self.mechanism.v])
         account: list[Array] = []
-        done, last = 0, (np.zeros_like(forces),) * 2
+        done, last = 0, (np.zeros_like(forces), np.zeros_like(forces), np.zeros_like(own_forces.given))
         while not scene.held.islands.all_asleep:
             lists = scene.held.lists
             steps = np.append(dt[done : done + self._steps_of_call(lists)], 0.0)
-            call = self._call(scene, forces, steps)
+            call = self._call(scene, forces, own_forces, steps)
             made = int(call.steps)
             _add_to_account(account, call.account[:made], call.ends[: made + 1])
-            done, last = done + made, (call.a, call.kick) if made else last
+            done, last = done + made, (call.a, call.kick, call.mechanism_a) if made else last
             scene, slept = self._after_call(scene, call, float(steps[:made].sum()), dt)
             if slept and done < len(dt):
                 continue
             if not call.finite or (done == len(dt) and not call.outrun):
-                a, kick = last
+                a, kick, own_a = last
                 kick[:-1][scene.held.islands.asleep, 3:] = -dt[-1] * self.gravity
-                flat = (scene.q[:-1].ravel(), scene.v[:-1].ravel(), scene.warm, a[:-1].ravel(), kick[:-1])
-                return StepsTaken(*flat, call.gaps, _rows(account), call.finite, lists.keys)
+                join, first = self.mechanism.join, self.layout.jointed
+                state = (join(scene.q, scene.mechanism.q), join(scene.v, scene.mechanism.v))
+                told = (*state, scene.warm, join(a, own_a), kick[first:-1])
+                return StepsTaken(*told, call.gaps, _rows(account), call.finite, lists.keys)
             if call.outrun:
                 # a step that went too far although the lists were new needs a thicker skin
                 fresh = made == 0 and not scene.travel.any()
@@ -323,14 +311,16 @@ class SteppedScene:
 
     def _begin(self, q: Array, v: Array, warm: Warm, dt: Array) -> _SceneInMotion:
         """The scene as the last steps have left it, or with new lists where there were none."""
-        Q, V = _beside_world(q, 7), _beside_world(v, 6)
+        Q, V = self._beside_world(q, 7), self._beside_world(v, 6)
+        mechanism = self.mechanism.state(q, v, warm.of_joints)
+        self.mechanism.place(mechanism, Q, V)
         if len(warm.anchor):
-            held, travel = self._lists_of(warm), warm.travel
-        else:
-            held = self._new_lists(Q, self._skins(Q, V, warm, dt), np.zeros(self.count))
-            travel = np.zeros(len(Q))
-            warm = warm._replace(allowance=np.full(len(Q), np.inf))
-        return _SceneInMotion(Q, V, travel, _recall_impulses(warm, held.lists.keys), held, warm)
+            held = self._lists_of(warm)
+            impulses = _recall_impulses(warm, held.lists.keys)
+            return self._with_thinner_skins(_SceneInMotion(Q, V, warm.travel, impulses, held, warm, mechanism), dt)
+        held = self._new_lists(Q, self._skins(Q, V, warm, dt), np.zeros(self.count))
+        warm = warm._replace(allowance=np.full(len(Q), np.inf))
+        return _SceneInMotion(Q, V, np.zeros(len(Q)), _recall_impulses(warm, held.lists.keys), held, warm, mechanism)
 
     def _steps_of_call(self, lists: _Lists) -> int:
         """How many steps one call of the kernel takes at most."""
@@ -353,8 +343,10 @@ class SteppedScene:
         lists, without those who sleep."""
         held = scene.held
         warm = self._remember_impulses(held, call.impulses, call.travel, scene.warm)
-        warm = warm._replace(calm=np.array(call.calm), allowance=call.allowance)
-        scene = _SceneInMotion(call.q, call.v, call.travel, call.impulses, held, warm)
+        warm = warm._replace(calm=np.array(call.calm), allowance=call.allowance, of_joints=call.of_joints)
+        mechanism = MechanismState(call.mechanism_q, call.mechanism_v, call.of_joints)
+        self.mechanism.remember(mechanism, call.mechanism_poses, call.q, call.v)
+        scene = _SceneInMotion(call.q, call.v, call.travel, call.impulses, held, warm, mechanism)
         if self.sleep is None or not call.finite:
             return scene, False
         held, slept = self._watch_islands(held, call.v, time)
@@ -378,7 +370,7 @@ class SteppedScene:
         rest = np.zeros((len(dt) - sum(len(rows) for rows in account), len(ROWS)))
         nothing, kick = np.zeros(6 * self.count), np.zeros((self.count, 6))
         kick[:, 3:] = -dt[-1] * self.gravity
-        q = Q[:-1].ravel()
+        q = self.mechanism.join(Q, NONE)
         if self._gaps_asleep is None or not np.array_equal(self._gaps_asleep[0], q):
             self._gaps_asleep = (q, *self.gaps(q))
         _, keys, gaps = self._gaps_asleep
@@ -396,15 +388,11 @@ class SteppedScene:
         if self.sleep is None:
             self._held = _HeldLists(self.lists(Q, skins), Q, Islands(np.zeros(0, dtype=int), quiet))
             return self._held
-        self.rebuilds += 1
-        poses, nodes = self.poses(Q), self.layout.nodes
-        near = near_pairs(self.layout, poses, skins.of_geometries(self.layout, poses, np.isinf(quiet)))
-        islands = woken_islands(quiet, nodes[near.first], nodes[near.second])
-        still = np.append(islands.asleep, True)
-        awake = ~(still[nodes[near.first]] & still[nodes[near.second]])
-        near = NearPairs(*[column[awake] for column in near])
+        near = self._near(Q, skins, np.isinf(quiet))
+        islands = woken_islands(quiet, near.node[:, 0], near.node[:, 1])
         budget = np.where(np.append(np.isinf(quiet), True), skins.budget[-1], skins.budget)
-        self._held = _HeldLists(self._tables(poses, near, skins._replace(budget=budget)), Q, islands)
+        lists = self._tables(self._awake(near, islands), skins._replace(budget=budget))
+        self._held = _HeldLists(lists, Q, islands)
         return self._held
 
     def _lists_of(self, warm: Warm) -> _HeldLists:
@@ -426,21 +414,33 @@ class SteppedScene:
             keys = np.concatenate([keys, warm.keys[slept]])
             impulses = np.concatenate([impulses, warm.impulses[slept]])
         order = np.argsort(keys, kind="stable")
-        known = (warm.calm, warm.allowance)
+        known = (warm.calm, warm.allowance, warm.of_joints)
         return Warm(keys[order], impulses[order], held.anchor, *held.lists.skins, travel, quiet, *known)
 
     def gaps(self, q: Array) -> tuple[Array, Array]:
         """Candidates that are near, and their gaps, m."""
-        Q = _beside_world(q, 7)
+        Q, own = self._beside_world(q, 7), self.mechanism.state(q, np.zeros(self.layout.model.nv), NONE)
+        nothing = np.zeros((len(Q), 6))
+        self.mechanism.place(own, Q, nothing)
         thin = Skins(np.full(len(Q), THINNEST * self.rule.size), np.zeros(3))
-        nothing, lists = np.zeros((len(Q), 6)), self.lists(Q, thin)
+        lists = self.lists(Q, thin)
         held = _HeldLists(lists, Q, Islands(np.zeros(0, dtype=int), np.zeros(self.count)))
         unknown = Warm.cold()._replace(allowance=np.full(len(Q), np.inf))
-        scene = _SceneInMotion(Q, nothing, np.zeros(len(Q)), np.zeros((len(lists.keys), 3)), held, unknown)
-        return lists.keys, self._call(scene, nothing, np.zeros(1)).gaps
+        scene = _SceneInMotion(Q, nothing, np.zeros(len(Q)), np.zeros((len(lists.keys), 3)), held, unknown, own)
+        return lists.keys, self._call(scene, nothing, JointForces(0 * own.v, 0 * own.v), np.zeros(1)).gaps
 
-    def _call(self, scene: _SceneInMotion, forces: Array, dt: Array) -> _KernelCall:
-        """The kernel's steps of lengths dt (n,) under forces (bodies + 1, 6); the last length is 0."""
+    def _beside_world(self, numbers: Array, size: int) -> Array:
+        """Coordinates (7 each), velocities or forces (6 each) of all bodies and of the world, which rests at its
+        origin; those of the mechanism are none."""
+        found = np.zeros((self.count + 1, size))
+        found[self.layout.jointed : -1] = numbers[self.layout.free_q if size == 7 else self.layout.free_v]
+        if size == 7:
+            found[: self.layout.jointed, 3] = found[-1, 3] = 1  # the real part of a quaternion
+        return found
+
+    def _call(self, scene: _SceneInMotion, forces: Array, own_forces: JointForces, dt: Array) -> _KernelCall:
+        """The kernel's steps of lengths dt (n,) under forces (bodies + 1, 6) and those of the mechanism's joints; the
+        last length is 0."""
         layout, lists, bodies = self.layout, scene.held.lists, self.layout.bodies
         if scene.held.islands.asleep.any():
             # as immobile as the world
@@ -460,6 +460,7 @@ class SteppedScene:
                 *(self.tolerance, self.overlap, self.sweep_bound, np.inf if long else at_once),
                 *(budget, lists.skins.grain, scene.warm.calm, allowance),
                 *(lists.node, layout.open, layout.nodes, lists.pairs, lists.margins),
+                *self.mechanism.arguments(scene.mechanism, own_forces, lists.of_trees),
             )
         )
         return call if lists.worlds == 1 else call.with_one_world(lists.worlds)
@@ -476,7 +477,8 @@ class SteppedScene:
 def _kernel(layout: SceneLayout) -> CompiledFunction:
     found: CompiledFunction | None = layout.__dict__.get("_kernel")
     if found is None:
-        found = compile_function(scene_program(layout.classes, layout.kinds, layout.traits), threads=1)
+        program = scene_program(layout.classes, layout.kinds, layout.traits, layout.mechanism)
+        found = compile_function(program, threads=1)
         layout.__dict__["_kernel"] = found
     return found
 
@@ -488,34 +490,6 @@ def _with_worlds(rows: Array, worlds: int) -> Array:
     found = np.empty((len(rows) + worlds - 1, *rows.shape[1:]))
     found[: len(rows)], found[len(rows) :] = rows, rows[-1]
     return found
-
-
-def _beside_world(numbers: Array, size: int) -> Array:
-    """Coordinates (7 each), velocities or forces (6 each) of all bodies and of the world, which rests at its origin."""
-    found = np.zeros((len(numbers) // size + 1, size))
-    found[:-1] = numbers.reshape(-1, size)
-    found[-1, 3] = size == 7  # the real part of its quaternion
-    return found
-
-
-def turns_of_pairs(first: Array, second: Array, count: int) -> Array:
-    """Turns (n,) in which pairs of bodies come, so that no two of one turn have a body in common but the world.
-
-    A pair comes after those before it in the list that have a body in common with it, so that sweeps in the order of
-    turns do what sweeps in the order of the list do; but a processor need not wait for one to go on with the next.
-    Each ``PAIRS_AT_ONCE`` have turns of their own, so that what is near in the list stays near in memory.
-
-    Args:
-        first, second: numbers of bodies, (n,); ``count`` is that of the world.
-    """
-    last = [0] * (count + 1)
-    found = []
-    for k, (a, b) in enumerate(zip(first.tolist(), second.tolist(), strict=True)):
-        turn = max(last[a], last[b], k - k % PAIRS_AT_ONCE) + 1
-        last[a] = last[b] = turn
-        last[count] = 0
-        found.append(turn)
-    return np.array(found, dtype=np.int64)
 
 
 def _turns() -> Array:

@@ -51,18 +51,17 @@ class Skins(NamedTuple):
         square = float(self.grain @ self.grain)
         return square / (1 - square)
 
-    def of_geometries(self, layout: SceneLayout, poses: Array, still: Array) -> Array:
-        """The skin of each geometry, m, at poses (geometries, 3, 4); ``still``: bodies that move as the world does."""
-        of_bodies = self.budget.copy()
-        longest = self.budget[-1] * math.sqrt(1 + self.stretch)
-        of_bodies[:-1][still] = of_bodies[-1] = longest
-        found = of_bodies[layout.nodes]
-        square = float(self.grain @ self.grain)
-        if square > 0:
-            # how far the ellipsoid reaches along the normal
-            along = (poses[layout.walls, :, 2] @ self.grain) ** 2 / square
-            found[layout.walls] = self.budget[-1] * np.sqrt(1 + self.stretch * along)
-        return np.asarray(found)
+    @property
+    def direction(self) -> Array:
+        """Along the way of the world, a unit vector; 0 where its skin is as long as thick."""
+        return self.grain / (math.hypot(*self.grain) or 1.0)
+
+    def of_bodies(self, still: Array) -> Array:
+        """The skin of each body, m, and that of the world where it is longest, (bodies + 1,); ``still``: bodies that
+        move as the world does."""
+        found = self.budget.copy()
+        found[:-1][still] = found[-1] = self.budget[-1] * math.sqrt(1 + self.stretch)
+        return found
 
 
 class SkinRule(NamedTuple):

@@ -4,6 +4,9 @@ Two bodies can share code if the structures of their constants are equal (the sa
 *good* code if the same constants are exact zeros and ones, which fold away. Each pattern of 0, 1 and −1 is a type of
 its own for as long as that pays; a number that all bodies of a type share is folded, every other one is loaded from a
 row of the table. Bodies with the same constants share a row.
+
+Numbers that are left open (traced ones, made of open parameters) are no constants: bodies share code if the same of
+their numbers are open, and each has a row of its own in memory, which is filled before the first loop.
 """
 
 from __future__ import annotations
@@ -15,8 +18,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from whippletree.arithmetic.trace import Traced
 from whippletree.compiler.frontend.flatten import Structure, flatten
-from whippletree.errors import ScalarError, UnsupportedError
 
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
@@ -41,8 +44,15 @@ class TableColumn(NamedTuple):
     place: int
 
 
+class OpenColumn(NamedTuple):
+    """A number that is left open: its place among those of the body."""
+
+    place: int
+
+
 class BodyType(NamedTuple):
-    """All that bodies of one type share: a structure, and for each scalar a number or a :class:`TableColumn`."""
+    """All that bodies of one type share: a structure, and for each scalar a number, a :class:`TableColumn` or an
+    :class:`OpenColumn`."""
 
     structure: Structure
     leaves: tuple[Any, ...]
@@ -60,6 +70,10 @@ class BodyTypes:
     table: Floats
     rows: Integers
     """Where each body's row of the table begins, (N,)."""
+    opened: tuple[Traced, ...] = ()
+    """The open numbers of all bodies, one row after the other."""
+    open_rows: Integers | None = None
+    """Where each body's row of them begins, (N,)."""
 
 
 def classify(constants: Sequence[Sequence[Any]], count: int, most: int = MOST_TYPES) -> BodyTypes:
@@ -75,48 +89,64 @@ def classify(constants: Sequence[Sequence[Any]], count: int, most: int = MOST_TY
     groups = _by_structure(examples)
     weights = np.bincount(which, minlength=len(examples))
     types: list[BodyType] = []
-    type_of, row_of = np.empty(len(examples), dtype=np.int64), np.empty(len(examples), dtype=np.int64)
+    type_of, row_of, open_row_of = (np.zeros(len(examples), dtype=np.int64) for _ in range(3))
     parts: list[Floats] = []
+    opened: list[Traced] = []
     length = 0
-    for structure, members, numbers, patterns in _merge_groups(groups, weights, most):
+    for group, patterns in zip(groups, _merge_groups(groups, weights, most), strict=True):
         for pattern in range(patterns.max() + 1):
             chosen = patterns == pattern
-            kind, rows = _fold(structure, numbers[chosen])
-            type_of[members[chosen]] = len(types)
-            row_of[members[chosen]] = length + kind.width * np.arange(len(rows))
+            members = group.members[chosen]
+            kind, rows = _fold(group, group.numbers[chosen])
+            type_of[members] = len(types)
+            row_of[members] = length + kind.width * np.arange(len(rows))
             types.append(kind)
             parts.append(rows.ravel())
             length += rows.size
+        for member, own in zip(group.members, group.opened, strict=True):
+            open_row_of[member] = len(opened)
+            opened += own
     table = np.concatenate(parts) if parts else np.zeros(0)
-    return BodyTypes(tuple(types), type_of[which], table, row_of[which])
+    return BodyTypes(tuple(types), type_of[which], table, row_of[which], tuple(opened), open_row_of[which])
 
 
-def _by_structure(examples: Sequence[tuple[Any, ...]]) -> list[tuple[Structure, Integers, Floats]]:
-    """Examples of equal structure: (structure, their numbers, their scalars as a matrix)."""
-    members: dict[Structure, list[int]] = {}
-    scalars: dict[Structure, array[float]] = {}
+class _AlikeBodies(NamedTuple):
+    """Examples of equal structure of which the same scalars are open."""
+
+    structure: Structure
+    members: Integers
+    """Their numbers."""
+    numbers: Floats
+    """Their scalars as a matrix, 0 where they are open."""
+    open_places: tuple[int, ...]
+    opened: list[list[Traced]]
+    """Of each, the scalars that are open."""
+
+
+def _by_structure(examples: Sequence[tuple[Any, ...]]) -> list[_AlikeBodies]:
+    """Examples that can share code."""
+    members: dict[tuple[Structure, tuple[int, ...]], list[int]] = {}
+    scalars: dict[tuple[Structure, tuple[int, ...]], array[float]] = {}
+    opened: dict[tuple[Structure, tuple[int, ...]], list[list[Traced]]] = {}
     for number, values in enumerate(examples):
         structure, leaves = flatten(values)
-        members.setdefault(structure, []).append(number)
-        try:
-            scalars.setdefault(structure, array("d")).extend(map(float, leaves))
-        except ScalarError as error:
-            raise UnsupportedError(
-                "a loop over bodies reads the model's numbers from a table, so none of them can be an open parameter: "
-                "compile the function unrolled, or without parameters"
-            ) from error
+        places = tuple(j for j, x in enumerate(leaves) if isinstance(x, Traced))
+        key = structure, places
+        members.setdefault(key, []).append(number)
+        opened.setdefault(key, []).append([leaves[j] for j in places])
+        for j in places:
+            leaves[j] = 0
+        scalars.setdefault(key, array("d")).extend(map(float, leaves))
     return [
-        (structure, np.array(own), np.frombuffer(scalars[structure]).reshape(len(own), -1))
-        for structure, own in members.items()
+        _AlikeBodies(key[0], np.array(own), np.frombuffer(scalars[key]).reshape(len(own), -1), key[1], opened[key])
+        for key, own in members.items()
     ]
 
 
-def _merge_groups(
-    groups: list[tuple[Structure, Integers, Floats]], weights: Integers, most: int
-) -> list[tuple[Structure, Integers, Floats, Integers]]:
-    """Each group with the pattern number of its members, so that all groups together have at most ``most`` patterns."""
+def _merge_groups(groups: list[_AlikeBodies], weights: Integers, most: int) -> list[Integers]:
+    """The pattern number of each member of each group, so that all groups together have at most ``most`` patterns."""
     found = []
-    for _, members, numbers in groups:
+    for _, members, numbers, _, _ in groups:
         codes = np.select([numbers == 0, numbers == 1, numbers == -1], [0, 1, 2], OTHER).astype(np.int8)
         found.append(_Patterns(*_unique_rows(codes), weights[members]))
     bodies = max(int(weights.sum()), 1)
@@ -126,7 +156,7 @@ def _merge_groups(
         if not np.isfinite(cheapest.least_loss) or not (too_many or cheapest.least_loss < WORTH * bodies):
             break
         cheapest.merge()
-    return [(*group, patterns.number) for group, patterns in zip(groups, found, strict=True)]
+    return [patterns.number for patterns in found]
 
 
 def _unique_rows(codes: Codes) -> tuple[Codes, Integers]:
@@ -177,8 +207,8 @@ class _Patterns:
                 self.least_loss, self.pair = float(loss[best]), (a, a + 1 + best)
 
 
-def _fold(structure: Structure, numbers: Floats) -> tuple[BodyType, Floats]:
-    """The type of bodies with these scalars (n, L), and their rows of the table (n, width).
+def _fold(group: _AlikeBodies, numbers: Floats) -> tuple[BodyType, Floats]:
+    """The type of bodies of a group with these scalars (n, L), and their rows of the table (n, width).
 
     Columns that are equal for all bodies are one column: the two triangles of an inertia, for example.
     """
@@ -195,7 +225,9 @@ def _fold(structure: Structure, numbers: Floats) -> tuple[BodyType, Floats]:
             place[column] = len(kept)
             kept.append(j)
         leaves.append(TableColumn(place[column]))
-    return BodyType(structure, tuple(leaves), len(kept)), np.ascontiguousarray(numbers[:, kept])
+    for number, j in enumerate(group.open_places):
+        leaves[j] = OpenColumn(number)
+    return BodyType(group.structure, tuple(leaves), len(kept)), np.ascontiguousarray(numbers[:, kept])
 
 
 def exact(x: Any) -> int | float:

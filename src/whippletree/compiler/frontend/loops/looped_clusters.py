@@ -18,9 +18,10 @@ from whippletree.compiler.frontend.loops.looped_functions import (
     Argument,
     RecordedMechanism,
     named_nodes,
+    open_tree,
     recorded_program,
 )
-from whippletree.compiler.frontend.loops.recorder import Looped
+from whippletree.compiler.frontend.loops.recorder import Graph, Looped
 from whippletree.compiler.program import Address, Index, Program
 from whippletree.constraints.clusters.cluster_routes import cluster_routes
 from whippletree.constraints.clusters.clustered_mechanism import FAILURES, members_among, routes_in_any_state
@@ -35,14 +36,16 @@ from whippletree.tree.sweeps import Field
 class ClusterMechanism(RecordedMechanism):
     """A mechanism whose fields hold one value per type of cluster."""
 
-    def __init__(self, tree: Skeleton, most_types: int = MOST_TYPES, single: Sequence[int] = ()) -> None:
+    def __init__(
+        self, tree: Skeleton, most_types: int = MOST_TYPES, single: Sequence[int] = (), whole: Graph | None = None
+    ) -> None:
         """``single``: the nodes that the function looks at by themselves; clusters that have some in other places are
-        of other types."""
+        of other types. ``whole``: the graph of numbers of the tree that are left open."""
         system = constraint_set(tree.model)
         clusters = cluster_tree(system)
         assert clusters is not None
         constants: list[Field] = [clusters.pieces(tree, system.demands), members_among(clusters, single)]
-        super().__init__(tree, Looped(clusters.parents, constants, most_types), "embedding")
+        super().__init__(tree, Looped(clusters.parents, constants, most_types, whole), "embedding")
         self.clustered = LoopedClusters(self)
 
     def velocities(self, v: Any) -> Field:
@@ -189,8 +192,14 @@ class JoinedNumbers(NamedTuple):
 
 
 def cluster_loop_program(
-    function: Function, tree: Skeleton, most_types: int = MOST_TYPES, names: Sequence[Any] = ()
+    function: Function,
+    tree: Skeleton,
+    most_types: int = MOST_TYPES,
+    names: Sequence[Any] = (),
+    parameters: Sequence[str] = (),
 ) -> Program:
     """The kernel program of a function that honours constraints by passes over clusters only; ``names``: of the frame
-    or the joints that it is made for."""
-    return recorded_program(function, ClusterMechanism(tree, most_types, named_nodes(function, tree, names)), names)
+    or the joints that it is made for; ``parameters``: numbers of the model that are further inputs."""
+    tree, whole = open_tree(tree, parameters)
+    mechanism = ClusterMechanism(tree, most_types, named_nodes(function, tree, names), whole)
+    return recorded_program(function, mechanism, names, parameters)

@@ -22,12 +22,13 @@ from whippletree.compiler.frontend.flatten import flatten, rebuild
 from whippletree.compiler.frontend.loops.body_types import MOST_TYPES, Integers
 from whippletree.compiler.frontend.loops.looped_program import assemble
 from whippletree.compiler.frontend.loops.recorder import Graph, Interlude, Looped, Posted, Result
-from whippletree.compiler.frontend.unrolled import STATUS, traced_status
+from whippletree.compiler.frontend.unrolled import STATUS, traced_status, traced_tree
 from whippletree.compiler.program import Address, Buffer, Index, Program, every_address
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.long_systems.node_rows import held_nodes
 from whippletree.errors import UnsupportedError
 from whippletree.functions.registry import Function, Shape, resolve, sizes
+from whippletree.model.parameters import find_parameter
 from whippletree.spatial import Pose
 from whippletree.tree.inverse import accelerations
 from whippletree.tree.links import joint_zeros, world_poses
@@ -118,13 +119,19 @@ class RecordedMechanism(Mechanism):
 class LoopedMechanism(RecordedMechanism):
     """A mechanism whose fields hold one value per type of body."""
 
-    def __init__(self, tree: Skeleton, most_types: int = MOST_TYPES, single: Sequence[int] = ()) -> None:
-        """``single``: the nodes that the function looks at by themselves; they share code with each other only."""
+    def __init__(
+        self, tree: Skeleton, most_types: int = MOST_TYPES, single: Sequence[int] = (), whole: Graph | None = None
+    ) -> None:
+        """``single``: the nodes that the function looks at by themselves; they share code with each other only.
+        ``whole``: the graph of numbers of the tree that are left open."""
         marks = np.zeros(len(tree.parents), dtype=bool)
         marks[list(single)] = True
-        looped = Looped(tree.parents, [tree.nodes, marks.tolist()], most_types)
+        springs = [(j.stiffness, j.rest, j.damping) for j in tree.joints]
+        self._open_springs = any(isinstance(x, Traced) for own in springs for x in own)
+        constants: list[Field] = [tree.nodes, marks.tolist()]
+        looped = Looped(tree.parents, [*constants, springs] if self._open_springs else constants, most_types, whole)
         super().__init__(tree, looped)
-        self.nodes, self.marked = looped.constant_fields()
+        self.nodes, self.marked, *self._springs = looped.constant_fields()
         self.single = tuple(single)
         self.slots = np.zeros(len(tree.parents), dtype=np.int64)
         self.slots[list(single)] = np.arange(len(single))
@@ -134,6 +141,8 @@ class LoopedMechanism(RecordedMechanism):
     @property
     def joints(self) -> Field:
         """Springs and dampers only: nothing else of a joint's data is used by algorithms that fit a loop."""
+        if self._open_springs:
+            return [Passive(*own) for own in self._springs[0]]
         numbers = [(j.stiffness, j.rest, j.damping) for j in self.tree.joints]
         return [Passive(*v) for v in self.sweep.number_field("springs", np.array(numbers, dtype=np.float64))]
 
@@ -217,24 +226,43 @@ class LoopedMechanism(RecordedMechanism):
 
 
 def loop_program(
-    function: Function, tree: Skeleton, most_types: int = MOST_TYPES, names: Sequence[Any] = ()
+    function: Function,
+    tree: Skeleton,
+    most_types: int = MOST_TYPES,
+    names: Sequence[Any] = (),
+    parameters: Sequence[str] = (),
 ) -> Program:
     """The kernel program of a function that maps, scatters, gathers and sums only (``function.loops``).
 
     Its outputs are those of the function, and a ``status`` where some joint of the tree may lack inertia. ``names``: of
-    the frame or the joints that it is made for.
+    the frame or the joints that it is made for. ``parameters``: numbers of the model that are further inputs.
     """
     if not function.loops:
         raise UnsupportedError(f"{function.name} indexes single bodies and cannot run as a loop over bodies: unroll it")
+    tree, whole = open_tree(tree, parameters)
     single = named_nodes(function, tree, names) or _held_nodes(function, tree)
-    return recorded_program(function, LoopedMechanism(tree, most_types, single), names)
+    return recorded_program(function, LoopedMechanism(tree, most_types, single, whole), names, parameters)
 
 
-def recorded_program(function: Function, mechanism: RecordedMechanism, names: Sequence[Any] = ()) -> Program:
+def open_tree(tree: Skeleton, parameters: Sequence[str]) -> tuple[Skeleton, Graph]:
+    """The tree with traced numbers in place of open parameters, and the graph that they belong to."""
+    whole = Graph()
+    opened: dict[str, Any] = {}
+    for path in parameters:
+        shape = find_parameter(tree.model, path).shape
+        places = every_address(Buffer(path, "input", shape))
+        opened[path] = np.array([whole.input(place) for place in places], dtype=object).reshape(shape)[()]
+    return traced_tree(tree.model, opened), whole
+
+
+def recorded_program(
+    function: Function, mechanism: RecordedMechanism, names: Sequence[Any] = (), parameters: Sequence[str] = ()
+) -> Program:
     """The program of a function that has been recorded on a mechanism that does so."""
     tree = mechanism.tree
     known = sizes(tree.model)
     inputs = [Buffer(name, "input", resolve(shape, known)) for name, shape in function.inputs.items()]
+    opened = [Buffer(path, "input", find_parameter(tree.model, path).shape) for path in parameters]
     result = function.implementation(mechanism, *names, *map(mechanism.argument, inputs, function.inputs.values()))
     outputs: list[Buffer] = []
     whole: list[tuple[Address, Any]] = []
@@ -251,7 +279,7 @@ def recorded_program(function: Function, mechanism: RecordedMechanism, names: Se
     if not isinstance(mechanism.verdict(), int):
         outputs.append(Buffer(STATUS, "output", (), integer=True))
         whole.append((Address(STATUS, ()), mechanism.verdict()))
-    return assemble(function.name, mechanism.sweep, (*inputs, *outputs), whole)
+    return assemble(function.name, mechanism.sweep, (*inputs, *opened, *outputs), whole)
 
 
 def named_nodes(function: Function, tree: Skeleton, names: Sequence[Any]) -> tuple[int, ...]:

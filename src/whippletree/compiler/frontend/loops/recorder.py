@@ -21,7 +21,15 @@ import numpy as np
 
 from whippletree.arithmetic.trace import Trace, Traced
 from whippletree.compiler.frontend.flatten import Structure, conform, flatten, rebuild
-from whippletree.compiler.frontend.loops.body_types import MOST_TYPES, Floats, Integers, TableColumn, classify, exact
+from whippletree.compiler.frontend.loops.body_types import (
+    MOST_TYPES,
+    Floats,
+    Integers,
+    OpenColumn,
+    TableColumn,
+    classify,
+    exact,
+)
 from whippletree.compiler.frontend.loops.edge_pattern import Entry, Pattern, entries, refine_pattern
 from whippletree.compiler.program import Address, Index
 from whippletree.tree.sweeps import Field
@@ -31,6 +39,9 @@ Step: TypeAlias = Callable[..., tuple[Any, Any]]
 
 TABLE, ROW = "table", "row"
 """The buffer of the model's numbers, and the register that holds where a body's row of it begins."""
+
+OPEN = "open"
+"""The buffer of numbers that are left open, and the register that holds where those of a body begin."""
 
 
 @dataclass(frozen=True)
@@ -157,19 +168,24 @@ class Looped:
     """
 
     def __init__(
-        self, parents: Sequence[int], constants: Sequence[Sequence[Any]], most_types: int = MOST_TYPES
+        self,
+        parents: Sequence[int],
+        constants: Sequence[Sequence[Any]],
+        most_types: int = MOST_TYPES,
+        whole: Graph | None = None,
     ) -> None:
         """Sort the bodies into types.
 
         Args:
             parents: index of each body's parent, −1 for the world; parents come first.
-            constants: fields with one value per body: the model's numbers.
+            constants: fields with one value per body: the model's numbers, traced ones where they are left open.
             most_types: how many pieces of code there may be.
+            whole: the graph of those traced numbers.
         """
         self.parent: Integers = np.asarray(parents, dtype=np.int64)
         self.bodies = classify(constants, len(self.parent), most_types)
         self.graphs = [Graph() for _ in self.bodies.types]
-        self.whole = Graph()
+        self.whole = Graph() if whole is None else whole
         """Code that runs once, between or after the loops, from sums over bodies and from single bodies."""
         self.offsets: dict[str, Integers] = {ROW: self.bodies.rows}
         """For each register that addresses may use, its value at each body."""
@@ -180,6 +196,10 @@ class Looped:
         self.interludes: list[Interlude] = []
         self.work: dict[str, int] = {}
         """Sizes of buffers by which single bodies and the whole speak to each other."""
+        if self.bodies.opened and self.bodies.open_rows is not None:
+            self.offsets[OPEN], self.work[OPEN] = self.bodies.open_rows, len(self.bodies.opened)
+            stores = [(Address(OPEN, (Index(None, i),)), x) for i, x in enumerate(self.bodies.opened)]
+            self.interludes.append(Interlude(0, stores))
         self._known: list[list[int]] = [[] for _ in self.graphs]
         """Of each type's nodes, the stage that they wait for, as far as anybody has asked since a sweep was placed."""
         self._find_ends()
@@ -199,11 +219,7 @@ class Looped:
         """The constants that the recorder was given, as fields."""
         values = []
         for graph, kind in zip(self.graphs, self.bodies.types, strict=True):
-            leaves = [
-                graph.input(Address(TABLE, (Index(ROW, x.place),))) if isinstance(x, TableColumn) else x
-                for x in kind.leaves
-            ]
-            values.append(rebuild(kind.structure, leaves))
+            values.append(rebuild(kind.structure, [_constant(graph, x) for x in kind.leaves]))
         return tuple(zip(*values, strict=True))
 
     def number_field(self, name: str, numbers: Floats) -> Field:
@@ -352,3 +368,13 @@ class Looped:
             known = graph.known_after(self.stage_of, so_far)
             latest = max([latest, *[known[x.index] for x in values if isinstance(x, Traced)]])
         return latest
+
+
+def _constant(graph: Graph, x: Any) -> Any:
+    """A number of the model as the code of a type sees it."""
+    match x:
+        case TableColumn(place):
+            return graph.input(Address(TABLE, (Index(ROW, place),)))
+        case OpenColumn(place):
+            return graph.input(Posted(Address(OPEN, (Index(OPEN, place),)), 0))
+    return x

@@ -1,6 +1,6 @@
 """Newton's method on the equations of a collocation step, for states of any size whose rates are called.
 
-The mathematics is that of :mod:`whippletree.simulation.adaptive.newton`. Neighbours of the start are asked for in
+The mathematics is that of :mod:`whippletree.simulation.adaptive.newton`. Neighbours of the middle are asked for in
 bundles of as many as a step has points, so that a call has the same number of states whatever it is for; the systems of
 all modes λ of the step's weights are eliminated together. J is kept where a step is tried again, shorter.
 
@@ -38,13 +38,14 @@ and their lanes, and powers of J."""
 class CalledNewton:
     """Adds its buffers to those of a program, which has, of each part (n components),
 
-    y (n), K, F, X (n, s)   the start of the step, slopes at its points, and rates F at states X
+    y (n), G (n, s)         the start of the step, and the last polynomial
+    K, F, X (n, s)          slopes at the points of the step, and rates F at states X
 
     and now, bounds, T, doubt as in
     :class:`~whippletree.compiler.rollout.collocation.collocation_newton.NewtonIteration`. Its own arguments of a call:
     ``place`` of each component in the whole state, and ``number``, the same as a float; ``columns`` (bundles, s): the
     place of the component that a neighbour is moved along, and ``moved``, the same as a float, but -1 for the very
-    first, which is the start itself; ``first probe`` (all): what powers of J are applied to.
+    first, which is the middle itself; ``first probe`` (all): what powers of J are applied to.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class CalledNewton:
         assert scheme.back is not None
         p = self.modes = len(scheme.values)
         space.work(looking=(1,), stale=(1,), first=(1,), delta=("all",), JT=("all", "all"))
-        space.work(**{f"base_{part}": (n,) for part, n in parts.items()})
+        space.work(**{f"{name}_{part}": (n,) for name in ("centre", "base") for part, n in parts.items()})
         space.work(probe=("all",), image=("all",), size=(1,), rate=(1,), radius=(1,), unclear=(1,))
         space.work(z=(2, p), zz=(2, p))
         if halved:
@@ -89,7 +90,7 @@ class CalledNewton:
     def _of(self, name: str, part: str) -> Piece:
         return self.space.at(f"{name} {part}", COMPONENT)
 
-    # ---- J, from the rates at neighbours of the start ------------------------------------------------------------
+    # ---- J, from the rates at neighbours of the middle -----------------------------------------------------------
 
     def look(self, rates: Sequence[Statement]) -> list[Statement]:
         """The matrices of a step: J, if the step begins anew, and the systems of all modes. X and T are used up."""
@@ -104,22 +105,24 @@ class CalledNewton:
     def _differences(self, rates: Sequence[Statement]) -> list[Statement]:
         at, put, each, address = self.space.at, self.space.put, self.space.each, self.space.address
 
-        def lengths(y: Any, bounds: Array) -> list[Any]:
+        def lengths(start: Any, G: Array, now: Array, bounds: Array) -> list[Any]:
+            y = start + now[1] / 2 * G[0]
             rtol, atol = bounds[2], bounds[3]
             # below the absolute tolerance over the relative one, numbers are of no interest
             some = less(0, rtol)
             least = select(some, minimum(atol / select(some, rtol, 1), 1), 1)
             # as the computer adds it, so that q̇ = v gives exactly 1
-            return [(y + self.difference * maximum(abs(y), least)) - y]
+            return [y, (y + self.difference * maximum(abs(y), least)) - y]
 
         def place(y: Any, number: Any, delta: Any, moved: Array) -> list[Any]:
             return [[select(less(number, m) | less(m, number), y, y + delta) for m in moved]]
 
         def begin(part: str) -> list[Statement]:
-            return [traced_block(lengths, [self._of("y", part), at("bounds")], [at("delta", PLACE)])]
+            reads = [self._of("y", part), self._of("G", part), *each(["now", "bounds"])]
+            return [traced_block(lengths, reads, [self._of("centre", part), at("delta", PLACE)])]
 
         def neighbours(part: str) -> list[Statement]:
-            reads = [self._of("y", part), self._of("number", part), at("delta", PLACE), at("moved", BUNDLE)]
+            reads = [self._of("centre", part), self._of("number", part), at("delta", PLACE), at("moved", BUNDLE)]
             return [traced_block(place, reads, [self._of("X", part)])]
 
         def start(part: str) -> list[Statement]:
@@ -141,7 +144,7 @@ class CalledNewton:
             Loop(LANE, self.s, (column, *self._each_part(slopes))),
         )
         return [
-            traced_block(lambda now: [[now[0]] * self.s, [1]], [at("now")], each(["T", "first"])),
+            traced_block(lambda now: [[now[0] + now[1] / 2] * self.s, [1]], [at("now")], each(["T", "first"])),
             *self._each_part(begin),
             Loop(BUNDLE, "bundles", bundle),
         ]

@@ -43,7 +43,7 @@ class IterationLimits(NamedTuple):
     stalled: float
     """Change that is small enough once it no longer falls."""
     falling: float
-    """Ratio of two changes from which they no longer fall."""
+    """Ratio of a change to that of two iterations before from which they no longer fall."""
     closing: int
     """Corrections of positions at a point."""
     kinked: float
@@ -118,11 +118,12 @@ class CollocationFrame:
                  needs no correction)
     now          the clock of the step in hand
     worst        the largest squared change of a point in an iteration, and the sum of those of all points
-    tally        last and first change of the iteration, its rounds, and its outcome so far
+    tally        last and first change of the iteration, its rounds, its outcome so far, and the change before the last
     left out     the sum over components of the squared error of a step, in units of the tolerance
     way back     of the end of a step to the constraints: the furthest of a component, that in units of the tolerance,
                  and the sum of all
     doubt        positive where a matrix had pivots that only the reference can judge
+    rejections   longer steps that were tried before the one in hand: their number, iterations, the length of the last
     """
 
     def __init__(
@@ -142,8 +143,8 @@ class CollocationFrame:
         outputs = {**found, "notes": (STEPS, len(Notes._fields)), "verdict": (len(Verdict._fields),)}
         space.add(*[Buffer(name, "input", shape) for name, shape in inputs.items()])
         space.add(*[Buffer(name, "output", shape) for name, shape in outputs.items()])
-        space.work(now=(5,), worst=(2,), tally=(4,), left_out=(1,), way_back=(3,), doubt=(1,), error=(1,))
-        space.work(turn=(STEPS,), count=(1,), outcome=(1,), rejections=(2,), control=(3,), correction=(1,))
+        space.work(now=(5,), worst=(2,), tally=(5,), left_out=(1,), way_back=(3,), doubt=(1,), error=(1,))
+        space.work(turn=(STEPS,), count=(1,), outcome=(1,), rejections=(3,), control=(3,), correction=(1,))
         space.work(beginning=(1,), iterating=(1,), concluding=(1,), ending=(1,), keeping=(1,), failed=(1,), over=(1,))
         space.numbers_list("this", STEPS)
         space.table("nodes", scheme.nodes)
@@ -162,7 +163,7 @@ class CollocationFrame:
                 [at("clock")],
                 each(["now", "turn", "count", "outcome", "beginning", "doubt"]),
             ),
-            traced_block(lambda: [[HUGE, HUGE, 0, GIVEN_UP], [0]], [], each(["tally", "error"])),
+            traced_block(lambda: [[HUGE, HUGE, 0, GIVEN_UP, HUGE], [0]], [], each(["tally", "error"])),
             put(0, at("rejections")),
             put(-1, *each(["ending", "iterating", "concluding", "keeping", "over"])),
         ]
@@ -171,26 +172,27 @@ class CollocationFrame:
         """A step begins: its iteration, or the look at its neighbours."""
         flags = [[1]] if not self.stiff else [[-1], [1]]
         names = ["tally", "doubt", "beginning", "iterating", *(["looking"] if self.stiff else [])]
-        return traced_block(lambda: [[HUGE, HUGE, 0, GIVEN_UP], [0], [-1], *flags], [], self.space.each(names))
+        return traced_block(lambda: [[HUGE, HUGE, 0, GIVEN_UP, HUGE], [0], [-1], *flags], [], self.space.each(names))
 
     def judge_iteration(self) -> Block:
         """Whether the iteration has converged, diverged, or goes on."""
         each, patience = self.space.each, self.patience
 
         def judge(worst: Array, tally: Array, bounds: Array) -> list[Any]:
-            last, rounds = tally[0], tally[2] + 1
+            # of an oscillation the changes of positions and velocities take turns: two iterations are compared
+            before, rounds = tally[4], tally[2] + 1
             change = sqrt(worst[0] / bounds[6])
             finite = less(worst[1], math.inf)  # the sum, which a single NaN spoils
             settled = less(patience.settling, rounds)
-            worse = settled & less(last, change) & less(1, change)
-            stalled = less(patience.settling - 1, rounds) & less(patience.falling * last, change)
+            worse = settled & less(before, change) & less(1, change)
+            stalled = less(patience.settling - 1, rounds) & less(patience.falling * before, change)
             enough = select(stalled, patience.stalled, patience.converged)
             solved = finite & ~less(enough, change)
             outcome = select(solved, CONVERGED, GIVEN_UP)
             enough_tried = ~less(rounds, patience.most)
             done = select(solved | worse | ~finite | enough_tried, 1, -1)
             first = select(less(rounds, 2), change, tally[1])
-            return [[change, first, rounds, outcome], [done]]
+            return [[change, first, rounds, outcome, tally[0]], [done]]
 
         return traced_block(judge, each(["worst", "tally", "bounds"]), each(["tally", "concluding"]))
 
@@ -203,8 +205,12 @@ class CollocationFrame:
             t, h, *_ = now
             error = sqrt(left_out[0] / bounds[6])
             sound = ~less(0, doubt[0])
+            if self.stiff:
+                # matrices at states that a diverging iteration runs through say nothing, and a shorter step will do
+                change, first, *_ = tally
+                sound = sound | (less(first, math.inf) & ~less(change, first) & less(1, tally[2]))
             solved = less(tally[3], CONVERGED + 1 / 2)
-            solved = solved & sound & less(error, math.inf)
+            solved = solved & ~less(0, doubt[0]) & less(error, math.inf)
             good = solved & ~less(1, error)
             outcome = select(sound, select(solved, CONVERGED, GIVEN_UP), IN_DOUBT)
             end = select(less(h, bounds[0] - t), t + h, bounds[0])
@@ -218,6 +224,7 @@ class CollocationFrame:
             clock = [t, select(again, shorter, h), *now[2:]]
             flags = [select(good, 1, -1), select(good | again, -1, 1), -1, -1, select(again, 1, -1)]
             count = [rejections[0] + select(again, 1, 0), rejections[1] + select(again, tally[2], 0)]
+            count.append(select(again, h, rejections[2]))
             return [[error], [outcome], clock, count, [end], *[[flag] for flag in flags]]
 
         writes = [*each(["error", "outcome", "now", "rejections"]), then]
@@ -241,7 +248,7 @@ class CollocationFrame:
 
     def _growth(self, tally: Array, error: Any) -> Any:
         """How much longer than the last step the next one is."""
-        change, first, rounds, _ = tally
+        change, first, rounds, *_ = tally
         contraction = step_control.mean_contraction(change, first, rounds)
         by_contraction = step_control.growth_by_contraction(contraction, self.stiff)
         # near a dead point a slow iteration says nothing of shorter steps
@@ -251,17 +258,21 @@ class CollocationFrame:
     def choose_length(self) -> Block:
         """Length of the next step, contraction of the last one, and whether its iteration was too slow for Picard's."""
 
-        def control(now: Array, bounds: Array, tally: Array, error: Array) -> list[Any]:
+        def control(now: Array, bounds: Array, tally: Array, error: Array, rejections: Array) -> list[Any]:
             _, h, _, length, error_of_last = now
-            change, first, rounds, _ = tally
+            change, first, rounds, *_ = tally
             contraction = step_control.mean_contraction(change, first, rounds)
             worse = maximum(error[0], step_control.error_before(error_of_last, h / length, self.order))
             by_error = step_control.growth_by_error(worse, self.order)
             by_contraction = step_control.growth_by_contraction(contraction, self.stiff)
             slow = less(bounds[7] * by_contraction, by_error) & less(bounds[4], contraction)
-            return [[h * self._growth(tally, worse), contraction, select(slow, 1, -1)]]
+            growth = self._growth(tally, worse)
+            limited = minimum(growth, step_control.growth_after_rejection(rejections[2], h))
+            longer = h * select(less(0, rejections[2]), limited, growth)
+            return [[longer, contraction, select(slow, 1, -1)]]
 
-        return traced_block(control, self.space.each(["now", "bounds", "tally", "error"]), [self.space.at("control")])
+        reads = self.space.each(["now", "bounds", "tally", "error", "rejections"])
+        return traced_block(control, reads, [self.space.at("control")])
 
     def note(self) -> Block:
         """Tell of the step."""
@@ -294,7 +305,7 @@ class CollocationFrame:
             outcome = select(changes, EASED_ITERATION if radius else SLOW_ITERATION, CONVERGED)
             over = select(changes | full, 1, -1)
             clock = [end, minimum(longer, bounds[0] - end), t, h, error[0]]
-            return [clock, [kept], [0, *turn[:-1]], [outcome], [over], [-over], [0, 0], [-1]]
+            return [clock, [kept], [0, *turn[:-1]], [outcome], [over], [-over], [0, 0, 0], [-1]]
 
         names = ["now", "bounds", "error", "control", "count", "turn", *(["radius"] if self.stiff else [])]
         writes = ["now", "count", "turn", "outcome", "over", "beginning", "rejections", "keeping"]
@@ -304,7 +315,7 @@ class CollocationFrame:
         """Tell of the call; ``crossing``: the flag of guards, where there are any."""
 
         def tell(count: Array, outcome: Array, error: Array, tally: Array, *crossing: Array) -> list[Any]:
-            change, first, rounds, _ = tally
+            change, first, rounds, *_ = tally
             crossed = crossing[0][0] if crossing else 0
             return [Verdict(count[0], outcome[0], error[0], change, first, rounds, crossed)]
 

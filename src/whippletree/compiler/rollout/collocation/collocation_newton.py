@@ -38,7 +38,7 @@ LEAST_NEWTON_PIVOT = 1e-20
 class NewtonIteration:
     """Adds its buffers to those of a kernel, which has
 
-    y, now, bounds          the start of the step, (t, h, …) and (…, …, rtol, atol, …)
+    y, G, now, bounds       the start of the step, the last polynomial, (t, h, …) and (…, …, rtol, atol, …)
     X, T, wanted, F         states and times at which rates F are wanted
     K                       slopes at the points of the step
     doubt                   raised where a matrix cannot be trusted
@@ -55,7 +55,9 @@ class NewtonIteration:
         self.modes = len(scheme.values)
         m = self.size = model.nv if self.halved else self.n
         n, p = self.n, self.modes
-        space.work(looking=(1,), delta=(n,), JT=(n, n), W=(p, 2, m, m), b=(2, n), right=(2, m), x=(p, 2, n))
+        space.work(
+            looking=(1,), centre=(n,), delta=(n,), JT=(n, n), W=(p, 2, m, m), b=(2, n), right=(2, m), x=(p, 2, n)
+        )
         space.work(probe=(n,), image=(n,), rate=(1,), radius=(1,), ratio=(2,))
         space.table("modes", np.stack([scheme.values.real, scheme.values.imag], axis=1))
         space.table("into", np.stack([scheme.into.real, scheme.into.imag], axis=1))
@@ -75,10 +77,11 @@ class NewtonIteration:
         size = self.space.buffers[name].shape[-1]
         return Piece((int(size),), tuple(self._one(name, *indices, i).addresses[0] for i in range(int(size))))
 
-    # ---- rates are asked for at neighbours of the start ----------------------------------------------------------
+    # ---- rates are asked for at neighbours of the middle ---------------------------------------------------------
 
     def neighbours(self) -> list[Statement]:
-        """The start of the step, moved along each component; the last is the start itself."""
+        """The middle of the step, as the mean slope of the last one leads there, moved along each component; the last
+        is the middle itself."""
         at, n = self.space.at, self.n
 
         def steps(y: Array, bounds: Array) -> list[Any]:
@@ -89,25 +92,30 @@ class NewtonIteration:
             # as the computer adds it, so that q̇ = v gives exactly 1
             return [[(a + self.difference * maximum(abs(a), least)) - a for a in y]]
 
+        def middle(y: Array, slope: Array, now: Array) -> list[Array]:
+            return [y + now[1] / 2 * slope]
+
         def place(y: Array, now: Array) -> list[Any]:
-            return [y, now[0], 1]
+            return [y, now[0] + now[1] / 2, 1]
 
         base = [self._row("X", n), self._one("T", n), self._one("wanted", n)]
+        given, placed = self.space.each(["centre", "now"]), self.space.each(["X", "T", "wanted"], COLUMN)
         return [
-            traced_block(steps, self.space.each(["y", "bounds"]), [at("delta")]),
+            traced_block(middle, [at("y"), self._row("G", 0), at("now")], [at("centre")]),
+            traced_block(steps, self.space.each(["centre", "bounds"]), [at("delta")]),
             Loop(
                 COLUMN,
                 n,
                 (
-                    traced_block(place, self.space.each(["y", "now"]), self.space.each(["X", "T", "wanted"], COLUMN)),
+                    traced_block(place, given, placed),
                     traced_block(
                         lambda y, d: [y + d],
-                        [self._one("y", COLUMN), self._one("delta", COLUMN)],
+                        [self._one("centre", COLUMN), self._one("delta", COLUMN)],
                         [self._one("X", COLUMN, COLUMN)],
                     ),
                 ),
             ),
-            traced_block(place, self.space.each(["y", "now"]), base),
+            traced_block(place, given, base),
         ]
 
     # ---- J, how fast its fastest part is, and the inverses -------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from whippletree.arithmetic.scalars import less, maximum, minimum, power, select
+from whippletree.arithmetic.scalars import less, maximum, minimum, power, select, sqrt
 
 COLLOCATION_ITERATIONS = 30
 """Iterations before a step is tried again at half its length."""
@@ -56,6 +56,15 @@ def growth(iterations: Any, by_error: Any, by_contraction: Any, minds_contractio
     most = select(less(iterations, EASY + 1), LEAP, after_work)
     careful = minimum(most, maximum(by_contraction, 0.5))
     return minimum(careful if minds_contraction else most, by_error)
+
+
+def growth_after_rejection(rejected: Any, length: Any) -> Any:
+    """How much longer than an accepted step the next may be, where a longer one was tried in vain: halfway back.
+
+    Errors of steps that are long against an oscillation grow faster than their order says: what that allows would be
+    rejected time and again.
+    """
+    return sqrt(maximum(rejected / length, 1))
 
 
 def error_before(error: Any, ratio: Any, order: Any) -> Any:

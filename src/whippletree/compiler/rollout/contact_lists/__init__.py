@@ -8,14 +8,18 @@ contact_list_motors        motors and servos: forces, damping, rows
 contact_list_ranges        servos with a force range: rows only while they saturate
 contact_list_closures      constraints: rows that are met exactly
 contact_list_moments       torsional and rolling friction: rows that follow a contact
+contact_list_forms         code of their own for blocks of one row: limits, dry friction, servos
 contact_list_rows          rows of blocks, and the linear systems made of them: dense
 contact_list_recursion     those of long trees that touch the world alone, by articulated recursions
-contact_list_chains        those of chains, contact by contact from the base to the tip, where nothing stiff loses
-digits contact_list_solver        sweeps and Newton steps contact_list_law           Coulomb's law of one block, and the
-derivative contact_list_search        how far Newton steps go contact_list_interior      the interior-point method, for
-scenes that are jammed contact_list_reach         pairs that are too far apart to meet within a step
+contact_list_chains        those of chains, contact by contact from the base to the tip, which loses no digits
+contact_list_solver        sweeps and Newton steps
+contact_list_law           Coulomb's law of one block, and the derivative
+contact_list_search        how far Newton steps go
+contact_list_interior      the interior-point method, for scenes that are jammed
+contact_list_path          its central path on chains, followed where it turns back
+contact_list_reach         pairs that are too far apart to meet within a step
 contact_list_positions     coordinates: poses, gaps, and the projection that moves apart what overlaps
-contact_list_normals       the displacement of a round of that projection contact_list_results       results: the state,
-impulses, works, and whether the scene goes on contact_list_gaps          candidates in many states, by the same narrow
-phase alone, and their loads; limits of tendons
+contact_list_normals       the displacement of a round of that projection
+contact_list_results       results: the state, impulses, works, and whether the scene goes on
+contact_list_gaps          candidates in many states, by the same narrow phase alone, and their loads; limits of tendons
 """

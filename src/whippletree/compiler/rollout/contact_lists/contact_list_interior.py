@@ -19,7 +19,8 @@ w = G λ + g + s, is parted into x − w = z with x ∘ w = ν 1, so that the be
 nearby, at the ν that the residual there suggests. Belts that slip and stick over their pulleys take 8 steps on the
 median from there, 15 from the middle of the cones. On this way a step that the corrector's second-order term makes
 short is taken without it, and after one that led nowhere slips are held. If that does not help, the method begins in
-the middle of the cones, each time higher.
+the middle of the cones, each time higher. Along a chain, the path is followed through its folds instead
+(:mod:`~whippletree.compiler.rollout.contact_lists.contact_list_path`).
 """
 
 from __future__ import annotations
@@ -33,18 +34,19 @@ from whippletree.arithmetic.arrays import Array, vector
 from whippletree.arithmetic.scalars import less, negated, select, sqrt
 from whippletree.compiler.program import If, Statement, Until
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
+from whippletree.compiler.rollout.contact_lists.contact_list_path import CentralPath
 from whippletree.compiler.rollout.dense_solve import multiply_in_strands
 from whippletree.compiler.rollout.step_space import BLOCK, symmetric_block
 from whippletree.contact.problem.cones import both, brought_inside, largest, length, not_less
 from whippletree.contact.problem.contact_problem import block_mass
 from whippletree.contact.problem.interior_point import INTERIOR_STEPS, INWARDS, STALLED_STEP
-from whippletree.contact.problem.lorentz import Scaling, exit_rate, product, quotient
+from whippletree.contact.problem.lorentz import CentralPair, Scaling, exit_rate, product, quotient
 from whippletree.spatial import cross
 
 if TYPE_CHECKING:
     from whippletree.compiler.rollout.contact_lists.contact_list_solver import ListSolver
 
-INTERIOR, CORRECTION, REFINEMENT = "interior step", "correction", "refinement"
+INTERIOR, CORRECTION, REFINEMENT, FOLD = "interior step", "correction", "refinement", "fold"
 
 REFINEMENTS, CERTAIN = 5, 0.01
 """Times that a step is improved with what is left of its equations, at most; and the share of the way out of a cone
@@ -66,10 +68,17 @@ HELD_SLIPS = 0.1
 turn has the derivative of the wrong side. Of 99 steps of a belt on its pulleys, begun at the impulses of the step
 before, 88 were solved with steps without second-order terms, and 94 with slips held, too."""
 
-IDLE_STEPS = 10
-"""Steps in a row along a chain that may fail to halve the residual: there the central path turns back, and the step in
-time is better taken in halves. Of 19 hard landing steps of belts of 200 and 400 links, the method solved 11 within 60
-steps, eight of them with no more idle steps than this; of the others it took 28 of 60 steps to give up."""
+SHORT_OF_A_FOLD = 0.1
+"""Share of a step along a chain below which the central path is taken to turn back
+(:mod:`~whippletree.compiler.rollout.contact_lists.contact_list_path`)."""
+
+MOST_FOLDS = 6
+"""Times that such steps begin or go on, after folds."""
+
+IDLE_STEPS = 6
+"""Steps in a row along a chain that may fail to halve the residual before the path is followed instead. With 10 and a
+share of 0.01, a landing of 400 links takes 1869 steps of both kinds and leaves two problems, with these 1472 and one:
+the sooner the path is taken up, the less far off it is."""
 
 LEAST_GAP = 1e-20
 """Smallest ν of a beginning, in variables in which the largest g is 1: its root is the share of g below which impulses
@@ -145,6 +154,7 @@ class InteriorPoint:
                 uncertain=(1,),  # how fast the last improvement of a step leads out of a cone
                 certain=(1,),
             )
+        self.path = None if self.chain is None else CentralPath(self, self.chain)
 
     def begin(self) -> list[Statement]:
         """Before the first time that the method is asked in a step."""
@@ -159,10 +169,31 @@ class InteriorPoint:
             return [near - 1, [select(less(0, near[0]), x, y) for x, y in ((low, 10 * low), (high, 3 * high))]]
 
         names = self.space.each(("near starts", "heights"))
+        steps = Until(INTERIOR, INTERIOR_STEPS, self.space.address("stalled"), tuple(self._step()))
+        way = [*self._resume(), steps] if self.path is None else self._in_turns(self.path, steps)
+        return [*self._start(), *way, traced_block(next_start, names, names)]
+
+    def _in_turns(self, path: CentralPath, steps: Statement) -> list[Statement]:
+        """Steps on which ν falls, and the path itself where it turns back."""
+        note, undone = self.solver.note_undone(), self.space.address("undone")
+
+        def judge(done: Array, past: Array) -> list[Any]:
+            return [[select(less(0, done[0]), 1, -past[0])]]
+
+        reads = self.space.each(("done", "past folds"))
+        end = traced_block(judge, reads, [self.space.at("path over")])
+        turn = (*self._resume(), steps, note, If(undone, tuple(path.statements())), end)
+        begin = self.space.put(-1, *self.space.each(("path over", "past folds")))
+        return [begin, Until(FOLD, MOST_FOLDS, self.space.address("path over"), turn)]
+
+    def _resume(self) -> list[Statement]:
+        """Before steps from where x and w are."""
+        at, put = self.space.at, self.space.put
         return [
-            *self._start(),
-            Until(INTERIOR, INTERIOR_STEPS, self.space.address("stalled"), tuple(self._step())),
-            traced_block(next_start, names, names),
+            put(-1, at("stalled")),
+            put(1, at("share")),
+            traced_block(lambda residual: [[residual[1], 0]], [at("residual")], [at("halved")]),
+            put(NEAR_STEPS if self.chain is None else INTERIOR_STEPS, at("near steps")),
         ]
 
     def _each(self, function: Any, reads: Any, writes: Any, *then: Statement) -> Statement:
@@ -198,11 +229,7 @@ class InteriorPoint:
             classes,
             self._each(place, reads, each(("inside x", "inside w"), BLOCK)),
             If(self.space.address("near starts"), tuple(self._begin_near())),
-            *self._push(),
-            put(-1, at("stalled")),
-            put(1, at("share")),
-            traced_block(lambda residual: [[residual[1], 0]], [at("residual")], [at("halved")]),
-            put(NEAR_STEPS if self.chain is None else INTERIOR_STEPS, at("near steps")),
+            *self.push(),
         ]
 
     def _is_idle(self, bounds: Sequence[Any], radius: Any) -> Any:
@@ -222,16 +249,16 @@ class InteriorPoint:
             w = scale * (multiply_in_strands(B, y) + g) / _nonzero(size[0])
             w = vector(w[0] + select(less(0, mu), length(w[1], w[2]), 0), w[1], w[2])
             z = x - w
-            r = x - part_on_cone(z, 0)
+            r = x - CentralPair.of(z, 0).x
             return [z, [largest([most[0], *[abs(a) for a in unknown * r]])]]
 
         def place(z: Array, x: Array, w: Array, unknown: Array, most: Array) -> list[Any]:
             gap = largest([most[0] * most[0], LEAST_GAP])
             cone = less(0, unknown[0])
-            near, back = part_on_cone(z, gap), part_on_cone(-z, gap)
+            pair = CentralPair.of(z, gap)
             return [
-                [select(cone, a, b) for a, b in zip(near, x, strict=True)],
-                [select(cone, a, b) for a, b in zip(back, w, strict=True)],
+                [select(cone, a, b) for a, b in zip(pair.x, x, strict=True)],
+                [select(cone, a, b) for a, b in zip(pair.w, w, strict=True)],
             ]
 
         reads = [*each(("impulse", "scale", "unknown", "B", "g", "friction"), BLOCK)]
@@ -461,7 +488,8 @@ class InteriorPoint:
             smallest, idle = halved
             again = less(2 * residual[1], smallest)
             idle = select(again, 0, idle + 1)
-            stalled = select(over, 1, select(less(STALLED_STEP, share[0]), done[0], 1))
+            least = STALLED_STEP if self.chain is None else SHORT_OF_A_FOLD
+            stalled = select(over, 1, select(less(least, share[0]), done[0], 1))
             if self.chain is not None:
                 stalled = select(less(IDLE_STEPS, idle), 1, stalled)
             return [[stalled], left - 1, [select(again, residual[1], smallest), idle]]
@@ -474,9 +502,9 @@ class InteriorPoint:
         reads = [*each(("inside x", "inside w", "step x", "step w"), BLOCK), at("share")]
         moves = traced_block(move, reads, each(("inside x", "inside w"), BLOCK))
         count = traced_block(lambda made: [made + 1], [at("newtons")], [at("newtons")])
-        return [share, *self._push(moves), *self.solver.measure(), end, count]
+        return [share, *self.push(moves), *self.solver.measure(), end, count]
 
-    def _push(self, *before: Statement) -> list[Statement]:
+    def push(self, *before: Statement) -> list[Statement]:
         """The impulses that x means and their motion y, after some statements for every block."""
         at, each = self.space.at, self.space.each
 
@@ -491,23 +519,6 @@ class InteriorPoint:
             self.solver.each_active(*before, block, self.rows.add_to("y", "impulse")),
             *self.rows.compute_motion("y"),
         ]
-
-
-def part_on_cone(z: Array, gap: Any) -> Array:
-    """The x (3,) of the cone with x − w = z and x ∘ w = gap 1 for some w of the cone: without a gap z's projection."""
-    side = length(z[1], z[2])
-    some = less(0, side)
-    low, high = _half_way(z[0] - side, gap), _half_way(z[0] + side, gap)
-    along = (high - low) / (2 * select(some, side, 1))
-    return vector((low + high) / 2, select(some, along * z[1], 0), select(some, along * z[2], 0))
-
-
-def _half_way(t: Any, gap: Any) -> Any:
-    """The positive x with x − gap / x = t, without cancellation; 0 at t ≤ 0 if gap is 0."""
-    root = sqrt(t * t + 4 * gap)
-    rising = less(0, t)
-    apart = select(rising, 1, root - t)
-    return select(rising, (t + root) / 2, 2 * gap / select(less(0, apart), apart, 1))
 
 
 def _masked_inverse(A: Array, known: Array) -> Array:

@@ -23,8 +23,9 @@ from whippletree.compiler.program import Address, Collect, Each, If, Index, Loop
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.contact_lists.contact_list_closures import Closures
 from whippletree.compiler.rollout.contact_lists.contact_list_recursion import VELOCITY, RecursiveRows
+from whippletree.compiler.rollout.contact_lists.contact_list_rows import DenseRows
 from whippletree.compiler.rollout.contact_lists.contact_list_trees import NODE, TreeInStep
-from whippletree.compiler.rollout.dense_solve import add_row, multiply_in_strands, padded
+from whippletree.compiler.rollout.dense_solve import multiply_in_strands
 from whippletree.compiler.rollout.step_space import BLOCK, STEP, RowPlace, StepSpace
 from whippletree.contact.problem.cones import largest
 
@@ -60,18 +61,24 @@ class DenseNormals:
     """By sweeps over rows F Jₙᵀ."""
 
     def __init__(
-        self, space: StepSpace, tree: TreeInStep, closures: Closures, closing: int, jacobian: Sequence[Statement]
+        self,
+        space: StepSpace,
+        tree: TreeInStep,
+        closures: Closures,
+        closing: int,
+        jacobian: Sequence[Statement],
+        rows: DenseRows,
     ) -> None:
         """``closing``: blocks with a gap; ``jacobian``: statements that find J of the block in hand."""
         self.space, self.tree, self.closures, self.closing, self.jacobian = space, tree, closures, closing, jacobian
-        self.width = padded(space.model.nv)
+        self.rows = rows
         space.work(
-            normal=(closing, self.width),  # F Jₙᵀ, less what loops take of it, and zeros
+            normal=(closing, rows.width),  # F Jₙᵀ, less what loops take of it, and zeros
             ease=(closing,),  # 1 / G of the block itself
             push=(closing,),
             pushed_further=(1,),  # by the last block of a sweep
-            z=(self.width,),
         )
+        rows.reserve("z")
 
     def statements(self) -> list[Statement]:
         """See :class:`Displacement`."""
@@ -98,12 +105,12 @@ class DenseNormals:
             return [[after], [d], [largest([slack[0], moved])]]
 
         first = RowPlace("J", (BLOCK,), row=0)
+        rows = self.rows
         own = RowPlace("normal", (BLOCK,))
-        rows = traced_block(prepare, each(("normal", "gap", "target"), BLOCK), each(("ease", "push", "target"), BLOCK))
-        reads = [at("normal", BLOCK), at("z"), *each(("ease", "gap", "target", "push"), BLOCK), at("slack")]
+        mass = traced_block(prepare, each(("normal", "gap", "target"), BLOCK), each(("ease", "push", "target"), BLOCK))
+        reads = [at("normal", BLOCK), rows.at("z"), *each(("ease", "gap", "target", "push"), BLOCK), at("slack")]
         sweep = traced_block(improve, reads, [at("push", BLOCK), at("pushed further"), at("slack")])
-        follow = add_row(self.space, "z", "pushed further", "normal", self.width)
-        nothing = put(0, own.part(range(self.space.model.nv, self.width)))
+        follow = rows.add_one("z", "pushed further", "normal")
         solve = (
             Collect(NEAR, BLOCK, self.closing, self.space.address("nearby", BLOCK)),
             put(-1, at("even")),
@@ -111,18 +118,19 @@ class DenseNormals:
                 BLOCK,
                 NEAR,
                 (
+                    *rows.enter(),
                     *self.jacobian,
-                    *self.tree.backward(first, own, of_block=True),
-                    *self.closures.project(own, while_open=True),
-                    nothing,
-                    rows,
+                    *self.tree.backward(first, rows.raw(own), of_block=True),
+                    *self.closures.project(rows.raw(own), while_open=True),
+                    *rows.keep(own),
+                    mass,
                 ),
             ),
             Until(
                 SWEEP,
                 ROUND_SWEEPS,
                 self.space.address("even"),
-                (put(0, at("slack")), Each(BLOCK, NEAR, (sweep, follow)), _judge(self.space)),
+                (put(0, at("slack")), Each(BLOCK, NEAR, (*rows.enter(), sweep, follow)), _judge(self.space)),
             ),
         )
         return [PerLane(solve)]

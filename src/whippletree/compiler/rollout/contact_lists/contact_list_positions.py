@@ -183,7 +183,7 @@ class Positions:
     def no_targets(self) -> list[Statement]:
         """Targets of whatever will not be looked at: far pairs do not overlap."""
         at, put = self.space.at, self.space.put
-        return [Loop(BLOCK, self.closing, (put(0, at("target", BLOCK)),))] if self.closing else []
+        return [Loop(BLOCK, self.closing, (put(0, at("target", BLOCK)),), side_by_side=True)] if self.closing else []
 
     def aim(self) -> list[Statement]:
         """A new step, whose targets (:func:`target_of`) are known."""

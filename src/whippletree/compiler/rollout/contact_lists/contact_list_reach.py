@@ -1,6 +1,6 @@
 """Pairs that are too far apart to touch within a step: what need not be compared closely.
 
-Every shape is in a ball about its origin, and the balls of a pair are a known distance apart. A pair is *close* where
+Every shape is in a ball about its middle, and the balls of a pair are a known distance apart. A pair is *close* where
 that distance is no longer than its reach,
 
     reach = FARTHER · h · (s₁ + s₂) + φ₁ + φ₂
@@ -13,6 +13,16 @@ that this does not hold for a pair, the pair is close after all, and the step's 
 Balls about long shapes meet where these are far apart: of the pairs of a humanoid that lies, 44 are close by their
 balls, and 22 by what is known of them. So where a comparison has told how far apart two shapes are, that distance, less
 what points of their bodies have travelled since, counts beside that of the balls. (Above a floor a ball tells enough.)
+Solids, whose comparison is a search, are looked at once more before it: how far the boxes around them are apart, and
+how far they are along the normal that the last comparison found. Neither changes what a comparison finds, so it does
+not matter for the result when the last one was.
+
+Above a height field that rests, a ball is as far as it is above the highest place around it
+(:class:`~whippletree.contact.geometry.height_field.HeightsAround`).
+
+Most pairs of a robot are farther apart than its bodies travel in dozens of steps. So the distance of a far pair is
+remembered as its *room*, beside what the fastest point of the scene had travelled by then. While the room is more than
+the fastest point has travelled since, and more than a reach at the largest speed of all, nobody looks at the pair.
 
 A shape that can only slide and turn on a floor, as the puck of a planar pusher does, neither nears it nor leaves it:
 whatever the gap, no impulse acts there, since none could change it. Such a pair counts as far.
@@ -21,21 +31,23 @@ whatever the gap, no impulse acts there, since none could change it. Such a pair
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from whippletree.arithmetic.arrays import Array
+from whippletree.arithmetic.arrays import Array, vector
 from whippletree.arithmetic.scalars import less, select, sqrt
-from whippletree.compiler.program import Address, Buffer, Collect, If, Index, Lookup, Loop, Register, Statement
-from whippletree.compiler.program.traced_blocks import Piece, piece, traced_block
+from whippletree.compiler.program import Address, Buffer, Collect, Each, If, Index, Lookup, Loop, Register, Statement
+from whippletree.compiler.program.traced_blocks import Piece, looped_block, piece, traced_block
 from whippletree.compiler.rollout.motion_space import axes_at_home
 from whippletree.compiler.rollout.step_space import BLOCK, STEP, StepSpace
-from whippletree.contact.geometry.bounds import bounding_radius
+from whippletree.contact.geometry.bounds import bound_about_middle, bounding_radius, middle
+from whippletree.contact.geometry.box_pairs import NOWHERE
+from whippletree.contact.geometry.height_field import HeightsAround
 from whippletree.contact.geometry.shape_numbers import POSE, pose_of
-from whippletree.contact.geometry.shapes import HalfSpace
+from whippletree.contact.geometry.shapes import HalfSpace, HeightField
 from whippletree.contact.geometry.solid_pairs import NEARER_POINT
 from whippletree.contact.kinematics.pairs import Pair
 from whippletree.contact.problem.cones import both, largest, not_less
@@ -45,13 +57,17 @@ from whippletree.tree.skeleton import Place
 FARTHER = 4
 """Times its present speed that a body may reach within a step before far pairs are looked at again."""
 
-SHAPE_LEEWAY = 0.1
+SHAPE_LEEWAY = 0.01
 """Share of the smallest shape of a body by which pairs must be farther apart, for bodies that start from rest."""
+
+TIMES_RADIUS = 2
+"""Times the radius of a ball within which the highest place of a height field counts: no ball is known to be farther
+above it than by this, less its radius."""
 
 ON_A_FLOOR = 1e-12
 """Share of a joint's axis that may lie across a floor before the joint moves a shape to or from it: rounding."""
 
-NODE, BALL = "moving node", "ball"
+NODE, BALL, ROOM = "moving node", "ball", "number of a room"
 PlacedPair: TypeAlias = tuple[Pair, Sequence[Place]]
 """A pair, and where its shapes are on the tree."""
 
@@ -60,10 +76,10 @@ CLOSE, LATE, AT_THE_END = "close", "late", "beside"
 
 
 def can_be_far(pair: Pair, places: Sequence[Place]) -> bool:
-    """Whether balls tell how far apart a pair is: both shapes end somewhere, or the second is a floor that rests."""
+    """Whether balls tell how far apart a pair is: both shapes end somewhere, or the second is ground that rests."""
     first, second = pair.shapes
-    floor = isinstance(second, HalfSpace) and places[1].node < 0
-    return bool(np.isfinite(bounding_radius(first)) and (floor or np.isfinite(bounding_radius(second))))
+    ground = _is_ground(pair) and places[1].node < 0
+    return bool(np.isfinite(bounding_radius(first)) and (ground or np.isfinite(bounding_radius(second))))
 
 
 class Reach:
@@ -76,6 +92,13 @@ class Reach:
     travelled           by the point of a node that has moved farthest, m, since some time in the past
     clear               of the first candidate of a pair: its gap when it was last worked out, and what both nodes had
                         travelled then
+    mileage             of the fastest points from look to look, m: nothing has travelled farther
+    horizon             the mileage, and half of the longest reach that a pair can have
+    last stretch        what the mileage grows by
+    quickest            the largest leeway, and the largest speed
+    room, due           of a pair that is no floor's, in the order in which they are judged: its distance, and twice the
+                        mileage, as it was found to be far, −∞ where it was not; whether it is to be judged
+    mileage then        of the first candidate of a pair: the mileage when it was last judged
     """
 
     def __init__(self, space: StepSpace) -> None:
@@ -84,7 +107,7 @@ class Reach:
         pairs = [(pair, pair.places(space.tree)) for pair in space.blocks.contacts.pairs]
         self.used = any(can_be_far(*one) for one in pairs)
         """Whether any pair can be far."""
-        self.remembers = any(can_be_far(*one) and not _is_floor(one[0]) for one in pairs)
+        self.remembers = any(can_be_far(*one) and not _is_ground(one[0]) for one in pairs)
         """Whether distances of some pairs are remembered."""
         arm, leeway = np.zeros(nodes + 1), np.full(nodes + 1, np.inf)
         for pair, places in pairs:
@@ -99,6 +122,12 @@ class Reach:
             for pair, places in pairs
             for name, shape, place in zip((pair.contact.first, pair.contact.second), pair.shapes, places, strict=True)
             if np.isfinite(bounding_radius(shape))
+        }
+        middles = {
+            name: middle(shape)
+            for pair, _ in pairs
+            for name, shape in zip((pair.contact.first, pair.contact.second), pair.shapes, strict=True)
+            if name in held
         }
         self.balls = {name: number for number, name in enumerate(held)}
         """Numbers of the balls about shapes, by name."""
@@ -115,9 +144,16 @@ class Reach:
             space.index("leading", np.repeat(leads, [pair.slots for pair, _ in pairs]))
             space.work(centre=(len(held), 3))
             space.index("held by", [place.node if place.node >= 0 else nodes for place in held.values()])
-            space.table("middle", [place.pose.p.astype(float) for place in held.values()])
+            centres = [place.pose.point(middles[name]).astype(float) for name, place in held.items()]
+            space.table("middle", centres)
+        self._rooms = 0
+        """Rooms of pairs whose statements are written."""
+        self.pairs = sum(can_be_far(*one) and not _is_ground(one[0]) for one in pairs)
+        """How many pairs have a room."""
         if self.remembers:
             space.work(travelled=(nodes + 1,), clear=(self.contacts,), pose_seen=(nodes + 1, POSE))
+            space.work(room=(self.pairs,), due=(self.pairs,), mileage_then=(self.contacts,))
+            space.work(mileage=(1,), horizon=(1,), last_stretch=(1,), quickest=(2,))
 
     def begin(self) -> list[Statement]:
         """Before the first look: all are close, and the world rests."""
@@ -128,16 +164,25 @@ class Reach:
             found.append(self.space.put(0, *self.space.each(("speed", "end speed"))))
         if self.remembers:
             at, put = self.space.at, self.space.put
-            found.append(put(0, at("travelled")))
+            found.append(put(0, *self.space.each(("travelled", "mileage"))))
+            found.append(self._no_rooms())
             found.append(Loop(NODE, len(self.space.tree.nodes) + 1, (put(0, at("pose seen", NODE)),)))
             found.append(Loop(BLOCK, self.contacts, (put(-math.inf, at("clear", BLOCK)),)))
         return found
+
+    def _no_rooms(self) -> Statement:
+        """All pairs are to be judged."""
+        return Loop(ROOM, self.pairs, (self.space.put(-math.inf, self._room("room", ROOM)),), side_by_side=True)
+
+    def _room(self, name: str, register: Register, first: int = 0) -> Piece:
+        return Piece((), (Address(name, (Index(register, first),)),))
 
     def forget(self, *names: str) -> list[Statement]:
         """Flags of all candidates := −1, for those that are not looked at."""
         if not self.used:
             return []
-        return [Loop(BLOCK, self.contacts, (self.space.put(-1, *self.space.each(names, BLOCK)),))]
+        put = self.space.put(-1, *self.space.each(names, BLOCK))
+        return [Loop(BLOCK, self.contacts, (put,), side_by_side=True)]
 
     def look(self) -> list[Statement]:
         """Where balls are, and the speed that no point of a body exceeds, from poses and twists at the present."""
@@ -150,20 +195,33 @@ class Reach:
 
         centre = traced_block(place, [at("pose", "held by"), at("middle", BALL)], [at("centre", BALL)])
         body = (Lookup("held by", self.space.address("held by", BALL)), centre)
-        travel = [self._travel()] if self.remembers else []
-        return [Loop(BALL, len(self.balls), body), self._over_bodies("speed", *travel)]
+        balls = Loop(BALL, len(self.balls), body)
+        if not self.remembers:
+            return [balls, self._over_bodies("speed")]
+
+        def look_ahead(mileage: Array, stretch: Array, quickest: Array, h: Any) -> list[Any]:
+            mileage = mileage + stretch
+            return [mileage, mileage + quickest[0] + FARTHER * h * quickest[1]]
+
+        extremes, results = self.space.each(("last stretch", "quickest")), self.space.each(("mileage", "horizon"))
+        block = traced_block(look_ahead, [results[0], *extremes, at("dt", STEP)], results)
+        return [balls, self.space.put(0, *extremes), self._over_bodies("speed", self._travel()), block]
 
     def _travel(self) -> Statement:
         """How far the point of the node in hand that has moved farthest has come since the last look."""
         at = self.space.at
 
-        def travel(pose: Array, before: Array, arm: Any, so_far: Any) -> list[Any]:
+        def travel(pose: Array, before: Array, arm: Any, so_far: Any, stretch: Array, *rest: Any) -> list[Any]:
+            speed, leeway, quickest = rest
             turned, moved = pose[:9] - before[:9], pose[9:] - before[9:]
-            return [so_far + sqrt(2 * (moved @ moved + arm * arm * (turned @ turned))), pose]
+            step = sqrt(2 * (moved @ moved + arm * arm * (turned @ turned)))
+            most = [largest([x, y]) for x, y in zip(quickest, (leeway, speed), strict=True)]
+            return [so_far + step, pose, [largest([stretch[0], step])], most]
 
         poses = self.space.each(("pose", "pose seen"), NODE)
-        so_far = at("travelled", NODE)
-        return traced_block(travel, [*poses, at("arm", NODE), so_far], [so_far, poses[1]])
+        so_far, extremes = at("travelled", NODE), self.space.each(("last stretch", "quickest"))
+        reads = [*poses, at("arm", NODE), so_far, extremes[0], *self.space.each(("speed", "leeway"), NODE), extremes[1]]
+        return traced_block(travel, reads, [so_far, poses[1], *extremes])
 
     def _over_bodies(self, name: str, *more: Statement) -> Statement:
         at = self.space.at
@@ -187,18 +245,40 @@ class Reach:
         def outruns(start: Any, end: Any, leeway: Any, h: Any, outrun: Array) -> list[Any]:
             return [[select(less(FARTHER * start + leeway / h, end), 1, outrun[0])]]
 
-        def meets(within: Any, gap: Any, first: Any, second: Any, h: Any) -> list[Any]:
+        def meets(within: Any, gap: Any, first: Any, second: Any, h: Any, *ways: Any) -> list[Any]:
+            if ways:
+                judged, mileage = ways
+                gap = gap - 2 * (mileage[0] - judged)
             return [select(less(gap, h * (first + second)), 1, within)]
 
         reads = [*each(("speed", "end speed", "leeway"), NODE), at("dt", STEP), at("outrun")]
         own = self._over_bodies("end speed", traced_block(outruns, reads, [at("outrun")]))
         reads = [at("within", BLOCK), at("gap", "leading"), at("end speed", "node 0"), at("end speed", "node 1")]
-        pair = traced_block(meets, [*reads, at("dt", STEP)], [at("within", BLOCK)])
+        reads += [at("dt", STEP), *([at("mileage then", "leading"), at("mileage")] if self.remembers else [])]
+        pair = traced_block(meets, reads, [at("within", BLOCK)])
         sides = [Lookup(name, self.space.address(name, BLOCK)) for name in ("node 0", "node 1", "leading")]
-        again = (Loop(BLOCK, self.contacts, (*sides, pair)), *compare)
+        anew = [self._no_rooms()] if self.remembers else []
+        again = (Loop(BLOCK, self.contacts, (*sides, pair)), *anew, *compare)
         return [self.space.put(-1, at("outrun")), own, If(self.space.address("outrun"), again), collect]
 
     # ---- a pair of the narrow phase ------------------------------------------------------------------------------
+
+    def each_due(
+        self, kind: str, register: Register, pairs: Sequence[PlacedPair], body: Sequence[Statement]
+    ) -> list[Statement]:
+        """Statements for every pair of a kind that is to be judged, those of :meth:`judge` among them."""
+        if _is_ground(pairs[0][0]):
+            return [Loop(register, len(pairs), tuple(body))]
+        first = self._rooms - len(pairs)
+        name = f"{kind} due"
+        self.space.numbers_list(name, len(pairs))
+        room, due = (self._room(word, register, first) for word in ("room", "due"))
+        look = traced_block(lambda room, horizon: [[2 * horizon[0] - room]], [room, self.space.at("horizon")], [due])
+        return [
+            Loop(register, len(pairs), (look,), side_by_side=True),
+            Collect(name, register, len(pairs), due.addresses[0]),
+            Each(register, name, tuple(body)),
+        ]
 
     def judge(
         self, kind: str, register: Register, pairs: Sequence[PlacedPair], first: Register, nodes: Sequence[Register]
@@ -212,36 +292,78 @@ class Reach:
             nodes: registers of its moving nodes.
         """
         slots = pairs[0][0].slots
-        floor = _is_floor(pairs[0][0])
-        numbers = np.array([self._plane(*pair) if floor else [_radii(pair[0])] for pair in pairs], dtype=float)
+        ground, plane = _is_ground(pairs[0][0]), isinstance(pairs[0][0].shapes[1], HalfSpace)
+        numbers = np.array([self._plane(*pair) if plane else [_radii(pair[0])] for pair in pairs], dtype=float)
+        above = _above_field(pairs) if ground and not plane else None
         tables = [Buffer(f"{kind} apart", "table", numbers.shape, numbers)]
         lookups = []
-        for side in (0,) if floor else (0, 1):
+        for side in (0,) if ground else (0, 1):
             balls = np.array([self._ball(pair, places, side) for pair, places in pairs], dtype=np.int64)
             tables.append(Buffer(f"{kind} ball {side}", "index", balls.shape, balls, integer=True))
             lookups.append(Lookup(f"ball {side}", Address(tables[-1].name, (Index(register),))))
 
         def far(numbers: Array, *given: Any) -> list[Any]:
             centres, (impulses, h, *moving) = given[: len(lookups)], given[len(lookups) :]
-            if floor:
+            mileage = moving.pop() if self.remembers else [0]
+            if plane:
                 distance = numbers[:3] @ centres[0] - numbers[3]
+            elif above is not None:
+                distance = above(centres[0]) - numbers[0]
             else:
                 line = centres[0] - centres[1]
                 *moving, clear = moving
                 moving, travelled = moving[: 2 * len(nodes)], moving[2 * len(nodes) :]
                 distance = largest([sqrt(line @ line) - numbers[0], clear - sum(travelled)])
-            away = less(FARTHER * h * sum(moving[::2]) + sum(moving[1::2]), distance)
-            for p in impulses:  # what carries one is close in any case
-                away = both(away, not_less(0, p))
-            return [[select(away, -1, 1)] * slots, [distance]]
+            away = _is_far(distance, impulses, h, moving)
+            room = [] if ground else [[select(away, distance + 2 * mileage[0], -math.inf)]]
+            return [[select(away, -1, 1)] * slots, [distance], *room, *([mileage] if self.remembers else [])]
 
         at = self.space.at
         reads = [piece(tables[0], register, None), *[at("centre", lookup.register) for lookup in lookups]]
         reads += [self._slots("impulse", first, slots, 0), at("dt", STEP)]
         reads += [at(name, node) for node in nodes for name in ("speed", "leeway")]
-        reads += [] if floor else [*[at("travelled", node) for node in nodes], at("clear", first)]
         writes = [self._slots("within", first, slots), self._slots("gap", first, 1)]
+        if not ground:
+            reads += [*[at("travelled", node) for node in nodes], at("clear", first)]
+            writes.append(self._room("room", register, self._rooms))
+            self._rooms += len(pairs)
+        if self.remembers:
+            reads.append(at("mileage"))
+            writes.append(self._slots("mileage then", first, 1))
         return [*lookups, traced_block(far, reads, writes)], tables
+
+    def hold_apart(
+        self,
+        separation: Callable[..., Any],
+        shapes: Sequence[Piece],
+        pair: Pair,
+        first: Register,
+        nodes: Sequence[Register],
+        name: str,
+    ) -> tuple[list[Statement], list[Buffer]]:
+        """Statements that tell whether the two solids in hand are far after all, and their work space.
+
+        Args:
+            separation: a distance that they have at least, from what ``shapes`` read and the normal (3,) of their last
+                comparison, which is 0 before the first.
+            name: for the work space.
+        """
+        at, slots = self.space.at, pair.slots
+        normal = tuple(Address("touch", (Index(first, slots - 1), Index(None, i))) for i in range(4, 7))
+
+        def find(*given: Any) -> list[Any]:
+            own, (n, clear, impulses, h, *moving) = given[: len(shapes)], given[len(shapes) :]
+            moving, travelled = moving[: 2 * len(nodes)], moving[2 * len(nodes) :]
+            known = less(-NOWHERE, clear)
+            distance = separation(*own, vector(*[select(known, x, 0) for x in n]))
+            after = largest([clear, distance - NEARER_POINT + sum(travelled)])
+            return [[select(_is_far(distance, impulses, h, moving), -1, 1)] * slots, [distance], after]
+
+        reads = [*shapes, Piece((3,), normal), at("clear", first), self._slots("impulse", first, slots, 0)]
+        reads += [at("dt", STEP), *[at(word, node) for node in nodes for word in ("speed", "leeway")]]
+        reads += [at("travelled", node) for node in nodes]
+        writes = [self._slots("within", first, slots), self._slots("gap", first, 1), at("clear", first)]
+        return looped_block(find, reads, writes, name)
 
     def remember(self, pair: Pair, first: Register, nodes: Sequence[Register]) -> list[Statement]:
         """How far apart the pair in hand is, whose candidates have been worked out.
@@ -249,7 +371,7 @@ class Reach:
         The least of its gaps is the distance of the shapes, or up to ``NEARER_POINT`` more, and points that move by
         some length change that by no more than the length.
         """
-        if _is_floor(pair):
+        if _is_ground(pair):
             return []
         at = self.space.at
 
@@ -296,12 +418,29 @@ class Reach:
         return Piece((slots,), tuple(Address(name, (Index(first, slot), *own)) for slot in range(slots)))
 
 
-def _is_floor(pair: Pair) -> bool:
-    """Whether the second shape is a floor."""
-    return isinstance(pair.shapes[1], HalfSpace)
+def _above_field(pairs: Sequence[PlacedPair]) -> Callable[[Array], Any]:
+    """How far a point (3,) of the world is above the height field of some pairs, at least."""
+    pair, places = pairs[0]
+    field, Y = pair.shapes[1], places[1].pose
+    assert isinstance(field, HeightField)
+    around = HeightsAround(field.grid, TIMES_RADIUS * max(_radii(own) for own, _ in pairs))
+    return lambda point: around.clearance(Y.R.T @ (point - Y.p))
+
+
+def _is_far(distance: Any, impulses: Array, h: Any, moving: Sequence[Any]) -> Any:
+    """Whether a distance is longer than the reach of a pair; ``moving``: speed and leeway of each of its bodies."""
+    away = less(FARTHER * h * sum(moving[::2]) + sum(moving[1::2]), distance)
+    for p in impulses:  # what carries one is close in any case
+        away = both(away, not_less(0, p))
+    return away
+
+
+def _is_ground(pair: Pair) -> bool:
+    """Whether the second shape is a floor or a height field."""
+    return isinstance(pair.shapes[1], HalfSpace | HeightField)
 
 
 def _radii(pair: Pair) -> float:
-    """Of the balls that hold the shapes of a pair, together with its margin, m; a floor has none."""
-    sizes = [0.0 if isinstance(shape, HalfSpace) else bounding_radius(shape) for shape in pair.shapes]
+    """Of the balls that hold the shapes of a pair, together with its margin, m; the ground has none."""
+    sizes = [0.0 if isinstance(shape, HalfSpace | HeightField) else bound_about_middle(shape) for shape in pair.shapes]
     return float(sum(sizes)) + float(pair.contact.margin)

@@ -23,7 +23,7 @@ What a node yields to an impulse at itself, Ω = Σ over its path, comes from th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -33,6 +33,7 @@ from whippletree.compiler.program import Address, Each, If, Index, Lookup, Loop,
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.contact_lists.contact_list_chains import ChainSystem, is_unbranched
 from whippletree.compiler.rollout.contact_lists.contact_list_closures import Closures
+from whippletree.compiler.rollout.contact_lists.contact_list_forms import WHOLE
 from whippletree.compiler.rollout.contact_lists.contact_list_trees import NODE, TOUCHED, LoopedTree
 from whippletree.compiler.rollout.dense_solve import inverse_matrix
 from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, RowPlace, StepSpace
@@ -257,6 +258,7 @@ class RecursiveRows:
         self.space, self.tree, self.closures = space, tree, closures
         self.motions = tree.motions
         self.width, self.swept, self.eager = self.motions.width, "swept", True
+        self.unknowns = self.width
         self.nodes, self.nv = len(space.tree.nodes), space.model.nv
         space.work(
             weight=(self.nodes, self.width, self.width),
@@ -319,7 +321,11 @@ class RecursiveRows:
         names = [self.space.at(f"{name} motion", NODE) for name in (motion, into)]
         return [Loop(NODE, self.nodes + 1, (traced_block(lambda y: [y], names[:1], names[1:]),))]
 
-    def sweep(self, block: tuple[Statement, ...], change: str) -> list[Statement]:
+    def by_form(self, make: Callable[[int], Sequence[Statement]]) -> list[Statement]:
+        """See :class:`~whippletree.compiler.rollout.contact_lists.contact_list_rows.BlockRows`: contacts alone."""
+        return list(make(WHOLE))
+
+    def sweep(self, block: Callable[[int], Sequence[Statement]], change: str) -> list[Statement]:
         """See :class:`~whippletree.compiler.rollout.contact_lists.contact_list_rows.BlockRows`.
 
         Node by node from the base on: what impulses at a node and before it have changed is handed on to the nodes
@@ -351,7 +357,7 @@ class RecursiveRows:
         one: tuple[Statement, ...] = (
             Lookup(BLOCK, self.space.address("contact of node", NODE, place)),
             *self.enter(),
-            If(self.space.address("flag", BLOCK), (begin, *block, end)),
+            If(self.space.address("flag", BLOCK), (begin, *block(WHOLE), end)),
         )
         blocks: tuple[Statement, ...] = (
             Lookup("contacts of node", self.space.address("contacts of node", NODE)),

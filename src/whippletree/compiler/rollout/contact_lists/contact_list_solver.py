@@ -32,6 +32,7 @@ from whippletree.arithmetic.scalars import less, select, sqrt
 from whippletree.compiler.program import Address, Block, Each, If, Index, Lookup, Statement, Until
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
+from whippletree.compiler.rollout.contact_lists.contact_list_forms import block_of_form
 from whippletree.compiler.rollout.contact_lists.contact_list_interior import InteriorPoint
 from whippletree.compiler.rollout.contact_lists.contact_list_law import alart_curnier, inverse_slope, velocity_of
 from whippletree.compiler.rollout.contact_lists.contact_list_rows import BlockRows
@@ -58,8 +59,9 @@ all steps of a humanoid that lies, which 14 sweeps leave unsolved."""
 MANY_LOADED, FAR_OFF, BY_AN_IMPACT = 4, 100, 1e5
 """Contacts that press from which on robots make one sweep of their first turn, if it changes more than the second and
 less than the third number of tolerances: three more hardly ever solve what many contacts share, and only an impact
-changes which of them slide. Of 500 steps of a humanoid that rolls, all made two sweeps and one Newton step, which is
-enough after one sweep."""
+changes which of them slide. Where all blocks pressed in the step before, too, and leave a residual between these
+numbers, there is no sweep: a humanoid that rolls on takes 0.95 of the time. From random starts that tumble it brings
+nothing (−5 to 2 % of the time of six robots, 48 starts each), with 5 % more Newton steps."""
 
 RESTFUL, FINE = 100, 1e-3
 """Where the first sweep of a step changes less than so many tolerances, a scene comes to rest; sweeps and Newton's
@@ -136,7 +138,8 @@ class ListSolver:
             kappa=(blocks,),  # ratio of sliding velocity to friction
             delta=(blocks, 3),  # of the impulses in the last sweep
             change=(1,),
-            loaded=(1,),  # blocks that press, after the last sweep
+            loaded=(1,),  # blocks that press, after the last sweep or from the step before
+            idle=(1,),  # blocks that did not press in the step before
             earlier_change=(1,),
             fineness=(1,),  # change at which sweeps end, and residual at which Newton's method does, m/s
             slope=(2,),  # d · G d of all, and (d₀ − d) · G d with the change d₀ of the sweep before
@@ -146,6 +149,7 @@ class ListSolver:
             left_sweeps=(1,),  # of a turn
             swept=(1,),
             swept_out=(1,),  # whether its sweeps are at their end
+            leaves_out=(1,),  # whether the first turn has none
             settled=(1,),
             done=(1,),
             undone=(1,),
@@ -168,30 +172,57 @@ class ListSolver:
                 E=(blocks, 3, rows.width),  # A⁻¹ m P′ Bᵀ
             )
         self.search = None if hyperstatic else LineSearch(self)
-        self.interior = InteriorPoint(self) if rows.width <= MOST_INTERIOR_VELOCITIES else None
+        self.interior = InteriorPoint(self) if rows.unknowns <= MOST_INTERIOR_VELOCITIES else None
 
     def statements(self) -> list[Statement]:
         """The whole solution, from impulses whose motion is y."""
         at, each, put, address = self.space.at, self.space.each, self.space.put, self.space.address
 
-        def begin_turn(turns: Array) -> list[Any]:
-            return [[select(less(turns[0], 1), self.first_sweeps, SWEEPS_OF_TURN)], [0], [-1], [turns[0] + 1]]
+        def begin_turn(turns: Array, leaves_out: Array) -> list[Any]:
+            first, none = less(turns[0], 1), both(less(turns[0], 1), less(0, leaves_out[0]))
+            left = select(none, 0, select(first, self.first_sweeps, SWEEPS_OF_TURN))
+            return [[left], [0], [select(none, 1, -1)], [turns[0] + 1]]
 
         begin: list[Statement] = [traced_block(lambda tolerance: [[tolerance]], [at("tolerance")], [at("fineness")])]
         begin += self.interior.begin() if self.interior is not None else []
         sweeps: tuple[Statement, ...] = (
             put(BETWEEN_LEAPS - 1, at("wait")),
             put(0, at("earlier change")),
-            traced_block(begin_turn, [at("turns")], each(("left sweeps", "swept", "swept out", "turns"))),
+            traced_block(
+                begin_turn, each(("turns", "leaves out")), each(("left sweeps", "swept", "swept out", "turns"))
+            ),
             Until(SWEEP, SWEEPS_OF_TURN, address("swept out"), tuple(self._sweep())),
         )
         if self.rows.eager:
             begin += self.measure()
-            turn = (*self._hard(), self._note_undone(), If(address("undone"), sweeps))
+            turn = (*self._hard(), self.note_undone(), If(address("undone"), sweeps))
         else:
-            begin += [self._slips(), put(-1, at("done"))]
-            turn = (*sweeps, self._note_undone(), If(address("undone"), tuple(self._hard())))
+            begin += [put(0, *each(("loaded", "idle"))), self._slips(counts=True), *self._look_first()]
+            turn = (*sweeps, self.note_undone(), If(address("undone"), tuple(self._hard())))
         return [*begin, put(0, at("turns")), Until(TURN, self.turns, address("done"), turn)]
+
+    def _look_first(self) -> list[Statement]:
+        """Where many blocks press, and did so in the step before: whether anything is left to do, and whether to sweep.
+
+        Which contacts slide is then known well enough for Newton's method.
+        """
+        at, each, put = self.space.at, self.space.each, self.space.put
+        begin = put(-1, *each(("done", "leaves out")))
+        if self.first_sweeps == SWEEPS_OF_TURN:
+            return [begin]
+
+        def judge(residual: Array, tolerance: Any) -> list[Any]:
+            left = residual[1] / tolerance
+            far = both(less(FAR_OFF, left), less(left, BY_AN_IMPACT))
+            return [[select(less(left, FINE), 1, -1)], [select(far, 1, -1)]]
+
+        many = traced_block(
+            lambda loaded, idle: [[select(less(0, idle[0]), -1, loaded[0] + 1 - MANY_LOADED)]],
+            each(("loaded", "idle")),
+            [at("leaves out")],
+        )
+        look = traced_block(judge, each(("residual", "tolerance")), each(("done", "leaves out")))
+        return [begin, many, If(self.space.address("leaves out"), (*self.measure(), look))]
 
     def _hard(self) -> list[Statement]:
         """The methods for what sweeps have not solved, each judged alone: the interior-point method may come close
@@ -200,10 +231,11 @@ class ListSolver:
         found = self._try_method(self._newton())
         if self.interior is not None:
             method = tuple(self._try_method(self.interior.statements()))
-            found += [self._note_undone(), If(self.space.address("undone"), method)]
+            found += [self.note_undone(), If(self.space.address("undone"), method)]
         return found
 
-    def _note_undone(self) -> Statement:
+    def note_undone(self) -> Statement:
+        """``undone``: whether a further method is asked."""
         return traced_block(lambda done: [-done], [self.space.at("done")], [self.space.at("undone")])
 
     def state(self, impulse: str = "impulse", y: str = "y") -> list[Piece]:
@@ -280,11 +312,15 @@ class ListSolver:
 
         reads = [*self.state(y=self.rows.swept), *each(("own", "local", "kappa", "delta"), BLOCK), *self.bounds()]
         totals = each(("change", "slope", "loaded"))
-        block = traced_block(improve, [*reads, *totals], [*each(("impulse", "kappa", "delta"), BLOCK), *totals])
+        writes = [*each(("impulse", "kappa", "delta"), BLOCK), *totals]
+
+        def block(form: int) -> list[Statement]:
+            return [*self._host(), block_of_form(form, improve, [*reads, *totals], writes)]
+
         counts = each(("fineness", "earlier change", "left sweeps", "swept", "made"))
         return [
             self.space.put(0, *totals),
-            *self.rows.sweep((*self._host(), block), "delta"),
+            *self.rows.sweep(block, "delta"),
             traced_block(judge, [*each(("change", "loaded")), *counts, at("tolerance")], [at("settled"), *counts]),
             If(self.space.address("settled"), tuple(self.measure())),
             *self._leap(),
@@ -348,7 +384,7 @@ class ListSolver:
         reads = [*state, at("own", BLOCK), *self.bounds(), *more]
         return [
             self.space.put(0, *totals),
-            self.each_active(traced_block(look, [*reads, *totals], totals)),
+            self.each_active(*self.rows.by_form(lambda form: [block_of_form(form, look, [*reads, *totals], totals)])),
             traced_block(decide, each(("residual", "tolerance")), each(("residual", "done"))),
         ]
 
@@ -405,17 +441,21 @@ class ListSolver:
         steps = Until(NEWTON, self.newton_turn, self.space.address("spent"), tuple(self._newton_step()))
         return [begin, *self.rows.copy("y", "raw y"), Each(BLOCK, ACTIVE, (copy,)), steps]
 
-    def _slips(self) -> Statement:
-        """κ of impulses that sweeps have not found: |u_t| / |λ_t|."""
+    def _slips(self, counts: bool = False) -> Statement:
+        """κ of impulses that sweeps have not found: |u_t| / |λ_t|; ``counts``: and how many of them press or do not."""
 
-        def slip(*state: Any) -> list[Any]:
+        def slip(*given: Any) -> list[Any]:
+            state, totals = self.part_state(given)
             u, p = velocity_of(*state), state[3]
             friction = length(p[1], p[2])
             slides = less(0, friction)
-            return [[select(slides, length(u[1], u[2]) / select(slides, friction, 1), 0)]]
+            kappa = [select(slides, length(u[1], u[2]) / select(slides, friction, 1), 0)]
+            presses = less(0, p[0])
+            return [kappa, *[x + select(presses, *one) for x, one in zip(totals, ((1, 0), (0, 1)), strict=False)]]
 
-        block = traced_block(slip, self.state(), [self.space.at("kappa", BLOCK)])
-        return self.each_active(block)
+        totals = self.space.each(("loaded", "idle")) if counts else []
+        reads, writes = [*self.state(), *totals], [self.space.at("kappa", BLOCK), *totals]
+        return self.each_active(*self.rows.by_form(lambda form: [block_of_form(form, slip, reads, writes)]))
 
     def _newton_step(self) -> list[Statement]:
         """Impulses eliminated block by block, one system of the size of the velocities, impulses back within bounds."""

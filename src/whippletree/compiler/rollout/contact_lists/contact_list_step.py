@@ -58,6 +58,14 @@ from whippletree.compiler.program import (
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.contact_kinds import TOUCH
 from whippletree.compiler.rollout.contact_lists.contact_list_closures import Closures, LongClosures
+from whippletree.compiler.rollout.contact_lists.contact_list_forms import (
+    FORM,
+    NORMAL,
+    TANGENT,
+    WHOLE,
+    block_of_form,
+    row_of,
+)
 from whippletree.compiler.rollout.contact_lists.contact_list_moments import MomentRows
 from whippletree.compiler.rollout.contact_lists.contact_list_momentum import CarriedMomentum
 from whippletree.compiler.rollout.contact_lists.contact_list_normals import DenseNormals, Displacement, RecursiveNormals
@@ -66,10 +74,10 @@ from whippletree.compiler.rollout.contact_lists.contact_list_ranges import Servo
 from whippletree.compiler.rollout.contact_lists.contact_list_reach import CLOSE, LATE
 from whippletree.compiler.rollout.contact_lists.contact_list_recursion import RecursiveRows, own_block, suits_recursion
 from whippletree.compiler.rollout.contact_lists.contact_list_results import StepResults
-from whippletree.compiler.rollout.contact_lists.contact_list_rows import DenseRows
+from whippletree.compiler.rollout.contact_lists.contact_list_rows import DenseRows, rows_of_blocks
 from whippletree.compiler.rollout.contact_lists.contact_list_solver import ListSolver
 from whippletree.compiler.rollout.contact_lists.contact_list_trees import LoopedTree, tree_in_step
-from whippletree.compiler.rollout.dense_solve import multiply_in_strands, padded
+from whippletree.compiler.rollout.dense_solve import multiply_in_strands
 from whippletree.compiler.rollout.motion_space import screw_count, screw_rows
 from whippletree.compiler.rollout.step_bounces import ListBounces
 from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, STEP, Driven, RowPlace, StepSpace, symmetric_block
@@ -130,19 +138,25 @@ class _ListBuilder(StepSpace):
         self.closures = Closures(self, self.in_tree) if looped is None else LongClosures(self, looped)
         self.momentum = CarriedMomentum(self, looped, self.closures) if looped and looped.carries else None
         self.long_rows = self._long_rows()
-        self.work(B=(self.blocks.count, 3, self.long_rows.width if self.long_rows else padded(model.nv)))
+        rows = self.long_rows or self._dense_rows()
+        self.work(B=(self.blocks.count, 3, rows.width))
         if self.long_rows is None:
             self.work(J=(self.blocks.count, 3, model.nv), response=(model.nv,))  # y of the solution
-        rows = self.long_rows or self._dense_rows()
         self.solver = ListSolver(self, self.blocks.count, rows, _shares_loads(model) or self.long_rows is not None)
         self.bounces = ListBounces(self, self.solver)
         self.positions = Positions(self, self.in_tree, self.closures, self._displacement())
 
     def _dense_rows(self) -> DenseRows:
-        """Rows over all velocities."""
+        """Rows over velocities."""
         supports = self._supports(self._paths())
         self.in_tree.tell_limbs(supports)
-        return DenseRows(self, self.model.nv, supports)
+        blocks = self.blocks
+        forms = [WHOLE] * self.contacts + [NORMAL] * (blocks.closing - self.contacts) + [TANGENT] * len(blocks.rubbing)
+        forms += [WHOLE] * len(blocks.moments) + [TANGENT] * len(blocks.servos)
+        if {*forms} != {WHOLE}:
+            self.index(FORM, forms)
+        self.dense_rows = rows_of_blocks(self, self.model.nv, supports)
+        return self.dense_rows
 
     def _long_rows(self) -> RecursiveRows | None:
         """Rows by recursion over the tree, where that suits it."""
@@ -273,7 +287,9 @@ class _ListBuilder(StepSpace):
         if self.long_rows is not None:
             rows = self.long_rows
             return lambda closing: RecursiveNormals(self, rows, closing)
-        return lambda closing: DenseNormals(self, self.in_tree, self.closures, closing, self._jacobian())
+        return lambda closing: DenseNormals(
+            self, self.in_tree, self.closures, closing, self._jacobian(NORMAL), self.dense_rows
+        )
 
     # ---- statements ----------------------------------------------------------------------------------------------
 
@@ -433,7 +449,7 @@ class _ListBuilder(StepSpace):
             *self.moments.with_contacts(),
             Collect(ACTIVE, BLOCK, self.blocks.count, self.address("flag", BLOCK)),
             *self.solver.rows.clear("y"),
-            Each(BLOCK, ACTIVE, tuple(self._rows() if self.long_rows is None else self._short_rows(self.long_rows))),
+            Each(BLOCK, ACTIVE, tuple(self._rows_by_form())),
             *self.solver.rows.compute_motion("y"),
             *self.bounces.around(self.solver.statements()),
             *self._impulse_velocity(),
@@ -445,8 +461,14 @@ class _ListBuilder(StepSpace):
             *self._look_around(),
         ]
 
-    def _jacobian(self) -> list[Statement]:
-        """J (3, nv) of one block, from the screws and touches of the present poses."""
+    def _rows_by_form(self) -> list[Statement]:
+        """Step 3 for one block, whatever its form."""
+        if self.long_rows is not None:
+            return self._short_rows(self.long_rows)
+        return [*self.dense_rows.enter(), *self.dense_rows.by_form(self._rows)]
+
+    def _jacobian(self, form: int = WHOLE) -> list[Statement]:
+        """J (3, nv) of one block, or the one row that it has, from the screws and touches of the present poses."""
 
         def entry(row: int) -> Piece:
             return Piece((), (Address("J", (Index(BLOCK), Index(None, row), Index("axis"))),))
@@ -457,7 +479,7 @@ class _ListBuilder(StepSpace):
 
         cases: list[tuple[Statement, ...]] = [()] * (1 + SERVO)
         if self.contacts:
-            cases[CONTACT] = self._contact_rows()
+            cases[CONTACT] = self._contact_rows(form)
         cases += self.moments.rows()
         if self.blocks.limited:
             copy = traced_block(lambda s: [s], [self.at("sign", "limit")], [entry(0)])
@@ -470,11 +492,11 @@ class _ListBuilder(StepSpace):
         if self.blocks.servos:
             copy = traced_block(lambda G: [G], [self.at("servo row", "servo")], [whole(1)])
             cases[SERVO] = (*self.look_up("servo"), copy)
-        nothing = self.put(0, self.at("J", BLOCK))
+        nothing = self.put(0, self.at("J", BLOCK) if form == WHOLE else whole(row_of(form)))
         return [nothing, *self.look_up("kind", "axis"), Switch("kind", tuple(cases))]
 
-    def _rows(self) -> list[Statement]:
-        """Step 3 for one block."""
+    def _rows(self, form: int) -> list[Statement]:
+        """Step 3 for one block of a form."""
 
         def prepare(J: Array, B: Array, free: Array, v: Array, y: Array, *rest: Any) -> list[Any]:
             gap, e, h, impulse, *servo = rest
@@ -491,17 +513,21 @@ class _ListBuilder(StepSpace):
                 g[1] = g[1] - servo[1]
             return [own, prepared, g, [shift], approach, [0] * 3, y + B.T @ impulse]
 
-        reads = [*self.each(("J", "B"), BLOCK), *self.each(("free", "now v", "y"))]
+        rows = self.dense_rows
+        reads = [rows.columns("J"), self.at("B", BLOCK), *map(rows.at, ("free", "now v", "y"))]
         reads += [*self.each(("gap", "restitution"), BLOCK), self.at("dt", STEP), self.at("impulse", BLOCK)]
         reads += self.each(("soft", "offset"), BLOCK) if self.blocks.servos else []
         writes = [self.at(n, BLOCK) for n in ("own", "local", "g", "shift", "approach", "delta")]
-        own = RowPlace("B", (BLOCK,), 3)
+        count, row = (3, None) if form == WHOLE else (None, row_of(form))
+        J, own = (RowPlace(name, (BLOCK,), count, row) for name in ("J", "B"))
+        none = [] if form == WHOLE else [RowPlace("B", (BLOCK,), row=i).whole(rows.width) for i in range(3) if i != row]
         return [
-            *self._jacobian(),
-            *self.in_tree.backward(RowPlace("J", (BLOCK,), 3), own, of_block=True),
-            *self.closures.project(own),
-            self.put(0, own.part(range(self.model.nv, padded(self.model.nv)))),
-            traced_block(prepare, reads, [*writes, self.at("y")]),
+            *self._jacobian(form),
+            *self.in_tree.backward(J, rows.raw(own), of_block=True),
+            *self.closures.project(rows.raw(own)),
+            *rows.keep(own),
+            *([self.put(0, *none)] if none else []),
+            block_of_form(form, prepare, reads, [*writes, rows.at("y")]),
         ]
 
     def _short_rows(self, rows: RecursiveRows) -> list[Statement]:
@@ -528,14 +554,17 @@ class _ListBuilder(StepSpace):
         add = Each(BLOCK, ACTIVE, (*rows.enter(), rows.add_to("y", "impulse")))
         return [*rows.clear("y"), add, *rows.velocities("free", "end v")]
 
-    def _contact_rows(self) -> tuple[Statement, ...]:
-        """Three rows of J: a velocity that moves one of the bodies moves the material points at the contact."""
+    def _contact_rows(self, form: int) -> tuple[Statement, ...]:
+        """Rows of J, or that of the normal: a velocity that moves one of the bodies moves the material points at the
+        contact."""
+        count = 3 if form == WHOLE else 1
 
         def along(touch: Array, screw: Array, side: Any) -> list[Any]:
             velocity = add_cross(screw[3:6], screw[:3], touch[1:4] - screw[6:])
-            return [side * (touch[4:].reshape(3, 3) @ velocity)]
+            return [side * (touch[4:].reshape(3, 3)[:count] @ velocity)]
 
-        column = Piece((3,), tuple(Address("J", (Index(BLOCK), Index(None, i), Index("path"))) for i in range(3)))
+        places = [Address("J", (Index(BLOCK), Index(None, i), Index("path"))) for i in range(count)]
+        column = Piece((count,), tuple(places))
         # rows of screws have the numbers of their velocities, but for those of modes
         names = ("path", "screw row") if self.model.is_flexible else ("path",)
         reads = [self.at("touch", BLOCK), self.at("screw", names[-1]), self.at("side", BLOCK, ROW)]

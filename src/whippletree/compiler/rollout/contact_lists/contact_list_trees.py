@@ -53,14 +53,11 @@ from whippletree.tree import inverse
 from whippletree.tree.forward import split_inertia
 from whippletree.tree.links import Link, dense, world_poses
 from whippletree.tree.mechanism import Mechanism
+from whippletree.tree.skeleton import LONG_CHAIN, longest_chain
 from whippletree.tree.sweeps import Field
 
 MOST_WRITTEN_VELOCITIES = 40
 """Velocities of a tree up to which its dynamics are written out; beyond, they are loops over nodes."""
-
-LONG_CHAIN = 20
-"""Joints one behind the other beyond which momenta of a planar tree are carried: steps of many short mechanisms in one
-scene are those of one alone."""
 
 MOST_WRITTEN_WITHOUT_LOOPS = 130
 """Velocities up to which dynamics are written out that loops over nodes cannot have: code of dm_control's rodent, 67
@@ -69,6 +66,9 @@ long as compiled ones."""
 
 NODE, TOUCHED, LIMB = "node", "touched", "limb"
 """The register of a node, of the one that the block in hand touches, and of the limb that it belongs to."""
+
+LIMB_SIZE, LIMB_NODE, PLACE = "limb size", "limb node", "place in limb"
+"""Tables of a long tree, and registers: how many nodes a limb has, and which; the register of one of its places."""
 
 MOST_LIMBS = 8
 """Limbs up to which rows of a block that touches one of them are worked out for that one alone, by code of its own:
@@ -219,14 +219,24 @@ class WrittenTree:
         return traced_block(find, [rows.part(limb), *self.space.each(("L", "root"))], [into.whole(nv)])
 
     def tell_limbs(self, supports: Sequence[Sequence[int]]) -> None:
-        """See :class:`TreeInStep`: paths from a tip to the base, if there are a few that are much less than all."""
+        """See :class:`TreeInStep`: paths from a tip to the base, if there are a few that are much less than all; of
+        several mechanisms with more tips, the mechanisms, whose code together is that of all."""
         nv = self.space.model.nv
         tips = sorted({*range(nv)} - {*self.parents})
         paths = [self.reached([tip]) for tip in tips]
-        self.limbs = [path for path in paths if 4 * len(path) <= 3 * nv] if len(tips) <= MOST_LIMBS else []
+        if len(tips) > MOST_LIMBS:
+            paths = self._mechanisms()
+        self.limbs = [path for path in paths if 4 * len(path) <= 3 * nv]
         if self.limbs:
             holds = [[i for i, limb in enumerate(self.limbs, 1) if {*limb} >= {*own}] for own in supports]
             self.space.index(LIMB, [min(found, key=lambda i: len(self.limbs[i - 1]), default=0) for found in holds])
+
+    def _mechanisms(self) -> list[list[int]]:
+        """Velocities that have inertia in common, one mechanism after the other."""
+        found: dict[int, list[int]] = {}
+        for i in range(self.space.model.nv):
+            found.setdefault(min(self.reached([i])), []).append(i)
+        return list(found.values())
 
     def reached(self, velocities: Sequence[int]) -> list[int]:
         """See :class:`TreeInStep`."""
@@ -290,14 +300,6 @@ class Halved(NamedTuple):
     """C⁻¹ (n, n)."""
 
 
-def _longest_chain(parents: Sequence[int]) -> int:
-    """Joints one behind the other, of a forest whose nodes come after their parents."""
-    found: list[int] = []
-    for parent in parents:
-        found.append(1 + (found[parent] if parent >= 0 else 0))
-    return max(found, default=0)
-
-
 class LoopedTree:
     """A tree whose dynamics are loops over its nodes."""
 
@@ -307,7 +309,7 @@ class LoopedTree:
         """Of the names of the buffers that a pose and its factor of M are in."""
         self.motors = MotorNumbers(space)
         self.motions = motion_space(space.model, self.tree)
-        self.carries = self.motions.width < 6 and _longest_chain(self.tree.parents) > LONG_CHAIN
+        self.carries = self.motions.width < 6 and longest_chain(self.tree.parents) > LONG_CHAIN
         """Whether momenta are carried from step to step
         (:mod:`~whippletree.compiler.rollout.contact_lists.contact_list_momentum`), so that no step knows inertial
         forces.
@@ -316,6 +318,8 @@ class LoopedTree:
         self.sizes = sorted({node.joint.nv for node in self.tree.nodes})
         """Freedoms that joints of this tree have."""
         widest = self.sizes[-1]
+        self.limbed = False
+        """Whether rows of single blocks are worked out along the nodes that move them."""
         space.work(
             W=(nv, width),
             turned=(nv, width),
@@ -427,12 +431,40 @@ class LoopedTree:
         return self.over_nodes(carry, reads, lambda _: [self.space.at(into, NODE)], start=into)
 
     def tell_limbs(self, supports: Sequence[Sequence[int]]) -> None:
-        """See :class:`TreeInStep`: loops over nodes go through all of them."""
+        """See :class:`TreeInStep`: limbs are the nodes of a support, from the base on."""
+        limbs = [tuple(self._moved_nodes(own)) for own in supports]
+        kinds = list(dict.fromkeys(limbs))
+        longest = max(map(len, kinds), default=0)
+        self.limbed = 0 < longest < len(self.tree.nodes)
+        if self.limbed:
+            self.space.index(LIMB, [kinds.index(limb) for limb in limbs])
+            self.space.index(LIMB_SIZE, [len(limb) for limb in kinds])
+            self.space.index(LIMB_NODE, [[*limb, *[0] * (longest - len(limb))] for limb in kinds])
+
+    def _moved_nodes(self, velocities: Sequence[int]) -> list[int]:
+        """Nodes that have one of these velocities."""
+        wanted = {*velocities}
+        return [node for node, own in enumerate(self.tree.v_slices) if wanted & {*range(own.start, own.stop)}]
 
     def backward(self, rows: RowPlace, into: RowPlace, of_block: bool = False) -> list[Statement]:
         """See :class:`TreeInStep`."""
-        clear = Loop(NODE, len(self.tree.nodes) + 1, (self.space.put(0, self.reaction(NODE, rows.rows or 1)),))
-        return [clear, *self.gather_wrenches(rows, into)]
+        count = rows.rows or 1
+        if not of_block or not self.limbed:
+            clear = Loop(NODE, len(self.tree.nodes) + 1, (self.space.put(0, self.reaction(NODE, count)),))
+            return [clear, *self.gather_wrenches(rows, into)]
+        world = self.reaction(Index(None, len(self.tree.nodes)), count)
+        return [
+            Lookup(LIMB, self.space.address(LIMB, BLOCK)),
+            Lookup(LIMB_SIZE, self.space.address(LIMB_SIZE, LIMB)),
+            self.space.put(0, into.whole(self.space.model.nv), world),
+            Loop(PLACE, Index(LIMB_SIZE), (self._limb_node, self.space.put(0, self.reaction(NODE, count)))),
+            *self.gather_wrenches(rows, into, of_limb=True),
+        ]
+
+    @property
+    def _limb_node(self) -> Lookup:
+        """The node at the place in hand."""
+        return Lookup(NODE, self.space.address(LIMB_NODE, LIMB, PLACE))
 
     def reaction(self, node: str | Index, count: int = 1) -> Piece:
         """z of so many rows at a node, (count, width)."""
@@ -444,8 +476,9 @@ class LoopedTree:
         ]
         return Piece((count, self.motions.width), tuple(places))
 
-    def gather_wrenches(self, rows: RowPlace, into: RowPlace) -> list[Statement]:
-        """:meth:`backward` of rows J and of wrenches −z, which are in ``reaction`` and are used up."""
+    def gather_wrenches(self, rows: RowPlace, into: RowPlace, of_limb: bool = False) -> list[Statement]:
+        """:meth:`backward` of rows J and of wrenches −z, which are in ``reaction`` and are used up; ``of_limb``: both
+        vanish but for the nodes of the limb in hand."""
         count = rows.rows or 1
 
         def gather(own: int, z: Array, above: Array, X: Array, Y: Array, J: Array, *rest: Array) -> list[Any]:
@@ -462,13 +495,12 @@ class LoopedTree:
         def writes(own: int) -> list[Piece]:
             return [into.columns("first", own), self.reaction("parent", count)]
 
-        return self.over_nodes(gather, reads, writes, backwards=True)
+        return self.over_nodes(gather, reads, writes, backwards=True, of_limb=of_limb)
 
     def reached(self, velocities: Sequence[int]) -> list[int]:
         """See :class:`TreeInStep`."""
         own = self.tree.v_slices
-        touched = {node for node, part in enumerate(own) if {*range(part.start, part.stop)} & {*velocities}}
-        below = {k for node in touched for k in self.tree.path(node)}
+        below = {k for node in self._moved_nodes(velocities) for k in self.tree.path(node)}
         return sorted(x for node in below for x in range(own[node].start, own[node].stop))
 
     def forward(self, y: str, into: str, plus: str | None = None) -> list[Statement]:
@@ -539,9 +571,11 @@ class LoopedTree:
         start: str | None = None,
         first: tuple[Statement, ...] = (),
         then: tuple[Statement, ...] = (),
+        of_limb: bool = False,
     ) -> list[Statement]:
         """A loop over nodes, with a case for each number of freedoms; ``start``: what is zero in the world;
-        ``first`` and ``then``: what comes before it and follows it at every node.
+        ``first`` and ``then``: what comes before it and follows it at every node; ``of_limb``: over those of the limb
+        in hand.
         """
         cases: list[tuple[Statement, ...]] = [
             (traced_block(lambda *given, own=own: function(own, *given), reads(own), writes(own)),)
@@ -551,7 +585,11 @@ class LoopedTree:
         work: tuple[Statement, ...] = cases[0]
         if len(cases) > 1:
             work = (Lookup("freedoms", self.space.address("freedoms", NODE)), Switch("freedoms", tuple(cases)))
-        loop = Loop(NODE, len(self.tree.nodes), (*lookups, *first, *work, *then), backwards=backwards)
+        body = (*lookups, *first, *work, *then)
+        if of_limb:
+            loop = Loop(PLACE, Index(LIMB_SIZE), (self._limb_node, *body), backwards=backwards)
+        else:
+            loop = Loop(NODE, len(self.tree.nodes), body, backwards=backwards)
         return [*([self._clear_world(start)] if start else []), loop]
 
     def _clear_world(self, name: str) -> Block:

@@ -1,9 +1,12 @@
 """Steps of a scene of many free bodies, whose size and lists come with the call: heaps, walls, boxes full of balls.
 
+scene_lists       the broad phase: pairs that are near, in the order in which they are swept
 scene_step        the step
 scene_kinds       its narrow phase: gaps of the pairs that are near, kind by kind
 scene_slots       impulses follow their points where candidates of a pair change places
 scene_contacts    contacts: their rows, what impulses do, starts with momentum
+scene_trees       mechanisms among the bodies: robots, doors and pendulums in a heap
+scene_joints      limits and dry friction of their joints
 scene_sticking    impulses with which everything sticks, for scenes that begin at rest
 scene_leaps       where the next sweeps begin: the least energy of a plane
 scene_solver      the contact problem: sweeps, as far as they are needed

@@ -1,14 +1,15 @@
 """Contacts of a scene of many free bodies, inside a kernel: their rows, what impulses do, and starts with momentum.
 
 What all impulses do is kept as the velocities of the bodies, V = V_free + M⁻¹ Jᵀ λ, so that a contact's velocity is
-J V, of two bodies alone, and a sweep costs what the list is long, whatever the number of bodies.
+J V, of two bodies alone, and a sweep costs what the list is long, whatever the number of bodies. Of bodies that joints
+hold V stays V_free, and impulses move their trees (:mod:`~whippletree.compiler.rollout.scenes.scene_trees`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,13 +18,18 @@ from whippletree.arithmetic.scalars import less, select, sqrt
 from whippletree.compiler.program import Address, Collect, Each, If, Index, Lookup, Loop, Register, Statement
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
+from whippletree.compiler.rollout.scenes.scene_trees import CONTACT, LANES, SceneTrees
 from whippletree.contact.kinematics.scene_layout import UPPER
-from whippletree.contact.problem.contact_problem import BlockScaling, block_scaling
+from whippletree.contact.problem.cones import largest
+from whippletree.contact.problem.contact_problem import IMMOBILE, BlockScaling, block_scaling
 from whippletree.contact.time_step import shifts
 from whippletree.spatial import add_cross, cross
 
-ACTIVE, CONTACT, TOUCHED = "active", "contact", "touched"
-"""The list of contacts that may matter in a step, the register of one of them, and the list of their bodies."""
+if TYPE_CHECKING:  # which asks for the leaps of contacts
+    from whippletree.compiler.rollout.scenes.scene_joints import SceneJoints
+
+ACTIVE, TOUCHED = "active", "touched"
+"""The list of contacts that may matter in a step, and the list of their bodies."""
 
 MOST_MOMENTUM = 0.92
 """How far ahead a pair of sweeps begins at most, as a share of the way that the last one has come. Without a bound a
@@ -31,8 +37,10 @@ thousand balls stayed at 1e-2 m/s: one part of a pile goes uphill while others, 
 
 FIRST, SECOND, BODY = "first body", "second body", "any body"
 SCALING = len(BlockScaling._fields)
-LANE, LANES = "lane", 4
-"""Three numbers and one that is not used are computed side by side."""
+LANE = "lane"
+
+TREE_MOTION = {"vel": "y", "vel start": "y start", "vel before": "y before", "aside": "y aside", "moved": "z"}
+"""Motions of the bodies, and what is kept of the trees for each."""
 
 SWEPT = {
     "columns": (0, (9, LANES)),
@@ -133,6 +141,25 @@ def own_block(row: Array, first: Array, second: Array) -> Array:
     return G
 
 
+def scaling_of_trees(G: Array) -> BlockScaling:
+    """:func:`~whippletree.contact.problem.contact_problem.block_scaling` of a block of which a joint may hold some
+    directions, as a pendulum those across its plane: these carry no impulse."""
+    a, b, d = G[1, 1], G[1, 2], G[2, 2]
+    least = IMMOBILE * (G[0, 0] + a + d) / 3
+    moves, slides, both_slide = (
+        less(x, y) for x, y in ((least, G[0, 0]), (least, a + d), (least * (a + d), a * d - b * b))
+    )
+    half = (a + d) / 2
+    spread = sqrt(largest([half * half - (a * d - b * b), 0]))
+    rate = select(both_slide, 1 / select(both_slide, a * d - b * b, 1), 0)
+    # where one tangent slides, G_tt is its square: the inverse on it is G_tt over the square of the trace
+    alone = select(slides, 1 / select(slides, (a + d) * (a + d), 1), 0)
+    across, between, along = (select(both_slide, x * rate, y * alone) for x, y in ((d, a), (-b, b), (a, d)))
+    step = select(slides, 1 / select(slides, half + spread, 1), 0)
+    normal = select(moves, 1 / select(moves, G[0, 0], 1), 0)
+    return BlockScaling(normal, G[0, 1], G[0, 2], across, between, along, step)
+
+
 class SceneContacts:
     """Statements on contacts and bodies whose numbers are in buffers of these names:
 
@@ -144,8 +171,10 @@ class SceneContacts:
     ``vel`` are the velocities that impulses lead to.
     """
 
-    def __init__(self, space: WorkSpace) -> None:
+    def __init__(self, space: WorkSpace, trees: SceneTrees | None = None, joints: SceneJoints | None = None) -> None:
+        """``trees``, ``joints``: of the mechanism, where some bodies are those of one."""
         self.space, self.active, self.touched = space, ACTIVE, TOUCHED
+        self.trees, self.joints = trees, joints
         space.work(
             row=("C", ROW),
             own=("C", 6),  # the contact's own part of G, its upper triangle
@@ -219,21 +248,56 @@ class SceneContacts:
         """Velocities of both bodies with the numbers that are not used, (2, 4) each: rows that a vector holds."""
         return [self.space.at(velocity, body) for body in (FIRST, SECOND)]
 
+    # ---- trees, where there are any ------------------------------------------------------------------------------
+
+    def lead(self, velocity: str) -> list[Statement]:
+        """What the trees of the contact in hand add to a velocity of the bodies."""
+        return self.trees.lead(TREE_MOTION[velocity]) if self.trees else []
+
+    def leading(self) -> list[Piece]:
+        """Where :meth:`lead` leaves it, (4,)."""
+        return [self.space.at("lead", CONTACT)] if self.trees else []
+
+    def giving(self) -> list[Piece]:
+        """Where a block leaves the impulse that :meth:`follow` passes on to the trees, (3,)."""
+        return [self.space.at("given")] if self.trees else []
+
+    def follow(self, velocity: str) -> list[Statement]:
+        """The trees of the contact in hand, moved by the impulse that it has given."""
+        return self.trees.follow(TREE_MOTION[velocity]) if self.trees else []
+
+    def on_trees(
+        self, change: Callable[..., Any], names: Sequence[str], into: Sequence[str], *reads: Piece
+    ) -> list[Statement]:
+        """A change of motions of trees, as of those of the bodies."""
+        return [self.trees.each_tree(change, names, into, *reads)] if self.trees else []
+
+    def still_trees(self, *velocities: str) -> list[Statement]:
+        """No motion of the trees."""
+        return [self.trees.clear(*[TREE_MOTION[name] for name in velocities])] if self.trees else []
+
+    def of_joints(self, *names: str) -> list[Statement]:
+        """Statements of the rows of joints by these names."""
+        return [x for name in names for x in getattr(self.joints, name)()] if self.joints else []
+
+    # ---- exchanges -----------------------------------------------------------------------------------------------
+
     def feel(
         self, answer: Callable[..., list[Any]], reads: Sequence[Piece], writes: Sequence[Piece], velocity: str
-    ) -> Statement:
+    ) -> list[Statement]:
         """``answer`` to the velocity (3,) that the contact in hand feels, and to what it ``reads``."""
+        led = self.leading()
 
         def look(columns: Array, first: Array, second: Array, *given: Any) -> list[Any]:
-            u = velocity_in_lanes(columns, first, second)
-            return [u, *answer(u[:3], *given)]
+            u = sum(given[: len(led)], start=velocity_in_lanes(columns, first, second))
+            return [u, *answer(u[:3], *given[len(led) :])]
 
-        own = [*self.of_contact("columns"), *self._rows_of_bodies(velocity)]
-        return traced_block(look, [*own, *reads], [self.space.at("felt"), *writes])
+        own = [*self.of_contact("columns"), *self._rows_of_bodies(velocity), *led]
+        return [*self.lead(velocity), traced_block(look, [*own, *reads], [self.space.at("felt"), *writes])]
 
     def push(
         self, give: Callable[..., list[Any]], reads: Sequence[Piece], writes: Sequence[Piece], velocity: str
-    ) -> Statement:
+    ) -> list[Statement]:
         """Effect of an impulse along the axes of the contact in hand on a velocity of its bodies.
 
         ``give`` returns that impulse (3,), from what it ``reads``, which is written, too.
@@ -241,28 +305,31 @@ class SceneContacts:
 
         def change(rows: Array, m: Any, k: Any, first: Array, second: Array, *given: Any) -> list[Any]:
             (p,) = give(*given)
-            return [p, *bodies_in_lanes(rows, p, (m, k), (first, second))]
+            return [p, *bodies_in_lanes(rows, p, (m, k), (first, second)), *[p for _ in self.giving()]]
 
         bodies = self._rows_of_bodies(velocity)
         own = [*self.of_contact("rows"), *self.masses(), *bodies]
-        return traced_block(change, [*own, *reads], [*writes, *bodies])
+        block = traced_block(change, [*own, *reads], [*writes, *bodies, *self.giving()])
+        return [block, *self.follow(velocity)]
 
     def exchange(
         self, answer: Callable[..., tuple[Array, list[Any]]], reads: Sequence[Piece], writes: Sequence[Piece]
-    ) -> Statement:
+    ) -> list[Statement]:
         """The contact in hand feels the velocity of its bodies, answers with an impulse, and pushes them with it.
 
         In one block, so that nothing on the way from one velocity to the next has to go through memory.
         """
 
         def whole(columns: Array, rows: Array, m: Any, k: Any, first: Array, second: Array, *given: Any) -> list[Any]:
-            u = velocity_in_lanes(columns, first, second)
-            p, found = answer(u[:3], *given)
-            return [u, *found, *bodies_in_lanes(rows, p, (m, k), (first, second))]
+            u = sum(given[: len(led)], start=velocity_in_lanes(columns, first, second))
+            p, found = answer(u[:3], *given[len(led) :])
+            pushed = bodies_in_lanes(rows, p, (m, k), (first, second))
+            return [u, *found, *pushed, *[p for _ in led]]
 
-        bodies = self._rows_of_bodies("vel")
-        own = [*self.of_contact("columns", "rows"), *self.masses(), *bodies]
-        return traced_block(whole, [*own, *reads], [self.space.at("felt"), *writes, *bodies])
+        bodies, led = self._rows_of_bodies("vel"), self.leading()
+        own = [*self.of_contact("columns", "rows"), *self.masses(), *bodies, *led]
+        writes = [self.space.at("felt"), *writes, *bodies, *self.giving()]
+        return [*self.lead("vel"), traced_block(whole, [*own, *reads], writes), *self.follow("vel")]
 
     def each(self, *blocks: Statement, backwards: bool = False, ahead: str | None = None) -> Each:
         """Some statements for every contact of the list; ``ahead``: a buffer that is fetched before it is needed."""
@@ -279,6 +346,8 @@ class SceneContacts:
         )
         return [
             Loop(BODY, "N", (body,)),
+            *self.still_trees("vel", "vel start", "vel before"),
+            *self.of_joints("prepare"),
             Loop(CONTACT, "C", (put(1, at("unknown", CONTACT)),)),
             put(1, at("afresh")),
             put(-1, at("resumes")),
@@ -293,20 +362,23 @@ class SceneContacts:
         each = self.space.each
 
         def rows(touch: Array, p: Array, e: Any, restores: Array, h: Any, *of_bodies: Array) -> list[Any]:
+            of_trees, of_bodies = of_bodies[8:], of_bodies[:8]
             centres, mobilities, start, velocities = (of_bodies[i : i + 2] for i in (0, 2, 4, 6))
             row = np.concatenate([touch[4:], touch[1:4] - centres[0], touch[1:4] - centres[1]])
             approach = relative_velocity(row, *start)
             shift = shifts(vector(touch[0]), approach[:1], vector(e * restores[0]), h)[0]
-            mean = mean_mobility(row, *mobilities)
+            mean = mean_mobility(row, *mobilities) + sum((own[0] + own[3] + own[5]) / 3 for own in of_trees)
             found = [row, [mean], [shift], approach, p, p, *pushed(row, p, mobilities, velocities)]
-            return [*found, [1], [1], [-1], [1]]
+            return [*found, [1], [1], [-1], [1], *[p for _ in of_trees]]
 
         reads = [*each(("touch", "impulse", "restitution"), CONTACT), *each(("restores", "now dt"))]
         reads += [piece for name in ("centre", "mobility", "start", "vel") for piece in self.both(name)]
+        reads += self.of_contact("tree own") if self.trees else []
         writes = self.of_contact("row", "mean mobility", "shift", "approach", "impulse before", "impulse start")
         writes += self.both("vel")
-        writes += [*self.both("loaded"), *each(("unknown", "untabled"), CONTACT)]
-        make = (*self.bodies(), traced_block(rows, reads, writes))
+        writes += [*self.both("loaded"), *each(("unknown", "untabled"), CONTACT), *self.giving()]
+        of_trees = self.trees.make_rows() if self.trees else []
+        make = (*self.bodies(), *of_trees, traced_block(rows, reads, writes), *self.follow("vel"))
         return [
             Each(CONTACT, self.active, (If(self.space.address("unknown", CONTACT), make),)),
             Collect(self.touched, BODY, "N", self.space.address("loaded", BODY)),
@@ -315,11 +387,13 @@ class SceneContacts:
     def tables(self) -> list[Statement]:
         """Numbers of the contacts that sweeps need, unless they are there already."""
 
-        def tables(row: Array, mu: Any, first: Array, second: Array) -> list[Any]:
-            G = own_block(row, first, second)
-            return [*lever_tables(row, first, second), G[UPPER], list(block_scaling(G)), [mu], [-1]]
+        def tables(row: Array, mu: Any, first: Array, second: Array, *of_trees: Array) -> list[Any]:
+            G = sum(map(matrix_of, of_trees), start=own_block(row, first, second))
+            scaling = scaling_of_trees(G) if of_trees else block_scaling(G)
+            return [*lever_tables(row, first, second), G[UPPER], list(scaling), [mu], [-1]]
 
         reads = [*self.of_contact("row", "friction"), *self.both("mobility")]
+        reads += self.of_contact("tree own") if self.trees else []
         writes = self.of_contact("columns", "rows", "own", "scaling", "roughness", "untabled")
         make = (*self.bodies(), traced_block(tables, reads, writes))
         return [Each(CONTACT, self.active, (If(self.space.address("untabled", CONTACT), make),))]
@@ -337,6 +411,7 @@ class SceneContacts:
             self.space.put(1, at("theta")),
             Each(CONTACT, self.active, (loops[0],)),
             Each(BODY, self.touched, (loops[1],)),
+            *self.on_trees(lambda x: [x], [TREE_MOTION[velocity]], [f"{TREE_MOTION[velocity]} before"]),
         ]
 
     def go_ahead(self, impulse: str, velocity: str) -> list[Statement]:
@@ -353,7 +428,7 @@ class SceneContacts:
             x = now + beta[0] * (now - before)
             return [np.atleast_1d(x), np.atleast_1d(now)]
 
-        loops = []
+        loops, trees = [], [TREE_MOTION[velocity], f"{TREE_MOTION[velocity]} before"]
         for name, register in ((impulse, CONTACT), (velocity, BODY)):
             both = [self.of_body(name, register), self.of_body(f"{name} before", register)]
             loops.append(traced_block(ahead, [*both, at("beta")], both))
@@ -361,4 +436,6 @@ class SceneContacts:
             traced_block(momentum, [at("uphill"), at("theta")], [at("beta"), at("theta")]),
             Each(CONTACT, self.active, (loops[0],)),
             Each(BODY, self.touched, (loops[1],)),
+            *self.on_trees(ahead, trees, trees, at("beta")),
+            *self.of_joints("go_ahead"),
         ]

@@ -34,7 +34,9 @@ from whippletree.arithmetic.arrays import Array, vector
 from whippletree.arithmetic.scalars import less, negated, select
 from whippletree.compiler.program import Address, Each, Index, Loop, Statement
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
-from whippletree.compiler.rollout.scenes.scene_contacts import BODY, LANE, LANES, SceneContacts, matrix_of
+from whippletree.compiler.rollout.dense_solve import multiply_in_strands
+from whippletree.compiler.rollout.scenes.scene_contacts import BODY, LANE, SceneContacts, matrix_of
+from whippletree.compiler.rollout.scenes.scene_trees import GROUP, LANES
 from whippletree.contact.geometry.shape_numbers import pose_of
 from whippletree.contact.problem.cones import both, length
 from whippletree.contact.problem.contact_problem import BlockScaling
@@ -92,7 +94,8 @@ class SceneLeaps:
         keep = traced_block(lambda V: [V], [now], [start])
         at, put = self.space.at, self.space.put
         stretch = (put(1, at("leaping")), put(WITH_LEAPS, at("pairs left")), put(math.inf, at("least changes")))
-        return [put(0, at("shares")), *stretch, Each(BODY, self.contacts.touched, (keep,))]
+        own = self.contacts.on_trees(lambda y: [y], ["y"], ["y start"])
+        return [put(0, at("shares")), *stretch, Each(BODY, self.contacts.touched, (keep,)), *own]
 
     @staticmethod
     def ahead(now: Array, start: Array, before: Array, shares: Array) -> Array:
@@ -113,15 +116,31 @@ class SceneLeaps:
             after = self.ahead(now, start, before, shares)
             return [after, after, now]
 
+        trees = ["y", "y start", "y before"]
         velocities = [contacts.of_body(name, BODY) for name in ("vel", "vel start", "vel before")]
         watched = self.space.each(("shares", "leaping", "pairs left", "least changes"))
         return [
             self.space.put(0, at("bend")),
             Each(BODY, contacts.touched, (self._products(),)),
+            *self._products_of_trees(),
             traced_block(least_energy_shares, [at("bend"), at("rise")], [at("shares")]),
             traced_block(shares_that_pay, [at("change"), *watched], watched),
             Each(BODY, contacts.touched, (traced_block(move, [*velocities, at("shares")], velocities),)),
+            *contacts.on_trees(move, trees, trees, at("shares")),
         ]
+
+    def _products_of_trees(self) -> list[Statement]:
+        """Those of the trees, whose y have the mass 1, in the first lane."""
+        if self.contacts.trees is None:
+            return []
+
+        def add(y: Array, start: Array, before: Array, bend: Array) -> list[Any]:
+            r, d = y - start, y - before
+            return [bend + vector(*[multiply_in_strands(a, b) for a, b in ((r, r), (r, d), (d, d), (r, y), (d, y))])]
+
+        bend = Piece((5,), tuple(Address("bend", (Index(None, k), Index(None, 0))) for k in range(5)))
+        reads = [*self.space.each(("y", "y start", "y before"), GROUP), bend]
+        return [Loop(GROUP, self.contacts.trees.trees, (traced_block(add, reads, [bend]),))]
 
     def _products(self) -> Statement:
         """Those of one body, in each lane those of one axis."""

@@ -21,8 +21,9 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.scalars import less, select
 from whippletree.compiler.program import Address, Collect, If, Index, Loop, Statement, Until
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
-from whippletree.compiler.rollout.scenes.scene_contacts import CONTACT, FIRST, SECOND, SceneContacts
+from whippletree.compiler.rollout.scenes.scene_contacts import FIRST, SECOND, SceneContacts
 from whippletree.compiler.rollout.scenes.scene_positions import ScenePositions
+from whippletree.compiler.rollout.scenes.scene_trees import CONTACT, TREE_ROW
 from whippletree.contact.problem.cones import largest
 from whippletree.contact.time_step import RELAXATION_SPEED
 from whippletree.spatial import cross
@@ -84,18 +85,21 @@ class SceneOverlaps:
             count_way: how much a way counts for the lists.
         """
         at, each, put, address = self.space.at, self.space.each, self.space.put, self.space.address
+        trees = self.contacts.trees
         again = (
             *self._list_neighbours(),
             Loop(NODE, "N", (put(0, at("moved", NODE)),)),
+            *self.contacts.still_trees("moved"),
             *self.contacts.begin(),
             *self.contacts.prepare(),
             *self.positions.move_ends_apart(),
+            *(trees.displace(at("moved", TREE_ROW), "now v", [], "lifted") if trees else []),
             Loop(NODE, "N", (self._move(count_way),)),
         )
         judge = traced_block(
             _judge, each(("excess", "looks", "overlap tolerance")), each(("last look", "another look", "looks"))
         )
-        body = (*find, *self._measure(), judge, If(address("another look"), again))
+        body = (*find, *self._measure(), *self.contacts.of_joints("excess"), judge, If(address("another look"), again))
         told = traced_block(lambda *two: [[x[0] for x in two]], each(("excess", "lifted")), [at("ends", STEP)])
         return [
             put(-1, at("last look")),
@@ -171,7 +175,7 @@ class SceneOverlaps:
                 nq,
                 nv,
                 [far + count_way(d[3:], turn, swing, body[16], grain)],
-                [lifted[0] - weight / select(less(0, body[0]), body[0], 1)],
+                [lifted[0] - select(less(0, body[0]), weight / select(less(0, body[0]), body[0], 1), 0)],
             ]
 
         reads = each(("now q", "now v", "moved", "pose", "bodies", "far", "swing"), NODE)

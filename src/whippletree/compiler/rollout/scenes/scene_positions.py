@@ -17,7 +17,8 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.scalars import less, select
 from whippletree.compiler.program import If, Statement, Until
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
-from whippletree.compiler.rollout.scenes.scene_contacts import CONTACT, LANES, SceneContacts, relative_velocity
+from whippletree.compiler.rollout.scenes.scene_contacts import SceneContacts, relative_velocity
+from whippletree.compiler.rollout.scenes.scene_trees import CONTACT, LANES
 from whippletree.contact.problem.cones import largest
 from whippletree.contact.time_step import RELAXATION_SPEED
 
@@ -51,11 +52,12 @@ class ScenePositions:
     def move_apart(self) -> list[Statement]:
         """Sweeps that move apart what would overlap by the forecast of gaps at the end of the step."""
 
-        def begin(touch: Array, row: Array, h: Any, first: Array, second: Array) -> Any:
-            return largest([touch[0] + h * relative_velocity(row, first, second)[0], -h * RELAXATION_SPEED])
+        def begin(touch: Array, row: Array, h: Any, first: Array, second: Array, *led: Array) -> Any:
+            rate = relative_velocity(row, first, second)[0] + sum(x[0] for x in led)
+            return largest([touch[0] + h * rate, -h * RELAXATION_SPEED])
 
         reads = [*self.space.each(("touch", "row"), CONTACT), self.space.at("now dt"), *self.contacts.both("vel")]
-        return self._apart(begin, reads)
+        return self._apart(begin, [*reads, *self.contacts.leading()], self.contacts.of_joints("forecast"))
 
     def move_ends_apart(self) -> list[Statement]:
         """Sweeps that move apart what overlaps at the end of the step by more than the bodies may."""
@@ -63,10 +65,14 @@ class ScenePositions:
         def begin(touch: Array, first: Any, second: Any) -> Any:
             return touch[0] + select(less(first, second), first, second)
 
-        return self._apart(begin, [self.space.at("touch", CONTACT), *self.contacts.both("allowed")])
+        reads = [self.space.at("touch", CONTACT), *self.contacts.both("allowed")]
+        return self._apart(begin, reads, self.contacts.of_joints("look"))
 
-    def _apart(self, gap: Callable[..., Any], reads: Sequence[Piece]) -> list[Statement]:
-        """Sweeps that end where a pair moves no contact farther than ``overlap tolerance``, if anything overlaps."""
+    def _apart(self, gap: Callable[..., Any], reads: Sequence[Piece], joints: Sequence[Statement]) -> list[Statement]:
+        """Sweeps that end where a pair moves no contact farther than ``overlap tolerance``, if anything overlaps.
+
+        ``joints``: statements that tell how far those of the mechanism are beyond their ranges.
+        """
         at, each, put, address = self.space.at, self.space.each, self.space.put, self.space.address
 
         def begin(overlap: Array, *given: Any) -> list[Any]:
@@ -79,7 +85,8 @@ class ScenePositions:
         first = traced_block(begin, [at("overlap"), *reads], [*each(("ahead", "push"), CONTACT), at("overlap")])
         decide = traced_block(needed, each(("overlap", "overlap tolerance")), each(("apart", "done", "corrections")))
         sweeps = (*self.contacts.tables(), *self.contacts.remember("push", "moved"), self._iterate())
-        return [put(0, at("overlap")), self.contacts.each(first), decide, If(address("apart"), sweeps)]
+        listed = self.contacts.each(*self.contacts.lead("vel"), first)
+        return [put(0, at("overlap")), listed, *joints, decide, If(address("apart"), sweeps)]
 
     def _iterate(self) -> Statement:
         each, address = self.space.each, self.space.address
@@ -101,7 +108,7 @@ class ScenePositions:
 
         def there(*given: Any) -> list[Any]:
             after, d, moved = _improve(*given)
-            return [[after], [d], *moved]
+            return [[after], [d], *moved, *[[d, 0, 0] for _ in led]]
 
         def back(
             delta: Any, before: Any, change: Array, uphill: Array, normal: Array, own: Any, *rest: Any
@@ -113,20 +120,30 @@ class ScenePositions:
                 *moved,
                 [largest([change[0], abs(whole)])],
                 [uphill[0] - whole * (after - before)],
+                *[[d, 0, 0] for _ in led],
             ]
 
-        reads = [*self._normal(), *each(("ahead", "push"), CONTACT), *self.contacts.masses(), *both("moved")]
+        contacts = self.contacts
+        led, given, lead, follow = (
+            contacts.leading(),
+            contacts.giving(),
+            contacts.lead("moved"),
+            contacts.follow("moved"),
+        )
+        reads = [*self._normal(), *each(("ahead", "push"), CONTACT), *self.contacts.masses(), *both("moved"), *led]
         totals = each(("change", "uphill"))
-        first = traced_block(there, reads, [*each(("push", "push delta"), CONTACT), *both("moved")])
+        first = traced_block(there, reads, [*each(("push", "push delta"), CONTACT), *both("moved"), *given])
         second = traced_block(
             back,
             [*each(("push delta", "push before"), CONTACT), *totals, *reads],
-            [at("push", CONTACT), *both("moved"), *totals],
+            [at("push", CONTACT), *both("moved"), *totals, *given],
         )
         return [
             self.space.put(0, *totals),
-            self.contacts.each(first),
-            self.contacts.each(second, backwards=True),
+            self.contacts.each(*lead, first, *follow),
+            *(contacts.joints.push(second=False) if contacts.joints else []),
+            *(contacts.joints.push(second=True) if contacts.joints else []),
+            self.contacts.each(*lead, second, *follow, backwards=True),
         ]
 
     def _normal(self) -> list[Piece]:
@@ -141,8 +158,8 @@ class ScenePositions:
 def _improve(normal: Array, own: Any, ahead: Any, push: Any, *of_bodies: Any) -> Any:
     """A push that closes what is left of a gap, its change, and how far both bodies have been moved with it."""
     n, (A, B, KA, KB) = normal[:3], normal[3:].reshape(4, 3)
-    (m, k), (first, second) = of_bodies[:2], of_bodies[2:]
-    gap = ahead + n @ (first[3:] - second[3:]) + A @ first[:3] - B @ second[:3]
+    (m, k), (first, second), led = of_bodies[:2], of_bodies[2:4], of_bodies[4:]
+    gap = ahead + n @ (first[3:] - second[3:]) + A @ first[:3] - B @ second[:3] + sum(x[0] for x in led)
     after = largest([push - gap * own, 0])
     d = after - push
     moved = [

@@ -27,9 +27,10 @@ from whippletree.arithmetic.arrays import Array, identity, vector
 from whippletree.arithmetic.scalars import less, select, sqrt
 from whippletree.compiler.program import If, Statement, Until
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
-from whippletree.compiler.rollout.scenes.scene_contacts import CONTACT, SceneContacts, relative_velocity
+from whippletree.compiler.rollout.scenes.scene_contacts import SceneContacts, relative_velocity
 from whippletree.compiler.rollout.scenes.scene_leaps import SceneLeaps
 from whippletree.compiler.rollout.scenes.scene_sticking import Sticking
+from whippletree.compiler.rollout.scenes.scene_trees import CONTACT
 from whippletree.contact.problem.cones import both, largest
 from whippletree.contact.problem.contact_problem import BlockScaling, block_measure, step_block
 
@@ -181,7 +182,7 @@ class SceneSolver:
 
     def _there_and_back(self) -> list[Statement]:
         """Two sweeps: the square of their largest ``change``, and what the next start is found from."""
-        at = self.space.at
+        at, trees = self.space.at, int(self.contacts.trees is not None)
 
         def answer(u: Array, at_: Array, p: Array, shift: Any, mu: Any) -> tuple[Array, Array]:
             after = step_block(BlockScaling(*at_), p, np.array([u[0] + shift, u[1], u[2]], dtype=object), mu)
@@ -197,10 +198,13 @@ class SceneSolver:
         def back(
             u: Array, start: Array, before: Array, mobility: Any, change: Array, rise: Array, *given: Any
         ) -> tuple[Array, list[Any]]:
+            carried, given = given[:trees], given[trees:]
             after, d = answer(u, *given)
             scaling, _, shift, mu = given
             ways = vector(after[0] - start[0], after[0] - before[0])
             rise = rise + self.leaps.rise(BlockScaling(*scaling), u, d, shift, mu, ways)
+            for speed in carried:  # trees have y alone among the motions whose energy is asked for
+                rise = rise + vector(speed @ (after - start), speed @ (after - before))
             return d, [after, [largest([change[0], mobility * mobility * (d @ d)])], rise]
 
         contacts, totals = self.contacts, [at("change"), at("rise")]
@@ -208,11 +212,13 @@ class SceneSolver:
         impulse, past = at("impulse", CONTACT), contacts.of_contact("impulse start", "impulse before")
         first = contacts.exchange(there, [*past, at("shares"), *own], [impulse, *past])
         mobility = contacts.of_contact("mean mobility")
-        second = contacts.exchange(back, [*past, *mobility, *totals, *own], [impulse, *totals])
+        carried = contacts.of_contact(*["carried"] * trees)
+        second = contacts.exchange(back, [*past, *mobility, *totals, *carried, *own], [impulse, *totals])
         return [
             self.space.put(0, *totals),
-            contacts.each(first, ahead="swept"),
-            contacts.each(second, backwards=True, ahead="swept"),
+            contacts.each(*first, ahead="swept"),
+            *contacts.of_joints("sweep_there", "sweep_back"),
+            contacts.each(*second, backwards=True, ahead="swept"),
         ]
 
     def _end(self) -> Statement:
@@ -234,8 +240,8 @@ class SceneSolver:
         at, each = self.space.at, self.space.each
 
         def look(row: Array, mobility: Any, p: Array, mu: Any, shift: Any, approach: Array, *rest: Any) -> list[Any]:
-            residual, works, listed, first, second = rest
-            bare = relative_velocity(row, first, second)
+            residual, works, listed, first, second, *led = rest
+            bare = sum((x[:3] for x in led), start=relative_velocity(row, first, second))
             u = np.array([bare[0] + shift, bare[1], bare[2]], dtype=object)
             # of its own part the trace counts alone
             found = block_measure(mobility * identity(3), p, u, mu, 0)
@@ -254,9 +260,11 @@ class SceneSolver:
             *self.contacts.of_contact("row", "mean mobility", "impulse", "friction", "shift", "approach"),
             *totals,
             *self.contacts.both("vel"),
+            *self.contacts.leading(),
         ]
         return [
             self.space.put(0, *totals),
-            self.contacts.each(traced_block(look, reads, totals)),
+            self.contacts.each(*self.contacts.lead("vel"), traced_block(look, reads, totals)),
+            *self.contacts.of_joints("measure"),
             traced_block(take_roots, [at("residual")], [at("residual")]),
         ]

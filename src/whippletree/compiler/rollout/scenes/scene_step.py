@@ -39,20 +39,22 @@ from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.compiler.rollout.contact_kinds import TOUCH
 from whippletree.compiler.rollout.scenes.scene_contacts import (
     ACTIVE,
-    CONTACT,
     TOUCHED,
     SceneContacts,
     matrix_of,
     relative_velocity,
 )
+from whippletree.compiler.rollout.scenes.scene_joints import SceneJoints
 from whippletree.compiler.rollout.scenes.scene_kinds import scene_narrow_phase
 from whippletree.compiler.rollout.scenes.scene_overlaps import SceneOverlaps
 from whippletree.compiler.rollout.scenes.scene_positions import ScenePositions
 from whippletree.compiler.rollout.scenes.scene_solver import SceneSolver
+from whippletree.compiler.rollout.scenes.scene_trees import CONTACT, TREE_ROW, SceneTrees
 from whippletree.compiler.rollout.step_bounces import SceneBounces
 from whippletree.contact.geometry.box_pairs import NOWHERE
 from whippletree.contact.geometry.shape_numbers import POSE, pose_of
 from whippletree.contact.kinematics.scene_layout import BODY, UPPER, BodyTraits, GeometryClass, PairKind
+from whippletree.contact.kinematics.scene_mechanism import SceneMechanism
 from whippletree.contact.problem.cones import largest
 from whippletree.spatial import add_cross, congruence, cross, quaternion_rotation
 from whippletree.spatial.joints import Free, unit_quaternion
@@ -121,7 +123,12 @@ OUTPUTS: dict[str, tuple[Any, ...]] = {
 """Outputs, and their shapes."""
 
 
-def scene_program(classes: Sequence[GeometryClass], kinds: Sequence[PairKind], traits: BodyTraits) -> Program:
+def scene_program(
+    classes: Sequence[GeometryClass],
+    kinds: Sequence[PairKind],
+    traits: BodyTraits,
+    mechanism: SceneMechanism | None = None,
+) -> Program:
     """The program of steps of scenes with these classes of geometries, kinds of pairs and traits of bodies.
 
     Inputs, with N bodies (the last is the world), C contacts and T steps: q0 (N, 7), v0 (N, 6), tau (N, 6), bodies
@@ -142,12 +149,23 @@ def scene_program(classes: Sequence[GeometryClass], kinds: Sequence[PairKind], t
     −2 where a state is no longer finite.
     Then allowance0 for the next call, and ``ends`` (T, 2): overlap (m) and work of moving it apart (J) at the beginning
     of each step, also of the one that was not made.
+
+    With a mechanism, whose bodies have the first rows: its coordinates, velocities and forces, which contacts are on
+    trees ``on tree`` (C,) (1 or −1) and their ``slot`` (C,) among K such contacts, ``sides`` (K, 7)
+    (:data:`~whippletree.compiler.rollout.scenes.scene_trees.SIDES`), and the impulses of its limits and of its dry
+    friction; and as outputs its state, accelerations, poses and those impulses.
     """
-    return _StepBuilder(classes, kinds, traits).program_of_steps()
+    return _StepBuilder(classes, kinds, traits, mechanism).program_of_steps()
 
 
 class _StepBuilder(WorkSpace):
-    def __init__(self, classes: Sequence[GeometryClass], kinds: Sequence[PairKind], traits: BodyTraits) -> None:
+    def __init__(
+        self,
+        classes: Sequence[GeometryClass],
+        kinds: Sequence[PairKind],
+        traits: BodyTraits,
+        mechanism: SceneMechanism | None,
+    ) -> None:
         super().__init__()
         self.traits = traits
         self.inputs = [Buffer(name, "input", shape) for name, shape in INPUTS.items()]
@@ -192,12 +210,16 @@ class _StepBuilder(WorkSpace):
         )
         self.numbers_list(ACTIVE, "C")
         self.numbers_list(TOUCHED, "N")
-        self.contacts = SceneContacts(self)
+        self.trees = None if mechanism is None else SceneTrees(self, mechanism)
+        self.joints = None if self.trees is None else SceneJoints(self.trees)
+        self.contacts = SceneContacts(self, self.trees, self.joints)
         self.solver, self.positions = SceneSolver(self.contacts), ScenePositions(self.contacts)
         self.overlaps = SceneOverlaps(self.contacts, self.positions)
         self.bounces = SceneBounces(self, self.contacts, self.solver)
         self.narrow, lists = scene_narrow_phase(classes, kinds, self)
-        self.add(*lists, *self.outputs)
+        of_trees = [part.arguments() for part in (self.trees, self.joints) if part]
+        self.add(*lists, *[b for inputs, _ in of_trees for b in inputs])
+        self.add(*self.outputs, *[b for _, outputs in of_trees for b in outputs])
 
     def program_of_steps(self) -> Program:
         impulses = (
@@ -207,7 +229,9 @@ class _StepBuilder(WorkSpace):
             Until("round", SOLVER_ROUNDS, self.address("solved"), tuple(self._round())),
         )
         solve = (
-            self.put(-1, self.at("busy")),
+            # joints may have reached an end of their range, whether anything touches or not
+            self.put(1 if self.joints and self.joints.count else -1, self.at("busy")),
+            *(self.joints.allow() if self.joints else []),
             Loop(CONTACT, "C", (*self.contacts.bodies(), self._flag())),
             self.put(0, self.at("made")),
             If(self.address("busy"), impulses),
@@ -216,7 +240,7 @@ class _StepBuilder(WorkSpace):
         )
         find = (
             self.put(0, self.at("drift"), self.at("crowd")),
-            Loop(NODE, "N", (self._pose(), self._add_up(self.at("free", NODE)))),
+            *self._find_bodies(),
             *self.narrow,
             self.put(1, self.at("known")),
         )
@@ -228,10 +252,19 @@ class _StepBuilder(WorkSpace):
             # a step that would go too far without impulses is not even begun; one of no length is a look at the gaps
             self._pause(),
             Loop(NODE, "N", (self._expect(),)),
+            *self.contacts.still_trees("moved"),
             If(self.address("alive"), (If(self.address("lasts"), solve),)),
         )
         body = (*self._begin(), Loop(STEP, "T", (If(self.address("alive"), step),)), *self._results())
+        self.add(*(self.trees.buffers() if self.trees else []))
         return self.program("scene_steps", body)
+
+    def _find_bodies(self) -> list[Statement]:
+        """Where all bodies are, and their velocities at the end of a step without impulses."""
+        free = self._add_up(self.at("free", NODE))
+        if not (self.trees and self.joints):
+            return [Loop(NODE, "N", (self._pose(), free))]
+        return [Loop(NODE, "N", (self._pose(),)), *self.trees.find(), *self.joints.find(), Loop(NODE, "N", (free,))]
 
     def _begin(self) -> list[Statement]:
         copy = traced_block(
@@ -245,6 +278,7 @@ class _StepBuilder(WorkSpace):
             Loop(CONTACT, "C", (impulse,)),
             self.solver.begin_calm(self.at("calm0")),
             self.overlaps.begin(),
+            *([*self.trees.begin(), *self.joints.begin_call()] if self.trees and self.joints else []),
             self.put(1, self.at("alive")),
             self.put(0, self.at("made steps"), self.at("spent")),
             self.put(-1, self.at("known")),
@@ -355,7 +389,8 @@ class _StepBuilder(WorkSpace):
         free = traced_block(lambda V: [V], [self.at("free", NODE)], [self.contacts.of_body("vel", NODE)])
         told = self.each(("residual", "works", "left", "listed"))
         negate = traced_block(lambda busy: [-busy], [self.at("busy")], [self.at("idle")])
-        return [negate, If(self.address("idle"), (Loop(NODE, "N", (free,)), self.put(0, *told)))]
+        still = self.contacts.still_trees("vel")
+        return [negate, If(self.address("idle"), (Loop(NODE, "N", (free,)), *still, self.put(0, *told)))]
 
     def _begin_solution(self) -> list[Statement]:
         """Before the rounds of a solution."""
@@ -424,19 +459,33 @@ class _StepBuilder(WorkSpace):
         return [
             self.put(0, self.at("left")),
             self.put(1, self.at("complete")),
+            *self._spread_trees(),
             Loop(CONTACT, "C", (*self.contacts.bodies(), block)),
+            *([self.trees.withdraw(self._of_tree())] if self.trees else []),
         ]
+
+    def _of_tree(self) -> Piece:
+        """The velocity of a body of the mechanism."""
+        return self.contacts.of_body("vel", TREE_ROW)
+
+    def _spread_trees(self) -> list[Statement]:
+        """Velocities of the bodies of the mechanism with all impulses."""
+        return self.trees.spread(self._of_tree()) if self.trees else []
 
     # ---- 5: the end of a step ------------------------------------------------------------------------------------
 
     def _finish(self) -> list[Statement]:
+        at = self.at
         return [
             self.put(1, self.at("within")),
             self.put(0, *self.each(("joint work", "corrected", "drift", "crowd"))),
+            *self._spread_trees(),
+            *(self.trees.displace(at("moved", TREE_ROW), "end v", [at("now dt")], "corrected") if self.trees else []),
             # one body after the other waits for sines and roots; in a loop of their own, those of several overlap
             Loop(NODE, "N", (self._turn(), self._add_up(self.contacts.of_body("vel", NODE)))),
             self._mean(),
             Loop(NODE, "N", (self._move(),)),
+            *(self.trees.finish() if self.trees else []),
             If(self.address("within"), tuple(self._accept())),
             traced_block(lambda within: [within], [self.at("within")], [self.at("alive")]),
         ]
@@ -476,7 +525,7 @@ class _StepBuilder(WorkSpace):
                 rate * (after - v),
                 [select(less(sound, within[0]), sound, within[0])],
                 [joint_work[0] + h * (tau @ (v + after)) / 2],
-                [corrected[0] - weight / select(less(0, body[0]), body[0], 1)],
+                [corrected[0] - select(less(0, body[0]), weight / select(less(0, body[0]), body[0], 1), 0)],
             ]
 
         totals = [self.at("within"), self.at("joint work"), self.at("corrected")]
@@ -519,7 +568,8 @@ class _StepBuilder(WorkSpace):
             self.each(("calm", "made steps", "alive")),
             self.each(("calm at end", "steps", "ended")),
         )
-        return [Loop(NODE, "N", (bodies,)), Loop(CONTACT, "C", (contacts,)), self.overlaps.keep(), told]
+        trees = [*self.trees.results(), *self.joints.results()] if self.trees and self.joints else []
+        return [Loop(NODE, "N", (bodies,)), Loop(CONTACT, "C", (contacts,)), *trees, self.overlaps.keep(), told]
 
     def _gaps(self) -> Statement:
         gap = Piece((), (Address("touch", (Index(CONTACT), Index(None, 0))),))

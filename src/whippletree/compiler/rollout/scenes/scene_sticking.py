@@ -24,8 +24,10 @@ from whippletree.arithmetic.arrays import Array, vector
 from whippletree.arithmetic.scalars import less, select
 from whippletree.compiler.program import Each, If, Statement, Until
 from whippletree.compiler.program.traced_blocks import traced_block
-from whippletree.compiler.rollout.scenes.scene_contacts import ACTIVE, BODY, CONTACT, LANES, TOUCHED, SceneContacts
+from whippletree.compiler.rollout.scenes.scene_contacts import ACTIVE, BODY, TOUCHED, SceneContacts
+from whippletree.compiler.rollout.scenes.scene_trees import CONTACT, LANES
 from whippletree.contact.problem.cones import both, brought_inside, largest
+from whippletree.contact.problem.contact_problem import IMMOBILE
 
 MOST_CONJUGATE = 200
 """Steps of conjugate gradients at most, in each of two attempts."""
@@ -98,7 +100,7 @@ class Sticking:
         at, each, put = self.space.at, self.space.each, self.space.put
         reads = [*self.contacts.of_contact("shift", "own"), *each(("tolerance", "slope", "tangents"))]
         writes = [*each(("held", "missing", "eased", "along"), CONTACT), at("slope")]
-        return [put(0, *each(("slope", "stride"))), self.contacts.each(self.contacts.feel(look, reads, writes, "vel"))]
+        return [put(0, *each(("slope", "stride"))), self.contacts.each(*self.contacts.feel(look, reads, writes, "vel"))]
 
     def _solve(self, measure: Sequence[Statement]) -> list[Statement]:
         """All steps, the answer within the cones, and a step back where it is none."""
@@ -122,7 +124,8 @@ class Sticking:
             self.space.put(-1, at("straight")),
             Until("conjugate", MOST_CONJUGATE, address("straight"), tuple(self._step())),
             Each(BODY, TOUCHED, (free,)),
-            contacts.each(inside),
+            *(contacts.joints.release("y") if contacts.joints else []),
+            contacts.each(*inside),
             *measure,
             end,
             If(address("no better"), (*self._go_back(), *measure)),
@@ -135,7 +138,8 @@ class Sticking:
         for name, register in (("impulse", CONTACT), ("vel", BODY)):
             before, now = (self.contacts.of_body(part, register) for part in (f"{name} before", name))
             loops.append(traced_block(lambda x: [x], [before], [now]))
-        return [Each(CONTACT, ACTIVE, (loops[0],)), Each(BODY, TOUCHED, (loops[1],))]
+        trees = self.contacts.on_trees(lambda y: [y], ["y before"], ["y"])
+        return [Each(CONTACT, ACTIVE, (loops[0],)), Each(BODY, TOUCHED, (loops[1],)), *trees]
 
     def _step(self) -> list[Statement]:
         """One step, and what the next direction is made of."""
@@ -158,8 +162,9 @@ class Sticking:
         return [
             put(0, *each(("curvature", "farthest"))),
             Each(BODY, TOUCHED, (put(0, at("aside", BODY)),)),
-            contacts.each(direct),
-            contacts.each(bend),
+            *contacts.still_trees("aside"),
+            contacts.each(*direct),
+            contacts.each(*bend),
             traced_block(pace, each(("slope", "curvature")), [at("stride")]),
             *self._advance(),
         ]
@@ -191,9 +196,15 @@ class Sticking:
         counts = each(("made", "remaining"))
         reads = [*each(("slope", "stride", "farthest", "calm")), *counts]
         end = traced_block(follow, reads, [*each(("slope", "stride", "straight")), *counts])
-        return [Each(CONTACT, ACTIVE, (go,)), Each(BODY, TOUCHED, (move,)), end]
+        trees = self.contacts.on_trees(lambda y, d, stride: [y + stride[0] * d], ["y", "y aside"], ["y"], at("stride"))
+        return [Each(CONTACT, ACTIVE, (go,)), Each(BODY, TOUCHED, (move,)), *trees, end]
 
 
 def _by_diagonal(own: Array, r: Array) -> Array:
-    """r (3,) divided by the diagonal of a contact's own part of G, whose upper triangle is ``own``."""
-    return vector(r[0] / own[0], r[1] / own[3], r[2] / own[5])
+    """r (3,) divided by the diagonal of a contact's own part of G, whose upper triangle is ``own``; 0 where that is."""
+    least = IMMOBILE * (own[0] + own[3] + own[5]) / 3
+    found = []
+    for x, size in zip(r, (own[0], own[3], own[5]), strict=True):
+        moves = less(least, size)  # or a joint holds it
+        found.append(select(moves, x / select(moves, size, 1), 0))
+    return vector(*found)

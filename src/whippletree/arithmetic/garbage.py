@@ -11,8 +11,8 @@ from contextlib import contextmanager
 def garbage_left_alone() -> Iterator[None]:
     """Without looking for cycles of dead objects meanwhile.
 
-    Traces, programs and their texts grow by a hundred thousand small objects that all live to the end: looking through
-    them again and again takes a quarter of the time.
+    Models, analyses of their constraints, traces, programs and their texts grow by a hundred thousand small objects
+    that all live to the end: looking through them again and again takes a quarter of the time.
     """
     looking = gc.isenabled()
     gc.disable()

@@ -1,0 +1,434 @@
+"""Mechanisms among the free bodies of a scene, inside its kernel: robots, doors and pendulums in a heap.
+
+A body that joints hold is a body of the scene as far as shapes, lists and motions go: it has a pose and a velocity, in
+the first rows of the tables. Impulses move it by way of its tree alone. With M⁻¹ = Fᵀ F of the tree
+(:mod:`~whippletree.compiler.rollout.contact_lists.contact_list_trees`) and B = F Jᵀ of a contact, the velocities are
+v = v_free + Fᵀ y, and
+
+    a contact feels    J V of the free bodies and of the trees as they move without impulses, and Bᵀ y
+    and pushes         y by B dλ
+
+So a contact on a tree costs its velocities twice, whatever else is in the scene, and y has the mass 1. F is made once
+in a step, column by column: trees do not feel each other, and the first columns of all of them are found at once.
+
+Limits and dry friction of joints are rows of one number each, swept after the contacts
+(:mod:`~whippletree.compiler.rollout.scenes.scene_joints`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.arithmetic.scalars import less, select, sqrt
+from whippletree.compiler.frontend.node_wrenches import SCREW, TWIST
+from whippletree.compiler.program import Address, Buffer, If, Index, Lookup, Loop, Statement
+from whippletree.compiler.program.program import map_addresses
+from whippletree.compiler.program.traced_blocks import Piece, traced_block
+from whippletree.compiler.program.work_space import WorkSpace
+from whippletree.compiler.rollout.contact_lists.contact_list_trees import tree_in_step
+from whippletree.compiler.rollout.dense_solve import multiply_in_strands, padded
+from whippletree.compiler.rollout.motion_space import screw_rows
+from whippletree.compiler.rollout.step_space import Driven, RowPlace, StepSpace
+from whippletree.contact.geometry.shape_numbers import POSE
+from whippletree.contact.implicit_springs import dampings
+from whippletree.contact.kinematics.scene_mechanism import SceneMechanism
+from whippletree.spatial import add_cross, cross
+from whippletree.tree.mechanism import Mechanism
+
+CONTACT = "contact"
+LANES = 4
+"""Three numbers and one that is not used are computed side by side."""
+
+TREE_NODE, TREE_ROW, VELOCITY, COLUMN = "tree node", "tree row", "velocity", "column"
+GROUP, END, ON_PATH = "group", "end", "on path"
+"""Registers: of a body of the mechanism, of its row among the bodies of the scene, one of its velocities, the number of
+a velocity in its tree, a tree, one of the two trees of a contact, and a velocity that moves a body."""
+
+SIDES = 7
+"""Numbers of a contact with a tree: how many trees it has, which ones, its two bodies (or none) among those of the
+mechanism, and at which of its trees each of them is."""
+
+
+class SceneTrees:
+    """Statements about the mechanism. Buffers of its own have names that begin with ``tree``; beside them:
+
+    y, z               what impulses, and displacements at the end of a step, do to each tree, (trees, width)
+    lead               Bᵀ of one of these, of the contact in hand; 0 where no tree is touched
+    carried            J of the contact in hand on the trees as they move without impulses
+    given              the impulse that :meth:`follow` passes on
+    tree own           the trees' part of a contact's own block, its upper triangle
+    """
+
+    def __init__(self, space: WorkSpace, mechanism: SceneMechanism) -> None:
+        self.space, self.model = space, mechanism.model
+        self.own = own = StepSpace(mechanism.model, Driven(held=True), single=True)
+        self.tree = own.tree
+        self.nodes, nv = len(self.tree.nodes), self.model.nv
+        groups = mechanism.groups
+        self.trees = max(groups) + 1
+        group_of = [groups[k] for k, part in enumerate(self.tree.v_slices) for _ in range(part.start, part.stop)]
+        local = [group_of[:i].count(g) for i, g in enumerate(group_of)]
+        self.width = padded(max(local) + 1)
+        own.work(
+            now_q=(self.model.nq,),
+            now_v=(nv,),
+            tau=(nv,),
+            held=(nv,),  # dampers beside those of the joints
+            drive=(nv,),
+            pose=(self.nodes + 1, POSE),
+            twist=(self.nodes + 1, TWIST),
+            screw=(nv, SCREW),
+            free=(nv,),
+            end_v=(nv,),
+            away=(nv,),
+            flat=(nv,),
+            old_q=(self.model.nq,),
+            old_v=(nv,),
+            change=(nv,),  # mean acceleration of the last step
+        )
+        own.add(Buffer("dt", "work", ()))
+        own.table("unit", np.array([[float(own == j) for own in local] for j in range(self.width)]))
+        self.in_tree = tree_in_step(own)
+        self._tables(group_of, local)
+        space.work(
+            F=(self.trees, self.width, self.width),  # of each tree, column by column
+            y=(self.trees, self.width),
+            y_start=(self.trees, self.width),
+            y_before=(self.trees, self.width),
+            y_aside=(self.trees, self.width),
+            z=(self.trees, self.width),
+            z_before=(self.trees, self.width),
+            B=("K", 2, 3, self.width),
+            lead=("C", LANES),
+            carried=("C", 3),
+            given=(3,),
+            along_axes=(3,),
+            refused=(1,),
+            tree_own=("C", 6),
+        )
+
+    def arguments(self) -> tuple[list[Buffer], list[Buffer]]:
+        """Inputs and outputs of the kernel, after its others."""
+        nq, nv = self.model.nq, self.model.nv
+        inputs = [
+            Buffer("tree q0", "input", (nq,)),
+            Buffer("tree v0", "input", (nv,)),
+            Buffer("tree forces", "input", (nv,)),
+            Buffer("tree dampers", "input", (nv,)),
+            Buffer("on tree", "input", ("C",)),
+            Buffer("slot", "input", ("C",), integer=True),
+            Buffer("sides", "input", ("K", SIDES), integer=True),
+            Buffer("row of node", "input", (self.nodes,), integer=True),
+        ]
+        outputs = [
+            Buffer("tree q at end", "output", (nq,)),
+            Buffer("tree v at end", "output", (nv,)),
+            Buffer("tree a", "output", (nv,)),
+            Buffer("tree poses", "output", (self.nodes, POSE)),
+        ]
+        return inputs, outputs
+
+    def _tables(self, group_of: Sequence[int], local: Sequence[int]) -> None:
+        """Which velocities move a body, and where they are in their tree."""
+        rows = screw_rows(self.tree)
+        paths = [[i for k in self.tree.path(node) for i, _ in rows[k]] for node in range(self.nodes)] + [[]]
+        longest = max(map(len, paths))
+        table = self.space.index
+        table("tree of velocity", group_of)
+        table("place in tree", local)
+        table("moving count", [len(path) for path in paths])
+        table("moving", [path + [0] * (longest - len(path)) for path in paths])
+        inertias = [node.inertia for node in self.tree.nodes]
+        self.space.table("tree mass", [float(x.mass) for x in inertias])
+        self.space.table("tree moment", [np.array(x.moment, dtype=float) for x in inertias])
+
+    # ---- buffers of the tree -------------------------------------------------------------------------------------
+
+    def _renamed(self, address: Address) -> Address:
+        return Address("now dt" if address.buffer == "dt" else f"tree {address.buffer}", address.indices)
+
+    def _in_scene(self, statements: Sequence[Statement]) -> list[Statement]:
+        """Statements on buffers of the tree, by their names in the scene."""
+        return list(map_addresses(statements, self._renamed))
+
+    def at(self, name: str, *registers: Any) -> Piece:
+        """A buffer of the tree, or the part of it at registers."""
+        found = self.own.at(name, *registers)
+        return Piece(found.shape, tuple(map(self._renamed, found.addresses)))
+
+    def buffers(self) -> list[Buffer]:
+        """All buffers of the tree: known when all statements are written."""
+        return [replace(b, name=f"tree {b.name}") for b in self.own.buffers.values() if b.name != "dt"]
+
+    def in_tree_of(self, name: str) -> Piece:
+        """The entry of a buffer (trees, width) for the velocity in hand, :meth:`place`."""
+        return Piece((), (Address(name, (Index(GROUP), Index("place in tree"))),))
+
+    @staticmethod
+    def place(velocity: str = VELOCITY) -> list[Statement]:
+        """Registers that tell where a velocity is in its tree."""
+        names = ((GROUP, "tree of velocity"), ("place in tree", "place in tree"))
+        return [Lookup(register, Address(table, (Index(velocity),))) for register, table in names]
+
+    def column(self) -> Piece:
+        """The column of F for the velocity in hand, (width,)."""
+        return self.space.at("F", GROUP, "place in tree")
+
+    def each_tree(self, function: Any, names: Sequence[str], into: Sequence[str], *reads: Piece) -> Statement:
+        """Blocks on some buffers (trees, width), tree by tree."""
+        at = self.space.each
+        return Loop(GROUP, self.trees, (traced_block(function, [*at(names, GROUP), *reads], at(into, GROUP)),))
+
+    def clear(self, *names: str) -> Statement:
+        """Zeros in buffers (trees, width)."""
+        return Loop(GROUP, self.trees, (self.space.put(0, *self.space.each(names, GROUP)),))
+
+    # ---- bodies --------------------------------------------------------------------------------------------------
+
+    def begin(self) -> list[Statement]:
+        """The state at the beginning of a call."""
+        names = ("tree q0", "tree v0", "tree forces", "tree dampers")
+        world = [self.at(name, Index(None, self.nodes)) for name in ("pose", "twist")]
+        start = traced_block(
+            lambda q, v, tau, held: [q, v, tau, held, [0] * len(v), [1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0], [0] * TWIST],
+            self.space.each(names),
+            [*[self.at(name) for name in ("now q", "now v", "tau", "held", "change")], *world],
+        )
+        return [start, self.space.fill("F", 0.0)]
+
+    def find(self) -> list[Statement]:
+        """Poses and velocities of the bodies, at the present and without impulses, and F."""
+        at = self.space.at
+        here = traced_block(
+            lambda X, V: [X, X[9:], V],
+            [self.at("pose", TREE_NODE), self.at("twist", TREE_NODE)],
+            self.space.each(("pose", "centre", "start"), TREE_ROW),
+        )
+        copy = traced_block(lambda x: [x], [Piece((), self._flat().addresses)], [self._column_entry()])
+        columns = (
+            *self._in_scene(self.in_tree.backward(RowPlace("unit", (COLUMN,)), RowPlace("flat"))),
+            Loop(VELOCITY, self.model.nv, (*self.place(), copy)),
+        )
+        return [
+            *self._in_scene([*self.in_tree.poses(), *self.in_tree.twists("now v")]),
+            self._each_body(here),
+            *self._in_scene(self.in_tree.dynamics()),
+            Loop(COLUMN, self.width, columns),
+            *self.motions("free", at("free", TREE_ROW)),
+        ]
+
+    def _each_body(self, block: Statement) -> Statement:
+        row = Lookup(TREE_ROW, Address("row of node", (Index(TREE_NODE),)), "N")
+        return Loop(TREE_NODE, self.nodes, (row, block))
+
+    def _flat(self) -> Piece:
+        return Piece((), (Address("tree flat", (Index(VELOCITY),)),))
+
+    def _column_entry(self) -> Piece:
+        return Piece((), (Address("F", (Index(GROUP), Index(COLUMN), Index("place in tree"))),))
+
+    def motions(self, velocity: str, into: Piece) -> list[Statement]:
+        """Velocities (6,) of the bodies at those of the joints, in rows of the scene."""
+        copy = traced_block(lambda V: [V], [self.at("twist", TREE_NODE)], [into])
+        return [*self._in_scene(self.in_tree.twists(velocity)), self._each_body(copy)]
+
+    def response(self, name: str, into: str, plus: str | None = None) -> list[Statement]:
+        """Fᵀ y of all trees, (nv,), and what is added to it."""
+        copy = traced_block(lambda x: [x], [self.in_tree_of(name)], [self._flat()])
+        return [
+            Loop(VELOCITY, self.model.nv, (*self.place(), copy)),
+            *self._in_scene(self.in_tree.forward("flat", into, plus)),
+        ]
+
+    def spread(self, velocity: Piece) -> list[Statement]:
+        """Velocities of the bodies with all impulses; ``velocity``: of the :data:`TREE_ROW`."""
+        return [*self.response("y", "end v", "free"), *self.motions("end v", velocity)]
+
+    def withdraw(self, velocity: Piece) -> Statement:
+        """Those without impulses, as the contacts see them beside y."""
+        copy = traced_block(lambda V: [V], [self.space.at("free", TREE_ROW)], [velocity])
+        return self._each_body(copy)
+
+    # ---- contacts ------------------------------------------------------------------------------------------------
+
+    def _if_touched(self, *statements: Statement) -> Statement:
+        slot = Lookup("slot", Address("slot", (Index(CONTACT),)), "K")
+        return If(self.space.address("on tree", CONTACT), (slot, *statements))
+
+    def _side(self, register: str, number: int, below: int) -> Lookup:
+        return Lookup(register, Address("sides", (Index("slot"), Index(None, number))), below)
+
+    def _ends(self, *statements: Statement) -> list[Statement]:
+        """Statements for each tree of the contact in hand."""
+        group = Lookup(GROUP, Address("sides", (Index("slot"), Index(END, 1))), self.trees)
+        return [self._side("ends", 0, 3), Loop(END, Index("ends"), (group, *statements))]
+
+    def _rows(self) -> Piece:
+        return self.space.at("B", "slot", END)
+
+    def make_rows(self) -> list[Statement]:
+        """B of the contact in hand, its part of the own block, and what it is carried by."""
+        put = self.space.put
+        own = self.space.each(("tree own", "carried", "lead"), CONTACT)
+
+        def square(B: Array, G: Array) -> list[Any]:
+            a, b, c = B
+            pairs = ((a, a), (a, b), (a, c), (b, b), (b, c), (c, c))
+            return [[g + multiply_in_strands(x, y) for g, (x, y) in zip(G, pairs, strict=True)]]
+
+        add_up = traced_block(square, [self._rows(), own[0]], [own[0]])
+        return [
+            put(0, *own),
+            self._if_touched(
+                *self._ends(put(0, self._rows())),
+                *self._add_side(0),
+                *self._add_side(1),
+                *self._ends(add_up),
+            ),
+        ]
+
+    def _add_side(self, side: int) -> list[Statement]:
+        """Rows of one body of the contact in hand."""
+        at = self.space.at
+
+        def along(touch: Array, screw: Array, v: Any, carried: Array) -> list[Any]:
+            J = touch[4:].reshape(3, 3) @ add_cross(screw[3:6], screw[:3], touch[1:4] - screw[6:])
+            J = J if side == 0 else -J
+            return [J, carried + J * v]
+
+        def add(B: Array, J: Array, F: Any) -> list[Any]:
+            return [B + J * F]
+
+        speed = Piece((), (Address("tree free", (Index("moving"),)),))
+        reads = [at("touch", CONTACT), self.at("screw", "moving"), speed, at("carried", CONTACT)]
+        axes = traced_block(along, reads, [at("along axes"), at("carried", CONTACT)])
+        row = Piece(
+            (3,), tuple(Address("B", (Index("slot"), Index(END), Index(None, i), Index(COLUMN))) for i in range(3))
+        )
+        entry = Piece((), (Address("F", (Index(GROUP), Index("place in tree"), Index(COLUMN))),))
+        columns = Loop(
+            COLUMN, self.width, (traced_block(add, [row, at("along axes"), entry], [row]),), side_by_side=True
+        )
+        return [
+            self._side("its node", 3 + side, self.nodes + 1),
+            self._side(END, 5 + side, 2),
+            Lookup("moves", Address("moving count", (Index("its node"),))),
+            Loop(
+                ON_PATH,
+                Index("moves"),
+                (
+                    Lookup("moving", Address("moving", (Index("its node"), Index(ON_PATH)))),
+                    *self.place("moving"),
+                    axes,
+                    columns,
+                ),
+            ),
+        ]
+
+    def lead(self, name: str) -> list[Statement]:
+        """``lead`` of the contact in hand: Bᵀ y of a buffer (trees, width)."""
+        at = self.space.at
+
+        def feel(B: Array, y: Array, lead: Array) -> list[Any]:
+            return [lead + multiply_in_strands(B, y)]
+
+        three = Piece((3,), at("lead", CONTACT).addresses[:3])
+        block = traced_block(feel, [self._rows(), at(name, GROUP), three], [three])
+        return [self._if_touched(self.space.put(0, three), *self._ends(block))]
+
+    def follow(self, name: str) -> list[Statement]:
+        """B times the impulse ``given`` by the contact in hand, added to a buffer (trees, width)."""
+        entry = Piece((), (Address(name, (Index(GROUP), Index(COLUMN))),))
+        row = Piece(
+            (3,), tuple(Address("B", (Index("slot"), Index(END), Index(None, i), Index(COLUMN))) for i in range(3))
+        )
+        add = traced_block(lambda y, B, p: [[y + p @ B]], [entry, row, self.space.at("given")], [entry])
+        return [self._if_touched(*self._ends(Loop(COLUMN, self.width, (add,), side_by_side=True)))]
+
+    # ---- the end of a step ---------------------------------------------------------------------------------------
+
+    def displace(self, moved: Piece, velocity: str, h: Sequence[Piece], lifted: str) -> list[Statement]:
+        """Coordinates and velocities after h times a velocity, if there is an h, and the displacement Fᵀ z.
+
+        Args:
+            moved: the displacement of the :data:`TREE_ROW`.
+            lifted: what the displacement does against gravity is added there.
+        """
+        space = self.space
+
+        def move(q: Array, v: Array, u: Array, d: Array, *h: Any) -> list[Any]:
+            way = d + h[0] * u if h else d
+            return [*Mechanism(self.tree).manifold().straight(q, u, way), q, v]
+
+        def lift(d: Array, X: Array, mass: Any, moment: Array, gravity: Array, total: Array) -> list[Any]:
+            weighed = mass * d[3:] + cross(d[:3], X[:9].reshape(3, 3) @ moment)
+            return [[total[0] - gravity @ weighed]]
+
+        reads = [self.at(name) for name in ("now q", "now v", velocity, "away")]
+        writes = [self.at(name) for name in ("now q", "now v", "old q", "old v")]
+        masses = space.each(("tree mass", "tree moment"), TREE_NODE)
+        weigh = traced_block(
+            lift,
+            [moved, space.at("pose", TREE_ROW), *masses, space.at("gravity"), space.at(lifted)],
+            [space.at(lifted)],
+        )
+        return [
+            *self.response("z", "away"),
+            *self.motions("away", moved),
+            self._each_body(weigh),
+            traced_block(move, [*reads, *h], writes),
+        ]
+
+    def finish(self) -> list[Statement]:
+        """After :meth:`displace`: whether the bodies are still within their budgets, by where they are then."""
+        at, each = self.space.at, self.space.each
+        D = dampings(self.model).as_floats().diagonal
+
+        def travel(
+            X: Array, old: Array, far: Any, swing: Any, budget: Any, drift: Array, h: Any, within: Array
+        ) -> list[Any]:
+            shift, turn = X[9:] - old[9:] - h * drift, X[:9] - old[:9]
+            far = far + sqrt(shift @ shift) + swing * sqrt(turn @ turn)
+            sound = select(less(far, budget), 1, -1)
+            return [[far], [select(less(sound, within[0]), sound, within[0])]]
+
+        def judge(
+            q: Array, v: Array, end: Array, before: Array, tau: Array, held: Array, h: Any, *totals: Array
+        ) -> list[Any]:
+            within, work = totals
+            finite = less(sum(abs(x) for x in (*q, *v)), math.inf)
+            done = h * ((tau - (D + held) * end) @ (before + end)) / 2
+            return [[select(finite, within[0], -2)], [work[0] + done], (end - before) / h]
+
+        reads = [self.at("pose", TREE_NODE), at("pose", TREE_ROW), *each(("far", "swing", "budget"), TREE_ROW)]
+        reads += [*each(("drift", "now dt")), at("within")]
+        way = traced_block(travel, reads, [at("next far", TREE_ROW), at("within")])
+        state = [self.at(name) for name in ("now q", "now v", "end v", "old v", "tau", "held")]
+        totals = each(("within", "joint work"))
+        end = traced_block(judge, [*state, at("now dt"), *totals], [*totals, self.at("change")])
+        return [*self._in_scene(self.in_tree.poses()), self._each_body(way), end, *self._go_back()]
+
+    def _go_back(self) -> list[Statement]:
+        """The old state, where the step is not accepted."""
+        back = traced_block(
+            lambda *old: list(old), [self.at(n) for n in ("old q", "old v")], [self.at(n) for n in ("now q", "now v")]
+        )
+        negate = traced_block(lambda x: [-x], [self.space.at("within")], [self.space.at("refused")])
+        return [negate, If(self.space.address("refused"), (back,))]
+
+    def results(self) -> list[Statement]:
+        """The state at the end of a call."""
+        names = ("now q", "now v", "change")
+        state = traced_block(
+            lambda *x: list(x),
+            [self.at(n) for n in names],
+            self.space.each(("tree q at end", "tree v at end", "tree a")),
+        )
+        pose = traced_block(lambda X: [X], [self.space.at("pose", TREE_ROW)], [self.space.at("tree poses", TREE_NODE)])
+        return [state, self._each_body(pose)]

@@ -1,0 +1,86 @@
+"""Pairs that steps leave out as too far apart: what is remembered of them never changes a step."""
+
+import numpy as np
+import pytest
+
+import whippletree as wt
+from whippletree.contact.kinematics.contact_set import contact_set_of_steps
+
+H, TOLERANCE = 2e-3, 1e-7
+ROUND = np.random.default_rng(3).normal(size=(80, 3))
+ROUND *= 0.05 / np.linalg.norm(ROUND, axis=1, keepdims=True)
+# a hull far from its own origin, as files of robots have them
+STONES = {"round": ROUND, "off": ROUND * [1, 0.4, 2] + [0.2, 0, 0.1], "die": 0.06 * np.vstack([np.eye(3), -np.eye(3)])}
+
+
+@pytest.fixture(scope="module")
+def thrown():
+    """Stones in turns above a floor, every two of which may touch."""
+    builder = wt.Builder("stones").geometry("floor", "world", "half_space")
+    names = []
+    for k, kind in enumerate((*STONES, *STONES)):
+        name = f"{kind} {k}"
+        builder.body(name, 1.0, inertia=(1e-3, 1e-3, 1e-3)).joint(name, "free", "world", name)
+        builder.geometry(name, name, "mesh", vertices=STONES[kind])
+        builder.contact(f"{name} on floor", name, "floor", friction=0.5)
+        for other in names:
+            builder.contact(f"{name} on {other}", name, other, friction=0.5)
+        names.append(name)
+    return wt.compile(builder.build(), threads=1)
+
+
+def start(dyn, seed, speed):
+    """A place for every stone beside all others, turned a little, and velocities towards their common middle."""
+    rng = np.random.default_rng(seed)
+    count = dyn.model.nv // 6
+    places = 0.25 * np.stack(np.meshgrid(*[[-1, 1]] * 2, [1, 3]), axis=-1).reshape(-1, 3)[:count] + [0, 0, 0.2]
+    turns = [1, 0, 0, 0] + 0.2 * rng.normal(size=(count, 4))
+    q = np.column_stack([places, turns / np.linalg.norm(turns, axis=1, keepdims=True)])
+    v = np.column_stack([rng.normal(size=(count, 3)), np.zeros((count, 3))]) * speed
+    gaps = dyn.contact_list_touches(q.ravel())[:, 0]
+    assert gaps.min() > 0
+    v[:, 3:] = speed * (places.mean(axis=0) - places + 0.1 * rng.normal(size=(count, 3)))
+    return q.ravel(), v.ravel(), np.zeros((len(gaps), 3))
+
+
+def steps(dyn, state, count):
+    """So many steps in one call."""
+    tau, h = np.zeros((count, dyn.model.nv)), np.full(count, H)
+    with np.errstate(all="ignore"):
+        return dyn.contact_steps(*state, tau, h, TOLERANCE, np.inf)
+
+
+def one_by_one(dyn, state, count):
+    """The same in calls of one step, each of which begins without a memory."""
+    found = []
+    for _ in range(count):
+        found.append(steps(dyn, state, 1))
+        state = tuple(part[-1] for part in found[-1][:3])
+    return [np.concatenate(parts) for parts in zip(*found, strict=True)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("speed", [10.0, 3.0, 0.0])
+def test_what_is_remembered_of_pairs_does_not_change_a_step(thrown, speed):
+    pairs = contact_set_of_steps(thrown.model).pairs
+    between = np.repeat([pair.contact.second != "floor" for pair in pairs], [pair.slots for pair in pairs])
+    touched = 0
+    for seed in range(3):
+        state = start(thrown, seed, speed)
+        whole, single = steps(thrown, state, 150), one_by_one(thrown, state, 150)
+        for a, b in zip(whole[:3], single[:3], strict=True):
+            np.testing.assert_array_equal(a, b)
+        overlaps = -thrown.contact_list_touches(whole[0])[..., 0].min()
+        assert overlaps < 1e-8
+        touched += int(np.any(whole[2][:, between] > 0))
+    assert touched or not speed  # stones met stones
+
+
+@pytest.mark.slow
+def test_a_state_that_has_nothing_to_do_with_the_last_one_begins_anew(thrown):
+    states = [start(thrown, seed, speed) for seed, speed in ((1, 10.0), (2, 0.1), (3, 3.0))]
+    alone = [steps(thrown, state, 40) for state in states]
+    for order in ((2, 0, 1), (1, 1, 0), (0, 2, 2)):
+        for k in order:
+            for a, b in zip(steps(thrown, states[k], 40), alone[k], strict=True):
+                np.testing.assert_array_equal(a, b)
