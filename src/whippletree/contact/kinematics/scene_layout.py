@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
+from whippletree.constraints.constraint_set import constraint_set, reason_against_ties
 from whippletree.contact.geometry.bounds import bounding_radius
 from whippletree.contact.geometry.closed_forms import Touching, closed_form
 from whippletree.contact.geometry.coal_pairs import can_collide
@@ -260,8 +261,11 @@ def _find_unsuited(model: Model) -> Unsuited | None:
     """Why a model is no scene of free bodies, as far as its bodies and forces tell."""
     if not model.touches:
         return Unsuited("nothing may touch")
-    if model.constraints:
-        return Unsuited("it has constraints")
+    reason = reason_against_ties(model)
+    if reason is not None:
+        return Unsuited(reason)
+    if model.constraints and constraint_set(model).timed:
+        return Unsuited("a constraint depends on time")
     if model.actuators or model.elements:
         return Unsuited("actuators, tendons or a fluid act on it")
     if any(contact.has_moments for contact in model.contacts):

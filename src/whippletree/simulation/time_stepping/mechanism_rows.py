@@ -50,7 +50,8 @@ class MechanismRows:
     @property
     def ties(self) -> tuple[Array, Array]:
         """Pairs of rows (n,) and (n,) that joints hold together."""
-        return np.arange(len(self.groups)), np.searchsorted(self.groups, self.groups)
+        _, first, of_row = np.unique(self.groups, return_index=True, return_inverse=True)
+        return np.arange(len(self.groups)), first[of_row]
 
     def state(self, q: Array, v: Array, impulses: Array) -> MechanismState:
         """Its part of a state of the scene."""

@@ -7,6 +7,7 @@ scene_slots       impulses follow their points where candidates of a pair change
 scene_contacts    contacts: their rows, what impulses do, starts with momentum
 scene_trees       mechanisms among the bodies: robots, doors and pendulums in a heap
 scene_joints      limits and dry friction of their joints
+scene_loops       constraints of theirs: four-bars, grippers, bodies that are welded
 scene_sticking    impulses with which everything sticks, for scenes that begin at rest
 scene_leaps       where the next sweeps begin: the least energy of a plane
 scene_solver      the contact problem: sweeps, as far as they are needed

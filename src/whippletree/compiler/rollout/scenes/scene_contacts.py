@@ -280,6 +280,11 @@ class SceneContacts:
         """Statements of the rows of joints by these names."""
         return [x for name in names for x in getattr(self.joints, name)()] if self.joints else []
 
+    def of_loops(self, *names: str) -> list[Statement]:
+        """Statements of the constraints by these names."""
+        loops = self.trees.loops if self.trees else None
+        return [x for name in names for x in getattr(loops, name)()] if loops else []
+
     # ---- exchanges -----------------------------------------------------------------------------------------------
 
     def feel(

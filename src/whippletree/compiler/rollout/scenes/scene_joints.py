@@ -89,7 +89,7 @@ class SceneJoints:
             Piece((), (Address(at, indices),))
             for at, indices in (
                 (name, (Index(GROUP), Index(COLUMN))),
-                ("F", (Index(GROUP), Index("place in tree"), Index(COLUMN))),
+                (self.trees.columns, (Index(GROUP), Index("place in tree"), Index(COLUMN))),
             )
         )
         add = traced_block(lambda y, p, F: [[y + p[0] * F]], [entry, self.space.at("row given"), own], [entry])

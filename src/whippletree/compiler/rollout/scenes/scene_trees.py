@@ -12,7 +12,8 @@ So a contact on a tree costs its velocities twice, whatever else is in the scene
 in a step, column by column: trees do not feel each other, and the first columns of all of them are found at once.
 
 Limits and dry friction of joints are rows of one number each, swept after the contacts
-(:mod:`~whippletree.compiler.rollout.scenes.scene_joints`).
+(:mod:`~whippletree.compiler.rollout.scenes.scene_joints`). Constraints take their part of all rows
+(:mod:`~whippletree.compiler.rollout.scenes.scene_loops`).
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.compiler.rollout.contact_lists.contact_list_trees import tree_in_step
 from whippletree.compiler.rollout.dense_solve import multiply_in_strands, padded
 from whippletree.compiler.rollout.motion_space import screw_rows
+from whippletree.compiler.rollout.scenes.scene_loops import SceneLoops
 from whippletree.compiler.rollout.step_space import Driven, RowPlace, StepSpace
 from whippletree.contact.geometry.shape_numbers import POSE
 from whippletree.contact.implicit_springs import dampings
@@ -112,6 +114,7 @@ class SceneTrees:
             refused=(1,),
             tree_own=("C", 6),
         )
+        self.loops = SceneLoops(self, mechanism, group_of) if mechanism.is_tied else None
 
     def arguments(self) -> tuple[list[Buffer], list[Buffer]]:
         """Inputs and outputs of the kernel, after its others."""
@@ -153,7 +156,7 @@ class SceneTrees:
     def _renamed(self, address: Address) -> Address:
         return Address("now dt" if address.buffer == "dt" else f"tree {address.buffer}", address.indices)
 
-    def _in_scene(self, statements: Sequence[Statement]) -> list[Statement]:
+    def in_scene(self, statements: Sequence[Statement]) -> list[Statement]:
         """Statements on buffers of the tree, by their names in the scene."""
         return list(map_addresses(statements, self._renamed))
 
@@ -176,9 +179,14 @@ class SceneTrees:
         names = ((GROUP, "tree of velocity"), ("place in tree", "place in tree"))
         return [Lookup(register, Address(table, (Index(velocity),))) for register, table in names]
 
+    @property
+    def columns(self) -> str:
+        """The buffer of the columns of F that rows of one velocity are: without what constraints take."""
+        return "tied F" if self.loops else "F"
+
     def column(self) -> Piece:
         """The column of F for the velocity in hand, (width,)."""
-        return self.space.at("F", GROUP, "place in tree")
+        return self.space.at(self.columns, GROUP, "place in tree")
 
     def each_tree(self, function: Any, names: Sequence[str], into: Sequence[str], *reads: Piece) -> Statement:
         """Blocks on some buffers (trees, width), tree by tree."""
@@ -200,7 +208,7 @@ class SceneTrees:
             self.space.each(names),
             [*[self.at(name) for name in ("now q", "now v", "tau", "held", "change")], *world],
         )
-        return [start, self.space.fill("F", 0.0)]
+        return [start, self.space.fill("F", 0.0), *(self.loops.begin() if self.loops else [])]
 
     def find(self) -> list[Statement]:
         """Poses and velocities of the bodies, at the present and without impulses, and F."""
@@ -210,16 +218,17 @@ class SceneTrees:
             [self.at("pose", TREE_NODE), self.at("twist", TREE_NODE)],
             self.space.each(("pose", "centre", "start"), TREE_ROW),
         )
-        copy = traced_block(lambda x: [x], [Piece((), self._flat().addresses)], [self._column_entry()])
+        copy = traced_block(lambda x: [x], [Piece((), self.flat().addresses)], [self._column_entry()])
         columns = (
-            *self._in_scene(self.in_tree.backward(RowPlace("unit", (COLUMN,)), RowPlace("flat"))),
+            *self.in_scene(self.in_tree.backward(RowPlace("unit", (COLUMN,)), RowPlace("flat"))),
             Loop(VELOCITY, self.model.nv, (*self.place(), copy)),
         )
         return [
-            *self._in_scene([*self.in_tree.poses(), *self.in_tree.twists("now v")]),
+            *self.in_scene([*self.in_tree.poses(), *self.in_tree.twists("now v")]),
             self._each_body(here),
-            *self._in_scene(self.in_tree.dynamics()),
+            *self.in_scene(self.in_tree.dynamics()),
             Loop(COLUMN, self.width, columns),
+            *(self.loops.release() if self.loops else []),
             *self.motions("free", at("free", TREE_ROW)),
         ]
 
@@ -227,7 +236,8 @@ class SceneTrees:
         row = Lookup(TREE_ROW, Address("row of node", (Index(TREE_NODE),)), "N")
         return Loop(TREE_NODE, self.nodes, (row, block))
 
-    def _flat(self) -> Piece:
+    def flat(self) -> Piece:
+        """The number of ``flat``, rows over all velocities, at the velocity in hand."""
         return Piece((), (Address("tree flat", (Index(VELOCITY),)),))
 
     def _column_entry(self) -> Piece:
@@ -236,14 +246,14 @@ class SceneTrees:
     def motions(self, velocity: str, into: Piece) -> list[Statement]:
         """Velocities (6,) of the bodies at those of the joints, in rows of the scene."""
         copy = traced_block(lambda V: [V], [self.at("twist", TREE_NODE)], [into])
-        return [*self._in_scene(self.in_tree.twists(velocity)), self._each_body(copy)]
+        return [*self.in_scene(self.in_tree.twists(velocity)), self._each_body(copy)]
 
     def response(self, name: str, into: str, plus: str | None = None) -> list[Statement]:
         """Fᵀ y of all trees, (nv,), and what is added to it."""
-        copy = traced_block(lambda x: [x], [self.in_tree_of(name)], [self._flat()])
+        copy = traced_block(lambda x: [x], [self.in_tree_of(name)], [self.flat()])
         return [
             Loop(VELOCITY, self.model.nv, (*self.place(), copy)),
-            *self._in_scene(self.in_tree.forward("flat", into, plus)),
+            *self.in_scene(self.in_tree.forward("flat", into, plus)),
         ]
 
     def spread(self, velocity: Piece) -> list[Statement]:
@@ -289,7 +299,7 @@ class SceneTrees:
                 *self._ends(put(0, self._rows())),
                 *self._add_side(0),
                 *self._add_side(1),
-                *self._ends(add_up),
+                *self._ends(*(self.loops.project(self._rows(), 3) if self.loops else []), add_up),
             ),
         ]
 
@@ -378,11 +388,13 @@ class SceneTrees:
             [moved, space.at("pose", TREE_ROW), *masses, space.at("gravity"), space.at(lifted)],
             [space.at(lifted)],
         )
+        close = [*self.loops.close("away", lifted), *self.motions("away", moved)] if self.loops else []
         return [
             *self.response("z", "away"),
             *self.motions("away", moved),
             self._each_body(weigh),
             traced_block(move, [*reads, *h], writes),
+            *close,
         ]
 
     def finish(self) -> list[Statement]:
@@ -412,7 +424,7 @@ class SceneTrees:
         state = [self.at(name) for name in ("now q", "now v", "end v", "old v", "tau", "held")]
         totals = each(("within", "joint work"))
         end = traced_block(judge, [*state, at("now dt"), *totals], [*totals, self.at("change")])
-        return [*self._in_scene(self.in_tree.poses()), self._each_body(way), end, *self._go_back()]
+        return [*self.in_scene(self.in_tree.poses()), self._each_body(way), end, *self._go_back()]
 
     def _go_back(self) -> list[Statement]:
         """The old state, where the step is not accepted."""
