@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import whippletree as wt
-from whippletree.contact.kinematics.scene_layout import SceneLayout, Unsuited, scene_layout
+from scene_steps import STEP_OF_SCENES as H
+from scene_steps import by_other_ways, stepped
+from whippletree.contact.kinematics.scene_layout import Unsuited, scene_layout
 from whippletree.simulation.time_stepping import scene_method
 from whippletree.simulation.time_stepping.scene_method import SceneStepping
-from whippletree.simulation.time_stepping.scene_run import ROWS, SteppedScene, Warm
+from whippletree.simulation.time_stepping.scene_run import ROWS
 from whippletree.simulation.time_stepping.stepping_method import TimeStepping
-
-H = 4e-3
 
 
 def arms(count, *, trees=1, floating=False, friction=0.5, restitution=0.0, **joint):
@@ -43,28 +43,6 @@ def arms(count, *, trees=1, floating=False, friction=0.5, restitution=0.0, **joi
         touching.append(f"skin{k}")
     b.contact_group("all", touching, friction=friction, restitution=restitution)
     return wt.without_overlaps(b.build())
-
-
-def stepped(model, q, v, count, h=H, tolerance=1e-10):
-    """States and accounts of so many steps in the kernel of scenes."""
-    layout = scene_layout(model)
-    assert isinstance(layout, SceneLayout)
-    scene, warm, rows = SteppedScene(layout, tolerance, 1e-11, 100_000), Warm.cold(), []
-    for _ in range(count):
-        told = scene.advance(q, v, warm, np.zeros(model.nv), np.array([h]))
-        q, v, warm = told.q, told.v, told.warm
-        rows.append(told)
-    return rows
-
-
-def by_other_ways(model, q, v, count, h=H, tolerance=1e-10):
-    """The same steps of ``wt.simulate``, as those of a mechanism that is no scene."""
-    with mock.patch.object(scene_method, "is_scene", return_value=False):
-        run = wt.simulate(
-            model, q, v, duration=count * h, output_dt=h, method="time_stepping", step=h, tolerance=tolerance
-        )
-    assert "sleep" not in run.attrs
-    return run
 
 
 def compare(model, count, seed=1, atol=1e-7):
