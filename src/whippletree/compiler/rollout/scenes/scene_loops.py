@@ -89,7 +89,7 @@ class SceneLoops:
 
     # ---- rows ----------------------------------------------------------------------------------------------------
 
-    def _by_group(self, numbers: Sequence[Any]) -> Array:
+    def _by_group(self, numbers: Array) -> Array:
         """Numbers of all rows, (trees, t)."""
         found = zeros(self.trees.trees, self.most)
         for (group, place), x in zip(self.places, numbers, strict=True):
