@@ -12,7 +12,6 @@ import pytest
 import whippletree as wt
 from scene_steps import STEP_OF_SCENES as H
 from scene_steps import by_other_ways, stepped
-from whippletree.contact.kinematics.scene_layout import Unsuited, scene_layout
 from whippletree.simulation.time_stepping import scene_method
 from whippletree.simulation.time_stepping.scene_method import SceneStepping
 from whippletree.simulation.time_stepping.scene_run import ROWS
@@ -194,7 +193,12 @@ def test_checkpoints_and_rows_of_output_do_not_change_the_motion():
     assert np.allclose(rare.v.values[-1], often.v.values[-1], atol=1e-6)
 
 
-def test_what_a_mechanism_keeps_from_being_a_scene_says_why():
-    bouncing = arms(2, restitution=0.5, lower=-0.2)
-    assert scene_layout(bouncing) == Unsuited("contacts bounce, and joints have limits or friction")
-    assert wt.simulate(bouncing, duration=0.01, method="time_stepping").attrs["path"] == "compiled"
+def test_bounces_beside_limits_and_dry_friction_are_those_of_any_mechanism():
+    """Balls of two coefficients that bounce off arms with stops and dry friction: no step adds energy."""
+    model = arms(3, trees=2, friction=0.9, restitution=0.7, lower=-0.02, upper=0.03)
+    rubbing = [replace(joint, friction=0.02) if joint.kind == "revolute" else joint for joint in model.joints]
+    model = replace(model, joints=tuple(rubbing))
+    ours, theirs = compare(model, 70, atol=1e-6)
+    assert all(told.account[0, ROWS["contact_work"]] <= 1e-9 for told in ours)
+    assert max(np.abs(told.warm.of_joints[:4]).max() for told in ours) > 0
+    assert np.allclose(ours[-1].warm.of_joints[4:] / H, theirs.friction_force.values[-1], atol=1e-5)

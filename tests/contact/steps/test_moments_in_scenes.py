@@ -67,6 +67,13 @@ def test_steps_are_those_of_any_mechanism(pieces, numbers):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("pieces", [{"balls": 4}, {"balls": 2, "arms": 2}])
+def test_bounces_with_moments_add_no_energy(pieces):
+    ours, _ = compare(heap(**pieces, restitution=0.8, friction=1.0, rolling=0.02), 100, atol=1e-6)
+    assert all(told.account[0, ROWS["contact_work"]] <= 1e-9 for told in ours)
+
+
+@pytest.mark.slow
 def test_steps_of_capsules_are_those_of_any_mechanism():
     compare(heap(2, logs=1, arms=1), 100, unique=False)
 

@@ -26,7 +26,6 @@ from whippletree.contact.geometry.shape_numbers import POSE, kind_of, numbers_of
 from whippletree.contact.geometry.shapes import Cavity, HalfSpace, HeightField, Hull, Shape, Terrain, shape_of
 from whippletree.contact.geometry.solid_pairs import compares_solids, form_of_solids
 from whippletree.contact.geometry.step_forms import step_form
-from whippletree.contact.kinematics.joint_contacts import limited_axes, rubbing_axes
 from whippletree.contact.kinematics.scene_mechanism import SceneMechanism, free_nodes, scene_mechanism
 from whippletree.model import Contact, ContactGroup, Model
 from whippletree.model.frozen import found_once
@@ -286,9 +285,6 @@ def _find_unsuited(model: Model) -> Unsuited | None:
         return Unsuited("a body has no inertia")
     if longest_chain(tree.parents) > LONG_CHAIN:
         return Unsuited(f"more than {LONG_CHAIN} of its joints are one behind the other")
-    restored = any(c.restitution for c in model.contacts) or any(group.restitution for group in model.contact_groups)
-    if restored and (limited_axes(model) or rubbing_axes(model)):
-        return Unsuited("contacts bounce, and joints have limits or friction")
     return None
 
 

@@ -207,6 +207,8 @@ class _Lists(NamedTuple):
     of_trees: tuple[Array, ...]
     """Which contacts are on trees of the mechanism, :func:`~whippletree.simulation.time_stepping.mechanism_rows`; ()
     without one."""
+    islands: Array
+    """Number of the island of each body, where something bounces, (bodies,)."""
 
 
 class SteppedScene:
@@ -255,18 +257,19 @@ class SteppedScene:
 
     def _tables(self, near: NearPairs, skins: Skins) -> _Lists:
         """Lists of pairs as the kernel takes them, candidate by candidate."""
-        found = near.node
+        found, islands = near.node, np.zeros(self.count, dtype=np.int64)
         if near.restitution.any():
             # islands matter where something bounces
             first, second = found[:, 0], found[:, 1]
             sides = [np.append(side, tied) for side, tied in zip((first, second), self.mechanism.ties, strict=True)]
-            found[:, 2] = island_labels(self.count, *sides)[np.minimum(first, second)]
+            islands = island_labels(self.count, *sides).astype(np.int64)
+            found[:, 2] = islands[np.minimum(first, second)]
         pairs, keys = near.table, (near.table[:, 1] * len(self.layout.names) + near.table[:, 2]) * MOST_SLOTS
         most = int(self.slots.max())
         if most == 1:
             of_trees = self.mechanism.contacts(found)
             numbers = (near.margins, found, near.friction, near.restitution, near.shares)
-            return _Lists(pairs, *numbers, keys, skins, near.worlds, of_trees)
+            return _Lists(pairs, *numbers, keys, skins, near.worlds, of_trees, islands)
         slots = self.slots[pairs[:, 0]]
         owner = np.repeat(np.arange(len(pairs)), slots)
         places = pairs[:, PAIR_HEAD:] + np.arange(most)
@@ -274,7 +277,7 @@ class SteppedScene:
         pairs = np.concatenate([pairs[:, :PAIR_HEAD], places], axis=1)
         of_candidates = (found[owner], near.friction[owner], near.restitution[owner], near.shares[owner])
         of_trees = self.mechanism.contacts(of_candidates[0])
-        return _Lists(pairs, near.margins, *of_candidates, keys, skins, near.worlds, of_trees)
+        return _Lists(pairs, near.margins, *of_candidates, keys, skins, near.worlds, of_trees, islands)
 
     def _awake(self, near: NearPairs, islands: Islands) -> NearPairs:
         """The pairs of which a body is awake."""
@@ -484,7 +487,7 @@ class SteppedScene:
                 *(self.tolerance, self.overlap, self.sweep_bound, np.inf if long else at_once),
                 *(budget, lists.skins.grain, scene.warm.calm, allowance),
                 *(lists.node, layout.open, layout.nodes, lists.pairs, lists.margins),
-                *self.mechanism.arguments(scene.mechanism, own_forces, lists.of_trees),
+                *self.mechanism.arguments(scene.mechanism, own_forces, lists.of_trees, lists.islands),
                 *moments,
             ),
             layout,

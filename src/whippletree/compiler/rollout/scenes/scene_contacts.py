@@ -36,7 +36,7 @@ MOST_MOMENTUM = 0.92
 """How far ahead a pair of sweeps begins at most, as a share of the way that the last one has come. Without a bound a
 thousand balls stayed at 1e-2 m/s: one part of a pile goes uphill while others, which decide, do not."""
 
-FIRST, SECOND, BODY = "first body", "second body", "any body"
+FIRST, SECOND, BODY, ISLAND = "first body", "second body", "any body", "island"
 SCALING = len(BlockScaling._fields)
 LANE = "lane"
 

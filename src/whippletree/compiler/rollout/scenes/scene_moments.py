@@ -20,6 +20,7 @@ from whippletree.compiler.program import Buffer, If, Statement
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.scenes.scene_contacts import (
     FIRST,
+    ISLAND,
     SCALING,
     SECOND,
     TREE_MOTION,
@@ -31,6 +32,7 @@ from whippletree.compiler.rollout.scenes.scene_leaps import SceneLeaps
 from whippletree.compiler.rollout.scenes.scene_trees import CONTACT
 from whippletree.contact.problem.cones import largest
 from whippletree.contact.problem.contact_problem import BlockScaling, block_measure, block_scaling, step_moments
+from whippletree.contact.restitution_share import mixed_impulse
 
 
 class SceneMoments:
@@ -47,6 +49,8 @@ class SceneMoments:
             moment_scaling=("C", SCALING),
             moment_mobility=("C", 2),
             turn_approach=("C", 3),  # E (ω₁ − ω₂) at the beginning of the step
+            newton_moment=("C", 3),  # with restitution, and without
+            plastic_moment=("C", 3),
         )
 
     @staticmethod
@@ -198,6 +202,34 @@ class SceneMoments:
         reads = [*self._of_contact("moment", "impulse", "moment shares", "moment mobility", "turn approach")]
         block = traced_block(look, [*reads, *totals, *felt], totals)
         return self._if_any(*self._lead(), block)
+
+    # ---- bounces -------------------------------------------------------------------------------------------------
+
+    def keep_bounces(self, name: str) -> Statement:
+        """Moments of a solution, ``newton`` or ``plastic``."""
+        return traced_block(lambda m: [m], self._of_contact("moment"), self._of_contact(f"{name} moment"))
+
+    def tally_bounces(self) -> list[Statement]:
+        """Their work in that of the island."""
+
+        def add(tally: Array, m: Array, approach: Array, *given: Any) -> list[Any]:
+            return [tally + vector(m @ (self._feel(*given) + approach) / 2, 0, 0)]
+
+        tally = self.space.at("tally", ISLAND)
+        reads = [tally, *self._of_contact("moment", "turn approach"), *self._felt()]
+        return self._if_any(*self._lead(), traced_block(add, reads, [tally]))
+
+    def mix_bounces(self) -> list[Statement]:
+        """The share of the island of moments with restitution, the rest of those without, and their motion."""
+
+        def mix(plastic: Array, newton: Array, share: Any, turned: Array, first: Array, second: Array) -> list[Any]:
+            m = vector(*[mixed_impulse(a, b, share) for a, b in zip(plastic, newton, strict=True)])
+            return [m, first + m @ turned[0], second - m @ turned[1], *[m for _ in self._giving()]]
+
+        kept = self._of_contact("plastic moment", "newton moment")
+        reads = [*kept, self.space.at("bounce share", ISLAND), *self._of_contact("moment turns"), *self._turning("vel")]
+        writes = [*self._of_contact("moment"), *self._turning("vel"), *self._giving()]
+        return self._if_any(traced_block(mix, reads, writes), *self._follow())
 
 
 def _better(w: Array, m: Array, scaling: Array, shares: Array, p: Array) -> Array:

@@ -155,7 +155,8 @@ def scene_program(
     With a mechanism, whose bodies have the first rows: its coordinates, velocities and forces, which contacts are on
     trees ``on tree`` (C,) (1 or −1) and their ``slot`` (C,) among K such contacts, ``sides`` (K, 7)
     (:data:`~whippletree.compiler.rollout.scenes.scene_trees.SIDES`), and the impulses of its limits and of its dry
-    friction; and as outputs its state, accelerations, poses and those impulses.
+    friction, with the number (below N) of the island of each; and as outputs its state, accelerations, poses and those
+    impulses.
 
     With ``moments``, which resist spinning and rolling: their shares (C, 2) of the normal impulse, m, and as input and
     output the moments (C, 3) about the axes of each contact, N m s.
