@@ -231,6 +231,20 @@ def _constraint_set(model: Model) -> ConstraintSet:
     return ConstraintSet(model, tuple(demands), tuple(off), tuple(switches))
 
 
+def reason_against_ties(model: Model) -> str | None:
+    """Why constraints of a model cannot be part of a compiled step; None if they can."""
+    if not model.constraints:
+        return None
+    system = constraint_set(model)
+    if system.switches:
+        return "a constraint can be switched"
+    if any(c != 0 for c in system.compliance):
+        return "a constraint is compliant"
+    if any(c.kind in RELAXING for c in model.constraints):
+        return "a massless motion follows its damper or spring"
+    return None
+
+
 def _carries_massless_motion(c: Constraint) -> bool:
     return c.kind in RELAXING or bool(c.parameters.get("massless"))
 

@@ -89,3 +89,8 @@ def restitution_share(plastic: Any, newton: Any, middle: Any) -> Any:
     some = less(0, under)
     share = select(some, above / select(some, under, 1), 0)
     return select(less(bound, newton), select(less(share, 1), share, 1), 1)
+
+
+def mixed_impulse(plastic: Any, newton: Any, share: Any) -> Any:
+    """λ₀ + s (λ₁ − λ₀) of one number; λ₁ to the bit where s = 1."""
+    return select(less(share, 1), plastic + share * (newton - plastic), newton)

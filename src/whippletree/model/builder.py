@@ -258,7 +258,15 @@ class Builder:
         return self
 
     def contact_group(
-        self, name: str, geometries: Iterable[str], *, friction: Any = 0, restitution: Any = 0, margin: Any = 0
+        self,
+        name: str,
+        geometries: Iterable[str],
+        *,
+        friction: Any = 0,
+        restitution: Any = 0,
+        margin: Any = 0,
+        torsional: Any = 0,
+        rolling: Any = 0,
     ) -> Builder:
         """Let every two of some geometries touch, as :meth:`contact` does, without a list of all pairs.
 
@@ -266,7 +274,8 @@ class Builder:
         out.
         """
         name = self._check_name("contact group", name)
-        self._contact_groups.append(ContactGroup(name, as_names(geometries), friction, restitution, margin))
+        numbers = (friction, restitution, margin, torsional, rolling)
+        self._contact_groups.append(ContactGroup(name, as_names(geometries), *numbers))
         return self
 
     def actuator(

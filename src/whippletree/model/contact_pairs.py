@@ -113,7 +113,8 @@ def pairs_of_groups(model: Model) -> list[Contact]:
                 continue
             taken.add(both)
             name = f"{first.name} on {second.name}"
-            found.append(Contact(name, first.name, second.name, group.friction, group.restitution, margin=group.margin))
+            words = ("friction", "restitution", "margin", "torsional", "rolling")
+            found.append(Contact(name, first.name, second.name, **{word: getattr(group, word) for word in words}))
     return found
 
 
@@ -299,9 +300,7 @@ def _number_faults(where: str, contact: Contact | ContactGroup) -> list[str]:
     faults = []
     if not _is_finite(contact.margin):
         faults.append(f"{where}: margin is {contact.margin!r}, expected a finite number")
-    limits = {"friction": math.inf, "restitution": 1}
-    if isinstance(contact, Contact):
-        limits |= {"torsional": math.inf, "rolling": math.inf}
+    limits = {"friction": math.inf, "restitution": 1, "torsional": math.inf, "rolling": math.inf}
     for word, upper in limits.items():
         value = getattr(contact, word)
         allowed = "a finite number that is not negative" if upper == math.inf else "a number from 0 to 1"

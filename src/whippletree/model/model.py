@@ -218,6 +218,15 @@ class ContactGroup(Part):
     """e in [0, 1]: 0 is plastic."""
     margin: Any = 0
     """m: how far apart the surfaces are when they touch."""
+    torsional: Any = 0
+    """ρ ≥ 0, m: the moment about the normal, against spinning, is at most ρ times the normal force."""
+    rolling: Any = 0
+    """ρ ≥ 0, m: the moment about axes along the surface, against rolling, is at most ρ times the normal force."""
+
+    @property
+    def has_moments(self) -> bool:
+        """Whether its contacts resist spinning or rolling."""
+        return bool(self.torsional != 0 or self.rolling != 0)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 
 import whippletree as wt
-from whippletree.contact.kinematics.scene_layout import SceneLayout, Unsuited, scene_layout
+from scene_steps import STEP_OF_SCENES as H
+from scene_steps import by_other_ways, stepped
 from whippletree.simulation.time_stepping import scene_method
 from whippletree.simulation.time_stepping.scene_method import SceneStepping
-from whippletree.simulation.time_stepping.scene_run import ROWS, SteppedScene, Warm
+from whippletree.simulation.time_stepping.scene_run import ROWS
 from whippletree.simulation.time_stepping.stepping_method import TimeStepping
-
-H = 4e-3
 
 
 def arms(count, *, trees=1, floating=False, friction=0.5, restitution=0.0, **joint):
@@ -43,28 +42,6 @@ def arms(count, *, trees=1, floating=False, friction=0.5, restitution=0.0, **joi
         touching.append(f"skin{k}")
     b.contact_group("all", touching, friction=friction, restitution=restitution)
     return wt.without_overlaps(b.build())
-
-
-def stepped(model, q, v, count, h=H, tolerance=1e-10):
-    """States and accounts of so many steps in the kernel of scenes."""
-    layout = scene_layout(model)
-    assert isinstance(layout, SceneLayout)
-    scene, warm, rows = SteppedScene(layout, tolerance, 1e-11, 100_000), Warm.cold(), []
-    for _ in range(count):
-        told = scene.advance(q, v, warm, np.zeros(model.nv), np.array([h]))
-        q, v, warm = told.q, told.v, told.warm
-        rows.append(told)
-    return rows
-
-
-def by_other_ways(model, q, v, count, h=H, tolerance=1e-10):
-    """The same steps of ``wt.simulate``, as those of a mechanism that is no scene."""
-    with mock.patch.object(scene_method, "is_scene", return_value=False):
-        run = wt.simulate(
-            model, q, v, duration=count * h, output_dt=h, method="time_stepping", step=h, tolerance=tolerance
-        )
-    assert "sleep" not in run.attrs
-    return run
 
 
 def compare(model, count, seed=1, atol=1e-7):
@@ -216,7 +193,12 @@ def test_checkpoints_and_rows_of_output_do_not_change_the_motion():
     assert np.allclose(rare.v.values[-1], often.v.values[-1], atol=1e-6)
 
 
-def test_what_a_mechanism_keeps_from_being_a_scene_says_why():
-    bouncing = arms(2, restitution=0.5, lower=-0.2)
-    assert scene_layout(bouncing) == Unsuited("contacts bounce, and joints have limits or friction")
-    assert wt.simulate(bouncing, duration=0.01, method="time_stepping").attrs["path"] == "compiled"
+def test_bounces_beside_limits_and_dry_friction_are_those_of_any_mechanism():
+    """Balls of two coefficients that bounce off arms with stops and dry friction: no step adds energy."""
+    model = arms(3, trees=2, friction=0.9, restitution=0.7, lower=-0.02, upper=0.03)
+    rubbing = [replace(joint, friction=0.02) if joint.kind == "revolute" else joint for joint in model.joints]
+    model = replace(model, joints=tuple(rubbing))
+    ours, theirs = compare(model, 70, atol=1e-6)
+    assert all(told.account[0, ROWS["contact_work"]] <= 1e-9 for told in ours)
+    assert max(np.abs(told.warm.of_joints[:4]).max() for told in ours) > 0
+    assert np.allclose(ours[-1].warm.of_joints[4:] / H, theirs.friction_force.values[-1], atol=1e-5)

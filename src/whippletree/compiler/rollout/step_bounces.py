@@ -21,15 +21,15 @@ from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.compiler.rollout.contact_lists.contact_list_solver import ListSolver
 from whippletree.compiler.rollout.scenes.scene_contacts import BODY as ANY_BODY
-from whippletree.compiler.rollout.scenes.scene_contacts import SceneContacts, pushed, relative_velocity
+from whippletree.compiler.rollout.scenes.scene_contacts import ISLAND, SceneContacts, pushed, relative_velocity
 from whippletree.compiler.rollout.scenes.scene_solver import SceneSolver
 from whippletree.compiler.rollout.scenes.scene_trees import CONTACT
 from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, STEP, StepSpace
 from whippletree.contact.problem.cones import largest
-from whippletree.contact.restitution_share import gains, islands_of, may_gain, restitution_share
+from whippletree.contact.restitution_share import gains, islands_of, may_gain, mixed_impulse, restitution_share
 from whippletree.contact.time_step import shifts
 
-LAW, MIXTURE, ISLAND = "law of impact", "mixture", "island"
+LAW, MIXTURE = "law of impact", "mixture"
 
 
 class Bounces(ABC):
@@ -156,8 +156,7 @@ class Bounces(ABC):
         """The impulse of the contact in hand."""
 
         def mix(plastic: Array, newton: Array, share: Any) -> list[Any]:
-            some, between = less(share, 1), plastic + share * (newton - plastic)
-            return [[select(some, a, b) for a, b in zip(between, newton, strict=True)]]
+            return [[mixed_impulse(a, b, share) for a, b in zip(plastic, newton, strict=True)]]
 
         reads = [*self.of_contact("plastic", "newton"), self.space.at("bounce share", ISLAND)]
         return traced_block(mix, reads, self.of_contact("impulse"))
@@ -283,8 +282,19 @@ class SceneBounces(Bounces):
         free = traced_block(lambda v: [v], [contacts.of_body("free", ANY_BODY)], [contacts.of_body("vel", ANY_BODY)])
         reads = [*self.of_contact("row", "impulse"), *contacts.both("mobility"), *contacts.both("vel")]
         moved = traced_block(push, reads, [*contacts.both("vel"), *contacts.giving()])
-        trees = contacts.still_trees("vel")
-        return [Loop(ANY_BODY, "N", (free,)), *trees, self.each(self.mix_impulse(), moved, *contacts.follow("vel"))]
+        trees = contacts.joints.mix_bounces() if contacts.joints else []
+        one = (self.mix_impulse(), moved, *contacts.follow("vel"), *contacts.of_moments("mix_bounces"))
+        return [Loop(ANY_BODY, "N", (free,)), *trees, self.each(*one)]
+
+    def _add_up(self) -> list[Statement]:
+        """See :class:`Bounces`; limits and dry friction of joints, and moments of contacts, do work, too."""
+        moments, joints = (part("tally_bounces") for part in (self.contacts.of_moments, self.contacts.of_joints))
+        return [*super()._add_up(), *([self.each(*moments)] if moments else []), *joints]
+
+    def _keep(self, name: str) -> list[Statement]:
+        moments, joints = self.contacts.moments, self.contacts.joints
+        further = [*([self.every(moments.keep_bounces(name))] if moments else [])]
+        return [*super()._keep(name), *further, *(joints.keep_bounces(name) if joints else [])]
 
     def measure(self) -> list[Statement]:
         """See :class:`Bounces`."""

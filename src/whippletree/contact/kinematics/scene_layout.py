@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
+from whippletree.constraints.constraint_set import constraint_set, reason_against_ties
 from whippletree.contact.geometry.bounds import bounding_radius
 from whippletree.contact.geometry.closed_forms import Touching, closed_form
 from whippletree.contact.geometry.coal_pairs import can_collide
@@ -25,12 +26,14 @@ from whippletree.contact.geometry.shape_numbers import POSE, kind_of, numbers_of
 from whippletree.contact.geometry.shapes import Cavity, HalfSpace, HeightField, Hull, Shape, Terrain, shape_of
 from whippletree.contact.geometry.solid_pairs import compares_solids, form_of_solids
 from whippletree.contact.geometry.step_forms import step_form
-from whippletree.contact.kinematics.joint_contacts import limited_axes, rubbing_axes
 from whippletree.contact.kinematics.scene_mechanism import SceneMechanism, free_nodes, scene_mechanism
-from whippletree.model import Model
+from whippletree.model import Contact, ContactGroup, Model
 from whippletree.model.frozen import found_once
 from whippletree.spatial import Pose
 from whippletree.tree.skeleton import LONG_CHAIN, longest_chain, skeleton
+
+COEFFICIENTS = ("friction", "restitution", "margin", "torsional", "rolling")
+"""Numbers of a contact, or of a group of them, in this order."""
 
 BODY = 17
 """Numbers of a body: 1 / mass, its inverse inertia and its inertia about the centre of mass (6 each), the centre (3),
@@ -92,7 +95,7 @@ class Declared(NamedTuple):
     """Numbers of geometries, (n,)."""
     second: Array
     coefficients: Array
-    """Friction, restitution and margin, (n, 3)."""
+    """:data:`COEFFICIENTS`, (n, 5)."""
 
 
 class Grouped(NamedTuple):
@@ -102,7 +105,7 @@ class Grouped(NamedTuple):
     """Their numbers, (n,), in the order in which they are named in pairs."""
     unbounded: Array
     coefficients: Array
-    """Friction, restitution and margin, (3,)."""
+    """:data:`COEFFICIENTS`, (5,)."""
 
 
 class BodyTraits(NamedTuple):
@@ -148,6 +151,12 @@ class SceneLayout:
     groups: tuple[Grouped, ...]
     mechanism: SceneMechanism | None = None
     """Bodies that joints hold together, whose rows come first."""
+
+    @cached_property
+    def has_moments(self) -> bool:
+        """Whether contacts resist spinning or rolling."""
+        model = self.model
+        return any(c.has_moments for c in model.contacts) or any(group.has_moments for group in model.contact_groups)
 
     @property
     def jointed(self) -> int:
@@ -260,12 +269,13 @@ def _find_unsuited(model: Model) -> Unsuited | None:
     """Why a model is no scene of free bodies, as far as its bodies and forces tell."""
     if not model.touches:
         return Unsuited("nothing may touch")
-    if model.constraints:
-        return Unsuited("it has constraints")
+    reason = reason_against_ties(model)
+    if reason is not None:
+        return Unsuited(reason)
+    if model.constraints and constraint_set(model).timed:
+        return Unsuited("a constraint depends on time")
     if model.actuators or model.elements:
         return Unsuited("actuators, tendons or a fluid act on it")
-    if any(contact.has_moments for contact in model.contacts):
-        return Unsuited("contacts resist spinning or rolling")
     if model.is_flexible:
         return Unsuited("bodies of it are flexible")
     tree = skeleton(model)
@@ -275,9 +285,6 @@ def _find_unsuited(model: Model) -> Unsuited | None:
         return Unsuited("a body has no inertia")
     if longest_chain(tree.parents) > LONG_CHAIN:
         return Unsuited(f"more than {LONG_CHAIN} of its joints are one behind the other")
-    restored = any(c.restitution for c in model.contacts) or any(group.restitution for group in model.contact_groups)
-    if restored and (limited_axes(model) or rubbing_axes(model)):
-        return Unsuited("contacts bounce, and joints have limits or friction")
     return None
 
 
@@ -326,7 +333,7 @@ def _declared_contacts(model: Model, numbers: dict[str, int]) -> Declared:
     return Declared(
         np.array([numbers[c.first] for c in model.contacts], dtype=np.int64),
         np.array([numbers[c.second] for c in model.contacts], dtype=np.int64),
-        np.array([[c.friction, c.restitution, c.margin] for c in model.contacts], dtype=float).reshape(-1, 3),
+        np.array([_coefficients(c) for c in model.contacts], dtype=float).reshape(-1, len(COEFFICIENTS)),
     )
 
 
@@ -343,9 +350,12 @@ def _contact_groups(model: Model, numbers: dict[str, int], radii: Array, ranks: 
         members = np.array([numbers[name] for name in group.geometries], dtype=np.int64)
         members = members[np.lexsort([members, ranks[members]])]
         ends = np.isfinite(radii[members])
-        values = np.array([group.friction, group.restitution, group.margin], dtype=float)
-        groups.append(Grouped(members[ends], members[~ends], values))
+        groups.append(Grouped(members[ends], members[~ends], np.array(_coefficients(group), dtype=float)))
     return groups
+
+
+def _coefficients(contact: Contact | ContactGroup) -> list[Any]:
+    return [getattr(contact, word) for word in COEFFICIENTS]
 
 
 def _classes(shapes: list[Shape], keys: list[Any]) -> tuple[tuple[GeometryClass, ...], Array]:

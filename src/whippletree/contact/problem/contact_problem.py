@@ -294,16 +294,33 @@ def step_block(at: BlockScaling, impulse: Array, velocity: Array, mu: Any) -> Ar
     """
     normal = largest([impulse[0] - at.normal * velocity[0], 0])
     d = normal - impulse[0]
-    u1, u2 = velocity[1] + at.coupling1 * d, velocity[2] + at.coupling2 * d
-    held1 = impulse[1] - at.inverse11 * u1 - at.inverse12 * u2
-    held2 = impulse[2] - at.inverse12 * u1 - at.inverse22 * u2
-    reach = mu * normal
+    u = velocity[1] + at.coupling1 * d, velocity[2] + at.coupling2 * d
+    return np.array([normal, *_step_disc(at, impulse, u, mu * normal)], dtype=object)
+
+
+def step_moments(at: BlockScaling, moment: Array, turning: Array, radii: Sequence[Any]) -> Array:
+    """Better moments (3,) of a contact whose bodies turn against each other at ``turning`` (3,), about its axes.
+
+    That about the normal is within ± the first radius, those about the tangents within a disc of the second; ``at``
+    is that of the moments.
+    """
+    wanted, most = moment[0] - at.normal * turning[0], radii[0]
+    spin = select(less(wanted, -most), -most, select(less(most, wanted), most, wanted))
+    d = spin - moment[0]
+    u = turning[1] + at.coupling1 * d, turning[2] + at.coupling2 * d
+    return np.array([spin, *_step_disc(at, moment, u, radii[1])], dtype=object)
+
+
+def _step_disc(at: BlockScaling, impulse: Array, u: tuple[Any, Any], reach: Any) -> tuple[Any, Any]:
+    """The last two of three numbers of a block, better ones within a disc, at a velocity u along them."""
+    held1 = impulse[1] - at.inverse11 * u[0] - at.inverse12 * u[1]
+    held2 = impulse[2] - at.inverse12 * u[0] - at.inverse22 * u[1]
     sticks = not_less(reach * reach, held1 * held1 + held2 * held2)
-    slid1, slid2 = impulse[1] - at.step * u1, impulse[2] - at.step * u2
+    slid1, slid2 = impulse[1] - at.step * u[0], impulse[2] - at.step * u[1]
     # the root comes last, and a quotient of zeros counts as 1: nothing has to be compared before it is known
     ratio = scalars.quotient(reach * reach, slid1 * slid1 + slid2 * slid2)
     share = scalars.sqrt(select(less(ratio, 1), ratio, 1))
-    return np.array([normal, select(sticks, held1, share * slid1), select(sticks, held2, share * slid2)], dtype=object)
+    return select(sticks, held1, share * slid1), select(sticks, held2, share * slid2)
 
 
 def sweep_blocks(

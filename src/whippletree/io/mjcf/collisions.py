@@ -61,7 +61,15 @@ def add_contacts(draft: Draft, parts: Parts, shapes: dict[str, Geometry], floati
     if group:
         first = _mix_geoms(parts.poses, *group[:2])
         names_of_group = [parts.poses.geom(k).name for k in group]
-        draft.builder.contact_group("geoms", names_of_group, friction=first.friction[0], margin=first.margin or 0)
+        sliding, torsional, rolling = first.friction
+        draft.builder.contact_group(
+            "geoms",
+            names_of_group,
+            friction=sliding,
+            margin=first.margin or 0,
+            torsional=torsional or 0,
+            rolling=rolling or 0,
+        )
     taken = {frozenset((touch.first, touch.second)) for touch in declared}
     single = () if group else _allowed_pairs(parts, floating)
     allowed = (touch for touch in single if frozenset((touch.first, touch.second)) not in taken)
@@ -119,8 +127,8 @@ def _group(parts: Parts, shapes: dict[str, Geometry], floating: int) -> list[int
         )
         for k in own
     }
-    bits, affinity, condim, *_ = next(iter(alike))
-    if len(alike) > 1 or not int(bits) & int(affinity) or condim >= TORSIONAL:
+    bits, affinity, *_ = next(iter(alike))
+    if len(alike) > 1 or not int(bits) & int(affinity):
         return []
     names = [compiled.geom(k).name for k in own]
     parents = [int(compiled.body_parentid[_weld_of(parts, floating, int(compiled.geom_bodyid[k]))]) for k in own]

@@ -404,6 +404,7 @@ def _refuse_what_has_no_guard(model: Model) -> None:
             f"events: method='time_stepping' keeps them; wt.load(..., limits=False) has none"
         )
     names = [repr(contact.name) for contact in model.contacts if contact.has_moments]
+    names += [repr(group.name) for group in model.contact_groups if group.has_moments]
     if names:
         raise UnsupportedError(
             f"simulate: model {model.name!r} has torsional or rolling friction at {list_items(names)}, whose sticking "

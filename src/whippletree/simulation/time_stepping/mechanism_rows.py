@@ -44,13 +44,18 @@ class MechanismRows:
         self.q: Array = nothing if own is None else own.q
         self.v: Array = nothing if own is None else own.v
         self.groups = np.array([] if own is None else own.groups, dtype=np.int64)
-        self.rows = 0 if own is None else len(limited_axes(own.model)) + len(rubbing_axes(own.model))
+        axes = [] if own is None else [*limited_axes(own.model), *rubbing_axes(own.model)]
+        self.rows = len(axes)
+        parts = [] if own is None else skeleton(own.model).v_slices
+        moved = [k for k, part in enumerate(parts) for _ in range(part.start, part.stop)]
+        self._body_of_row = np.array([moved[axis.v] for axis in axes], dtype=np.int64)
         self._known: tuple[MechanismState, Array, Array] | None = None
 
     @property
     def ties(self) -> tuple[Array, Array]:
         """Pairs of rows (n,) and (n,) that joints hold together."""
-        return np.arange(len(self.groups)), np.searchsorted(self.groups, self.groups)
+        _, first, of_row = np.unique(self.groups, return_index=True, return_inverse=True)
+        return np.arange(len(self.groups)), first[of_row]
 
     def state(self, q: Array, v: Array, impulses: Array) -> MechanismState:
         """Its part of a state of the scene."""
@@ -109,12 +114,15 @@ class MechanismRows:
             sides = np.zeros((1, 7), dtype=np.int64)
         return np.where(on, 1.0, -1.0), slot, np.ascontiguousarray(sides, dtype=np.int64)
 
-    def arguments(self, state: MechanismState, forces: JointForces, of_contacts: tuple[Array, ...]) -> list[Array]:
-        """What the kernel takes of it."""
+    def arguments(
+        self, state: MechanismState, forces: JointForces, of_contacts: tuple[Array, ...], islands: Array
+    ) -> list[Array]:
+        """What the kernel takes of it; ``islands``: numbers of those that all bodies are in."""
         if self.layout.mechanism is None:
             return []
         rows = np.arange(len(self.groups))
-        return [state.q, state.v, *forces, *of_contacts, rows, *([state.impulses] if self.rows else [])]
+        of_rows = [state.impulses, islands[self._body_of_row]] if self.rows else []
+        return [state.q, state.v, *forces, *of_contacts, rows, *of_rows]
 
 
 def _free_coordinates(R: Array, p: Array) -> Array:

@@ -24,7 +24,7 @@ from whippletree.compiler.rollout.scenes.scene_lists import (
     scene_lists_program,
 )
 from whippletree.contact.geometry.shapes import Cavity, HalfSpace
-from whippletree.contact.kinematics.scene_layout import SceneLayout
+from whippletree.contact.kinematics.scene_layout import COEFFICIENTS, SceneLayout
 from whippletree.model.frozen import found_once
 
 SMALLEST = 2.0**-40
@@ -53,6 +53,8 @@ class NearPairs(NamedTuple):
     friction: Array
     restitution: Array
     margins: Array
+    shares: Array
+    """Of torsional and rolling friction, m, (n, 2)."""
     worlds: int
     """How often the world is among the bodies."""
 
@@ -90,8 +92,7 @@ class ListMaker:
             )
             made = int(told[0])
             if made < len(self._room):
-                table, node, friction, restitution, margins = (column[:made] for column in found)
-                return NearPairs(table, node, friction, restitution, margins, int(told[1]))
+                return NearPairs._make([*[column[:made] for column in found], int(told[1])])
             self._room = np.arange(float(math.ceil(MORE_ROOM * made) + 1))
 
 
@@ -114,9 +115,9 @@ def _tables_of_scene(layout: SceneLayout) -> tuple[Array, ...]:
         balls,
         np.arange(float(levels)),
         np.flatnonzero(some & ~bounded).astype(float),
-        np.array([group.coefficients for group in layout.groups]).reshape(-1, 3),
+        np.array([group.coefficients for group in layout.groups]).reshape(-1, len(COEFFICIENTS)),
         members,
-        np.column_stack([listed.pairs, listed.coefficients]).reshape(-1, 5),
+        np.column_stack([listed.pairs, listed.coefficients]).reshape(-1, 2 + len(COEFFICIENTS)),
         listed.partners,
         layout.kind_numbers.astype(float),
         np.array([float(kind.slots) for kind in layout.kinds]),
@@ -130,7 +131,7 @@ class _Listed(NamedTuple):
     pairs: Array
     """(n, 2)"""
     coefficients: Array
-    """(n, 3)"""
+    """(n, 5)"""
     partners: Array
     """Geometries, by those with which they are listed, (2 n,)."""
     starts: Array

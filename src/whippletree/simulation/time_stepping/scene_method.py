@@ -211,6 +211,9 @@ class SceneStepping(TimeStepping):
             force = "contact forces: normal, tangents 1 and 2"
             found["contact_gap"] = Variable(("contact",), "gaps; infinite where they are large", "m", names)
             found["contact_force"] = Variable(("contact", "direction"), force, "N", names)
+            if self.layout.has_moments:
+                moment = "torsional and rolling friction: about normal, tangents 1 and 2"
+                found["contact_moment"] = Variable(("contact", "direction"), moment, "N m", names)
         return found
 
     # ---- rows of output ------------------------------------------------------------------------------------------
@@ -225,7 +228,8 @@ class SceneStepping(TimeStepping):
         else:
             y, first = memo["state"], int(memo["row"]) + 1
             keys, impulses, anchor = memo["keys"], memo["impulses"].reshape(-1, 3), memo["anchor"].reshape(-1, 7)
-            warm = Warm(keys.astype(np.int64), impulses, anchor, *(memo[name] for name in Warm._fields[3:]))
+            rest = (memo[name] for name in Warm._fields[3:-1])
+            warm = Warm._make([keys.astype(np.int64), impulses, anchor, *rest, memo["moments"].reshape(-1, 3)])
             work = {word: float(memo[word]) for word in SUMS}
         written = monotonic()
         for row in range(first, len(times)):
@@ -371,7 +375,13 @@ class SceneStepping(TimeStepping):
         rows = _row_numbers(pressing)
         # seen from the other shape, the normal and the second tangent are reversed, and so is the force
         forces[rows, at] = impulses / h[rows, None] * np.where(swapped[:, None], [1.0, -1.0, 1.0], 1.0)
-        return {"contact_gap": every, "contact_force": forces}
+        found = {"contact_gap": every, "contact_force": forces}
+        if self.layout.has_moments:
+            moments = np.zeros_like(forces)
+            own = np.concatenate([t.warm.moments for t in told]) / h[rows, None]
+            moments[rows, at] = own * np.where(swapped[:, None], [1.0, -1.0, 1.0], 1.0)
+            found["contact_moment"] = moments
+        return found
 
     def _wrenches(self, y: Array, kick: Array, h: Array) -> Array:
         """M Δv / h of each free body: what contacts did to it in the last step of each row, (rows, bodies, 6)."""

@@ -8,6 +8,7 @@ Impulses are remembered by the names of their pairs, so that each solution begin
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,7 +51,7 @@ close together in memory then. Among 43 000 candidates of ten thousand balls are
 one order of heights a step took half as long again."""
 
 
-NONE = np.zeros(0)
+NONE, NO_MOMENTS = np.zeros(0), np.zeros((0, 3))
 
 
 class Warm(NamedTuple):
@@ -76,6 +77,8 @@ class Warm(NamedTuple):
     """How deep the bodies and the world may overlap, m, (bodies + 1,): as deep as they do where nothing is known."""
     of_joints: Array
     """Impulses of limits and dry friction of the mechanism's joints, N s or N m s, (rows,); none where it has none."""
+    moments: Array
+    """Of the candidates against spinning and rolling, about their axes, N m s, (n, 3); (0, 3) where nothing resists."""
 
     @staticmethod
     def cold() -> Warm:
@@ -92,6 +95,7 @@ class Warm(NamedTuple):
             np.array(np.inf),
             none,
             none,
+            np.zeros((0, 3)),
         )
 
 
@@ -114,6 +118,8 @@ class _SceneInMotion(NamedTuple):
     """How far each has gone since the lists were made, m, (bodies + 1,)."""
     impulses: Array
     """Of the candidates in the lists, N s, (candidates, 3)."""
+    moments: Array
+    """Theirs against spinning and rolling, N m s, (candidates, 3)."""
     held: _HeldLists
     warm: Warm
     mechanism: MechanismState
@@ -142,6 +148,13 @@ class _KernelCall(NamedTuple):
     mechanism_a: Array = NONE
     mechanism_poses: Array = NONE
     of_joints: Array = NONE
+    moments: Array = NO_MOMENTS
+
+    @staticmethod
+    def of(results: Sequence[Any], layout: SceneLayout) -> _KernelCall:
+        """From what the kernel returned."""
+        own, moments = (list(results[:-1]), results[-1]) if layout.has_moments else (list(results), NO_MOMENTS)
+        return _KernelCall(*own)._replace(moments=moments)
 
     def with_one_world(self, worlds: int) -> _KernelCall:
         """Results without the other worlds; the deepest overlap of each is that of the one."""
@@ -185,6 +198,8 @@ class _Lists(NamedTuple):
     node: Array
     friction: Array
     restitution: Array
+    shares: Array
+    """Of torsional and rolling friction, m, (candidates, 2)."""
     keys: Array
     skins: Skins
     worlds: int
@@ -192,6 +207,8 @@ class _Lists(NamedTuple):
     of_trees: tuple[Array, ...]
     """Which contacts are on trees of the mechanism, :func:`~whippletree.simulation.time_stepping.mechanism_rows`; ()
     without one."""
+    islands: Array
+    """Number of the island of each body, where something bounces, (bodies,)."""
 
 
 class SteppedScene:
@@ -240,26 +257,27 @@ class SteppedScene:
 
     def _tables(self, near: NearPairs, skins: Skins) -> _Lists:
         """Lists of pairs as the kernel takes them, candidate by candidate."""
-        found = near.node
+        found, islands = near.node, np.zeros(self.count, dtype=np.int64)
         if near.restitution.any():
             # islands matter where something bounces
             first, second = found[:, 0], found[:, 1]
             sides = [np.append(side, tied) for side, tied in zip((first, second), self.mechanism.ties, strict=True)]
-            found[:, 2] = island_labels(self.count, *sides)[np.minimum(first, second)]
+            islands = island_labels(self.count, *sides).astype(np.int64)
+            found[:, 2] = islands[np.minimum(first, second)]
         pairs, keys = near.table, (near.table[:, 1] * len(self.layout.names) + near.table[:, 2]) * MOST_SLOTS
         most = int(self.slots.max())
         if most == 1:
             of_trees = self.mechanism.contacts(found)
-            numbers = (near.margins, found, near.friction, near.restitution)
-            return _Lists(pairs, *numbers, keys, skins, near.worlds, of_trees)
+            numbers = (near.margins, found, near.friction, near.restitution, near.shares)
+            return _Lists(pairs, *numbers, keys, skins, near.worlds, of_trees, islands)
         slots = self.slots[pairs[:, 0]]
         owner = np.repeat(np.arange(len(pairs)), slots)
         places = pairs[:, PAIR_HEAD:] + np.arange(most)
         keys = keys[owner] + np.arange(len(owner)) - pairs[owner, PAIR_HEAD]
         pairs = np.concatenate([pairs[:, :PAIR_HEAD], places], axis=1)
-        of_candidates = (found[owner], near.friction[owner], near.restitution[owner])
+        of_candidates = (found[owner], near.friction[owner], near.restitution[owner], near.shares[owner])
         of_trees = self.mechanism.contacts(of_candidates[0])
-        return _Lists(pairs, near.margins, *of_candidates, keys, skins, near.worlds, of_trees)
+        return _Lists(pairs, near.margins, *of_candidates, keys, skins, near.worlds, of_trees, islands)
 
     def _awake(self, near: NearPairs, islands: Islands) -> NearPairs:
         """The pairs of which a body is awake."""
@@ -267,7 +285,7 @@ class SteppedScene:
         awake = ~(still[near.node[:, 0]] & still[near.node[:, 1]])
         table, slots = near.table[awake], self.slots[near.table[awake, 0]]
         table[:, PAIR_HEAD] = np.cumsum(slots) - slots
-        rest = {name: getattr(near, name)[awake] for name in ("node", "friction", "restitution", "margins")}
+        rest = {name: getattr(near, name)[awake] for name in ("node", "friction", "restitution", "margins", "shares")}
         return near._replace(table=table, **rest)
 
     def advance(
@@ -316,11 +334,11 @@ class SteppedScene:
         self.mechanism.place(mechanism, Q, V)
         if len(warm.anchor):
             held = self._lists_of(warm)
-            impulses = _recall_impulses(warm, held.lists.keys)
-            return self._with_thinner_skins(_SceneInMotion(Q, V, warm.travel, impulses, held, warm, mechanism), dt)
+            pushes = self._recall(warm, held)
+            return self._with_thinner_skins(_SceneInMotion(Q, V, warm.travel, *pushes, held, warm, mechanism), dt)
         held = self._new_lists(Q, self._skins(Q, V, warm, dt), np.zeros(self.count))
         warm = warm._replace(allowance=np.full(len(Q), np.inf))
-        return _SceneInMotion(Q, V, np.zeros(len(Q)), _recall_impulses(warm, held.lists.keys), held, warm, mechanism)
+        return _SceneInMotion(Q, V, np.zeros(len(Q)), *self._recall(warm, held), held, warm, mechanism)
 
     def _steps_of_call(self, lists: _Lists) -> int:
         """How many steps one call of the kernel takes at most."""
@@ -342,11 +360,11 @@ class SteppedScene:
         """The scene after a call of the kernel over some time, and whether an island has fallen asleep: it then has new
         lists, without those who sleep."""
         held = scene.held
-        warm = self._remember_impulses(held, call.impulses, call.travel, scene.warm)
+        warm = self._remember_impulses(held, call.impulses, call.moments, call.travel, scene.warm)
         warm = warm._replace(calm=np.array(call.calm), allowance=call.allowance, of_joints=call.of_joints)
         mechanism = MechanismState(call.mechanism_q, call.mechanism_v, call.of_joints)
         self.mechanism.remember(mechanism, call.mechanism_poses, call.q, call.v)
-        scene = _SceneInMotion(call.q, call.v, call.travel, call.impulses, held, warm, mechanism)
+        scene = _SceneInMotion(call.q, call.v, call.travel, call.impulses, call.moments, held, warm, mechanism)
         if self.sleep is None or not call.finite:
             return scene, False
         held, slept = self._watch_islands(held, call.v, time)
@@ -355,15 +373,21 @@ class SteppedScene:
         if slept:
             scene.v[:-1][held.islands.asleep] = 0.0
             scene = self._with_new_lists(scene, self._skins(scene.q, scene.v, warm, dt))
-            warm = self._remember_impulses(scene.held, scene.impulses, scene.travel, warm)
+            warm = self._remember_impulses(scene.held, scene.impulses, scene.moments, scene.travel, warm)
             scene = scene._replace(warm=warm)
         return scene, slept
 
     def _with_new_lists(self, scene: _SceneInMotion, skins: Skins) -> _SceneInMotion:
         """The scene with lists that were made where it is: nobody has travelled yet."""
         held = self._new_lists(scene.q, skins, scene.held.islands.quiet)
-        impulses = _recall_impulses(scene.warm, held.lists.keys)
-        return scene._replace(held=held, travel=np.zeros(len(scene.q)), impulses=impulses)
+        impulses, moments = self._recall(scene.warm, held)
+        return scene._replace(held=held, travel=np.zeros(len(scene.q)), impulses=impulses, moments=moments)
+
+    def _recall(self, warm: Warm, held: _HeldLists) -> tuple[Array, Array]:
+        """Impulses and moments of the candidates in some lists, 0 where there were none."""
+        keys = held.lists.keys
+        impulses = _recall_numbers(warm.keys, warm.impulses, keys)
+        return impulses, _recall_numbers(warm.keys, warm.moments, keys) if self.layout.has_moments else NO_MOMENTS
 
     def _still(self, Q: Array, warm: Warm, dt: Array, account: list[Array]) -> StepsTaken:
         """Steps of a scene that is all asleep: nothing happens."""
@@ -402,19 +426,20 @@ class SteppedScene:
             return held._replace(islands=held.islands._replace(quiet=warm.quiet))
         return self._new_lists(warm.anchor, Skins(warm.budget, warm.grain), warm.quiet)
 
-    def _remember_impulses(self, held: _HeldLists, impulses: Array, travel: Array, warm: Warm) -> Warm:
+    def _remember_impulses(self, held: _HeldLists, impulses: Array, moments: Array, travel: Array, warm: Warm) -> Warm:
         """The impulses that are not zero, those of sleepers included, and what the lists were made from."""
-        keys, quiet = held.lists.keys, held.islands.quiet
+        keys, quiet, resists = held.lists.keys, held.islands.quiet, self.layout.has_moments
         some = np.flatnonzero(impulses[:, 0] > 0)
-        keys, impulses = keys[some], impulses[some]
+        keys, impulses, moments = keys[some], impulses[some], moments[some] if resists else moments
         if held.islands.asleep.any():
             still = np.append(held.islands.asleep, True)[self.layout.nodes]
             first, second = np.divmod(warm.keys // MOST_SLOTS, len(self.layout.names))
             slept = still[first] & still[second]
             keys = np.concatenate([keys, warm.keys[slept]])
             impulses = np.concatenate([impulses, warm.impulses[slept]])
+            moments = np.concatenate([moments, warm.moments[slept]]) if resists else moments
         order = np.argsort(keys, kind="stable")
-        known = (warm.calm, warm.allowance, warm.of_joints)
+        known = (warm.calm, warm.allowance, warm.of_joints, moments[order] if resists else moments)
         return Warm(keys[order], impulses[order], held.anchor, *held.lists.skins, travel, quiet, *known)
 
     def gaps(self, q: Array) -> tuple[Array, Array]:
@@ -426,7 +451,8 @@ class SteppedScene:
         lists = self.lists(Q, thin)
         held = _HeldLists(lists, Q, Islands(np.zeros(0, dtype=int), np.zeros(self.count)))
         unknown = Warm.cold()._replace(allowance=np.full(len(Q), np.inf))
-        scene = _SceneInMotion(Q, nothing, np.zeros(len(Q)), np.zeros((len(lists.keys), 3)), held, unknown, own)
+        pushes = self._recall(unknown, held)
+        scene = _SceneInMotion(Q, nothing, np.zeros(len(Q)), *pushes, held, unknown, own)
         return lists.keys, self._call(scene, nothing, JointForces(0 * own.v, 0 * own.v), np.zeros(1)).gaps
 
     def _beside_world(self, numbers: Array, size: int) -> Array:
@@ -453,15 +479,18 @@ class SteppedScene:
         *of_bodies, budget, allowance = (
             _with_worlds(rows, lists.worlds) for rows in (*state, lists.skins.budget, scene.warm.allowance)
         )
-        call = _KernelCall(
-            *run(
+        moments = [lists.shares, scene.moments] if layout.has_moments else []
+        call = _KernelCall.of(
+            run(
                 *(*of_bodies, scene.impulses),
                 *(lists.friction, lists.restitution, self.gravity, dt),
                 *(self.tolerance, self.overlap, self.sweep_bound, np.inf if long else at_once),
                 *(budget, lists.skins.grain, scene.warm.calm, allowance),
                 *(lists.node, layout.open, layout.nodes, lists.pairs, lists.margins),
-                *self.mechanism.arguments(scene.mechanism, own_forces, lists.of_trees),
-            )
+                *self.mechanism.arguments(scene.mechanism, own_forces, lists.of_trees, lists.islands),
+                *moments,
+            ),
+            layout,
         )
         return call if lists.worlds == 1 else call.with_one_world(lists.worlds)
 
@@ -477,7 +506,7 @@ class SteppedScene:
 def _kernel(layout: SceneLayout) -> CompiledFunction:
     found: CompiledFunction | None = layout.__dict__.get("_kernel")
     if found is None:
-        program = scene_program(layout.classes, layout.kinds, layout.traits, layout.mechanism)
+        program = scene_program(layout.classes, layout.kinds, layout.traits, layout.mechanism, layout.has_moments)
         found = compile_function(program, threads=1)
         layout.__dict__["_kernel"] = found
     return found
@@ -512,13 +541,13 @@ def rotations(quaternions: Array) -> Array:
     return np.asarray((products.reshape(-1, 16) @ TURNS).reshape(-1, 3, 3) + UNTURNED)
 
 
-def _recall_impulses(warm: Warm, keys: Array) -> Array:
-    """The impulses of candidates, 0 where there were none."""
+def _recall_numbers(known: Array, numbers: Array, keys: Array) -> Array:
+    """Numbers (n, 3) of candidates by their keys, 0 for those that are not ``known``, whose keys ascend."""
     found = np.zeros((len(keys), 3))
-    if len(warm.keys):
-        place = np.minimum(np.searchsorted(warm.keys, keys), len(warm.keys) - 1)
-        same = warm.keys[place] == keys
-        found[same] = warm.impulses[place[same]]
+    if len(known):
+        place = np.minimum(np.searchsorted(known, keys), len(known) - 1)
+        same = known[place] == keys
+        found[same] = numbers[place[same]]
     return found
 
 

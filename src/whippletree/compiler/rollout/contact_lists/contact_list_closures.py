@@ -29,31 +29,16 @@ from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.contact_lists.contact_list_trees import TreeInStep
 from whippletree.compiler.rollout.dense_solve import COLUMN
 from whippletree.compiler.rollout.step_space import STEP, RowPlace, StepSpace
-from whippletree.constraints.constraint_set import RELAXING, constraint_set
+from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.routes import PIVOT_TOLERANCE
 from whippletree.contact.problem.cones import largest
 from whippletree.contact.time_step import TAKEN_BY_LOOPS, TURNED_BY_OPENING
-from whippletree.model import Model
 from whippletree.tree.mechanism import Mechanism
 
 LOOPS_CLOSED = 1e-13
 """m or rad: residual of a loop that is left as it is; rounds stop where they no longer help, too."""
 
 TIE, BEFORE = "tie", "tie before"
-
-
-def reason_against_ties(model: Model) -> str | None:
-    """Why constraints of a model cannot be part of a compiled step; None if they can."""
-    if not model.constraints:
-        return None
-    system = constraint_set(model)
-    if system.switches:
-        return "a constraint can be switched"
-    if any(c != 0 for c in system.compliance):
-        return "a constraint is compliant"
-    if any(c.kind in RELAXING for c in model.constraints):
-        return "a massless motion follows its damper or spring"
-    return None
 
 
 class Closures:
@@ -202,7 +187,7 @@ class Closures:
             return [B - np.outer(B @ Q, Q)]
 
         def what_moves(B: Array, before: Array, *gone: Array) -> list[Any]:
-            least = _least_share(gone)
+            least = least_share(gone)
             moves = [select(less(least * x, y), 1, 0) for x, y in zip(before, squares(B), strict=True)]
             return [B * (moves[0] if B.ndim == 1 else np.array(moves, dtype=object)[:, None])]
 
@@ -250,7 +235,7 @@ class Closures:
         return [self.space.put(0, at("along")), Loop(TIE, self.count, (block,))]
 
 
-def _least_share(gone: Sequence[Array]) -> Any:
+def least_share(gone: Sequence[Array]) -> Any:
     """Share of the square of a row that must be left of it, or loops hold it; ``gone``: how far they are open, m."""
     turned = TURNED_BY_OPENING * gone[0][0] if gone else 0
     return TAKEN_BY_LOOPS + turned * turned
@@ -268,7 +253,7 @@ class LongClosures(Closures):
         share, after = self.space.some("squares", range(1, 2)), self.space.some("squares", range(2, 3))
         less_part = traced_block(lambda b, q, share: [[b - share[0] * q]], [own, tie, share], [own])
         moves = traced_block(
-            lambda b, x, y, *gone: [[select(less(_least_share(gone) * x[0], y[0]), b, 0)]],
+            lambda b, x, y, *gone: [[select(less(least_share(gone) * x[0], y[0]), b, 0)]],
             [own, before, after, *self._opening(while_open)],
             [own],
         )

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from whippletree.compiler.rollout.contact_lists.contact_list_closures import reason_against_ties
 from whippletree.compiler.rollout.contact_lists.contact_list_recursion import suits_recursion
 from whippletree.compiler.rollout.contact_lists.contact_list_trees import is_written, reason_against_loops
-from whippletree.constraints.constraint_set import constraint_set
+from whippletree.constraints.constraint_set import constraint_set, reason_against_ties
 from whippletree.contact.implicit_springs import implicit_links
 from whippletree.contact.time_step import ContactBlocks
 from whippletree.model import Model

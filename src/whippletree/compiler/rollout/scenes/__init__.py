@@ -5,8 +5,10 @@ scene_step        the step
 scene_kinds       its narrow phase: gaps of the pairs that are near, kind by kind
 scene_slots       impulses follow their points where candidates of a pair change places
 scene_contacts    contacts: their rows, what impulses do, starts with momentum
+scene_moments     moments against spinning and rolling
 scene_trees       mechanisms among the bodies: robots, doors and pendulums in a heap
 scene_joints      limits and dry friction of their joints
+scene_loops       constraints of theirs: four-bars, grippers, bodies that are welded
 scene_sticking    impulses with which everything sticks, for scenes that begin at rest
 scene_leaps       where the next sweeps begin: the least energy of a plane
 scene_solver      the contact problem: sweeps, as far as they are needed

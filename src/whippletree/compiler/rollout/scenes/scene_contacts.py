@@ -25,8 +25,9 @@ from whippletree.contact.problem.contact_problem import IMMOBILE, BlockScaling, 
 from whippletree.contact.time_step import shifts
 from whippletree.spatial import add_cross, cross
 
-if TYPE_CHECKING:  # which asks for the leaps of contacts
+if TYPE_CHECKING:  # which ask for the leaps of contacts
     from whippletree.compiler.rollout.scenes.scene_joints import SceneJoints
+    from whippletree.compiler.rollout.scenes.scene_moments import SceneMoments
 
 ACTIVE, TOUCHED = "active", "touched"
 """The list of contacts that may matter in a step, and the list of their bodies."""
@@ -35,7 +36,7 @@ MOST_MOMENTUM = 0.92
 """How far ahead a pair of sweeps begins at most, as a share of the way that the last one has come. Without a bound a
 thousand balls stayed at 1e-2 m/s: one part of a pile goes uphill while others, which decide, do not."""
 
-FIRST, SECOND, BODY = "first body", "second body", "any body"
+FIRST, SECOND, BODY, ISLAND = "first body", "second body", "any body", "island"
 SCALING = len(BlockScaling._fields)
 LANE = "lane"
 
@@ -175,6 +176,8 @@ class SceneContacts:
         """``trees``, ``joints``: of the mechanism, where some bodies are those of one."""
         self.space, self.active, self.touched = space, ACTIVE, TOUCHED
         self.trees, self.joints = trees, joints
+        self.moments: SceneMoments | None = None
+        """What resists spinning and rolling, where something does."""
         space.work(
             row=("C", ROW),
             own=("C", 6),  # the contact's own part of G, its upper triangle
@@ -198,9 +201,10 @@ class SceneContacts:
         )
 
     def on_lists(self, active: str, touched: str) -> SceneContacts:
-        """Statements with the same buffers on another list of contacts and its bodies."""
+        """Statements with the same buffers on another list of contacts and its bodies, for displacements: those know
+        no moments."""
         found = copy(self)
-        found.active, found.touched = active, touched
+        found.active, found.touched, found.moments = active, touched, None
         self.space.numbers_list(active, "C")
         self.space.numbers_list(touched, "N")
         return found
@@ -279,6 +283,15 @@ class SceneContacts:
     def of_joints(self, *names: str) -> list[Statement]:
         """Statements of the rows of joints by these names."""
         return [x for name in names for x in getattr(self.joints, name)()] if self.joints else []
+
+    def of_moments(self, *names: str) -> list[Statement]:
+        """Statements of the moments against spinning and rolling by these names."""
+        return [x for name in names for x in getattr(self.moments, name)()] if self.moments else []
+
+    def of_loops(self, *names: str) -> list[Statement]:
+        """Statements of the constraints by these names."""
+        loops = self.trees.loops if self.trees else None
+        return [x for name in names for x in getattr(loops, name)()] if loops else []
 
     # ---- exchanges -----------------------------------------------------------------------------------------------
 
@@ -378,7 +391,8 @@ class SceneContacts:
         writes += self.both("vel")
         writes += [*self.both("loaded"), *each(("unknown", "untabled"), CONTACT), *self.giving()]
         of_trees = self.trees.make_rows() if self.trees else []
-        make = (*self.bodies(), *of_trees, traced_block(rows, reads, writes), *self.follow("vel"))
+        own = (*of_trees, traced_block(rows, reads, writes), *self.follow("vel"), *self.of_moments("prepare"))
+        make = (*self.bodies(), *own)
         return [
             Each(CONTACT, self.active, (If(self.space.address("unknown", CONTACT), make),)),
             Collect(self.touched, BODY, "N", self.space.address("loaded", BODY)),

@@ -19,10 +19,12 @@ from whippletree.arithmetic.scalars import less, select
 from whippletree.compiler.program import Address, Buffer, Index, Lookup, Loop, Statement
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.dense_solve import multiply_in_strands
+from whippletree.compiler.rollout.scenes.scene_contacts import ISLAND
 from whippletree.compiler.rollout.scenes.scene_leaps import SceneLeaps
 from whippletree.compiler.rollout.scenes.scene_trees import COLUMN, GROUP, VELOCITY, SceneTrees
 from whippletree.contact.kinematics.joint_contacts import limited_axes, rubbing_axes
 from whippletree.contact.problem.cones import largest
+from whippletree.contact.restitution_share import mixed_impulse
 from whippletree.contact.time_step import RELAXATION_SPEED
 
 JOINT_ROW = "joint row"
@@ -64,13 +66,17 @@ class SceneJoints:
             row_ahead=(n,),  # the gap at the end of the step
             row_allowed=(n,),
             row_given=(1,),
+            newton_row=(n,),  # with restitution, and without
+            plastic_row=(n,),
         )
 
     def arguments(self) -> tuple[list[Buffer], list[Buffer]]:
         """Inputs and outputs of the kernel, after those of the trees."""
         if not self.count:
             return [], []
-        return [Buffer("row impulses0", "input", (self.count,))], [Buffer("row impulses", "output", (self.count,))]
+        islands = Buffer("row islands", "input", (self.count,), integer=True)
+        inputs = [Buffer("row impulses0", "input", (self.count,)), islands]
+        return inputs, [Buffer("row impulses", "output", (self.count,))]
 
     def _each(self, *statements: Statement) -> list[Statement]:
         """Statements for every row, with registers of its velocity."""
@@ -89,7 +95,7 @@ class SceneJoints:
             Piece((), (Address(at, indices),))
             for at, indices in (
                 (name, (Index(GROUP), Index(COLUMN))),
-                ("F", (Index(GROUP), Index("place in tree"), Index(COLUMN))),
+                (self.trees.columns, (Index(GROUP), Index("place in tree"), Index(COLUMN))),
             )
         )
         add = traced_block(lambda y, p, F: [[y + p[0] * F]], [entry, self.space.at("row given"), own], [entry])
@@ -240,6 +246,43 @@ class SceneJoints:
         totals = self.space.each(("residual", "works"))
         reads = [self.trees.column(), self._in_tree("y"), *self._of_row("row impulse", "row approach", "rubs")]
         return self._each(traced_block(look, [*reads, *self._of_row(*self.LAW), *totals], totals))
+
+    # ---- bounces of contacts -------------------------------------------------------------------------------------
+
+    def _in_island(self, *statements: Statement) -> list[Statement]:
+        """Statements for every row, with a register of its island."""
+        return self._each(Lookup(ISLAND, Address("row islands", (Index(JOINT_ROW),)), "N"), *statements)
+
+    def keep_bounces(self, name: str) -> list[Statement]:
+        """Impulses of a solution, ``newton`` or ``plastic``."""
+        if not self.count:
+            return []
+        return self._each(traced_block(lambda p: [[p]], self._of_row("row impulse"), self._of_row(f"{name} row")))
+
+    def tally_bounces(self) -> list[Statement]:
+        """Work of the rows, and loads of the limits, in those of their islands."""
+        if not self.count:
+            return []
+
+        def add(F: Array, y: Array, p: Any, sign: Any, free: Any, approach: Any, rubs: Any, tally: Array) -> list[Any]:
+            u = free + sign * multiply_in_strands(F, y)
+            return [tally + vector(p * (u + approach) / 2, (1 - rubs) * p, 0)]
+
+        tally = self.space.at("tally", ISLAND)
+        own = self._of_row("row impulse", "row sign", "row free", "row approach", "rubs")
+        reads = [self.trees.column(), self._in_tree("y"), *own, tally]
+        return self._in_island(traced_block(add, reads, [tally]))
+
+    def mix_bounces(self) -> list[Statement]:
+        """The share of the island of impulses with restitution, the rest of those without; ``y`` of them alone."""
+        if not self.count:
+            return self.release("y")
+        mix = traced_block(
+            lambda plastic, newton, share: [[mixed_impulse(plastic, newton, share)]],
+            [*self._of_row("plastic row", "newton row"), self.space.at("bounce share", ISLAND)],
+            self._of_row("row impulse"),
+        )
+        return [*self._in_island(mix), *self.release("y")]
 
     # ---- positions -----------------------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from whippletree.compiler.program import Address, Buffer, If, Index, Lookup, Loo
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.contact.geometry.shape_numbers import POSE, pose_of
+from whippletree.contact.kinematics.scene_layout import COEFFICIENTS
 from whippletree.contact.problem.cones import both, largest
 from whippletree.spatial import quaternion_rotation
 from whippletree.spatial.vectors import Pose
@@ -45,6 +46,9 @@ TRAITS = ("radius", "form", "wall", "node", "moves", "class", "rank", "first par
 compared; whether it is a wall of the world; its body, whether that moves, and its class; the smaller rank comes first
 in a pair; and where those begin with which it has contacts of its own, and how many they are."""
 
+HEIGHT, TOUCHES, TURN = 7, 8, 9
+"""Places of the last numbers of a pair that was found."""
+
 GEOMETRY, BALL, OTHER, LEVEL, PAIR = "geometry", "ball", "other", "level", "pair"
 
 INPUTS: dict[str, tuple[Any, ...]] = {
@@ -64,9 +68,9 @@ INPUTS: dict[str, tuple[Any, ...]] = {
     "balls": ("B", 3),
     "levels": ("L",),
     "unbounded": ("U",),
-    "groups": ("K", 3),
+    "groups": ("K", len(COEFFICIENTS)),
     "members": ("G", "K"),
-    "declared": ("D", 5),
+    "declared": ("D", 2 + len(COEFFICIENTS)),
     "partners": ("E",),
     "kinds": ("X", "X"),
     "slots": ("Y",),
@@ -95,15 +99,16 @@ def scene_lists_program() -> Program:
                                    largest levels first
     levels (L,)                    0, 1, …: of larger and larger balls
     unbounded (U,)                 geometries of groups that have no end
-    groups (K, 3), members (G, K)  friction, restitution and margin; 1 for geometries of a group
-    declared (D, 5)                contacts listed one by one: two geometries, friction, restitution and margin
+    groups (K, 5), members (G, K)  coefficients (:data:`~whippletree.contact.kinematics.scene_layout.COEFFICIENTS`); 1
+                                   for geometries of a group
+    declared (D, 7)                contacts listed one by one: two geometries and coefficients
     partners (E,)                  the second geometries of contacts listed one by one, by the first
     kinds (X, X), slots (Y,)       kind of pairs of two classes; candidates of each kind
     hash (H,), room (P,)           anything; 0, 1, …: room for so many pairs less one
 
     Outputs: pairs (P, 4): kind, two geometries and the place of the first candidate; node (P, 3): both bodies, the
-    world in turns, and 0; friction, restitution, margins (P,); told (2,): how many pairs there are, which may be more
-    than there is room for, and how often the world is among the bodies.
+    world in turns, and 0; friction, restitution, margins (P,); shares (P, 2), torsional and rolling; told (2,): how
+    many pairs there are, which may be more than there is room for, and how often the world is among the bodies.
     """
     return _BroadPhase().program_of_lists()
 
@@ -130,10 +135,10 @@ class _BroadPhase(WorkSpace):
             now=(2,),
             gap=(1,),
             joined=(1,),
-            values=(3,),
+            values=(len(COEFFICIENTS),),
             entry=(1,),
             made=(1,),
-            found=("P", 8),  # two geometries, friction, restitution, margin, height, 1 if nearly touching, its turn
+            found=("P", 10),  # two geometries, coefficients, height, 1 if nearly touching, its turn
             range=(2,),  # of heights
             digits=("P", 3),
             count=("P",),
@@ -151,6 +156,7 @@ class _BroadPhase(WorkSpace):
             Buffer("friction", "output", ("P",)),
             Buffer("restitution", "output", ("P",)),
             Buffer("margins", "output", ("P",)),
+            Buffer("shares", "output", ("P", 2)),
             Buffer("told", "output", (2,)),
         )
 
@@ -418,7 +424,7 @@ class _BroadPhase(WorkSpace):
 
         def digits(found: Array, number: Any, range_: Array, base: Any) -> list[Any]:
             span = range_[1] - range_[0]
-            share = select(less(0, span), (found[5] - range_[0]) / select(less(0, span), span, 1), 0)
+            share = select(less(0, span), (found[HEIGHT] - range_[0]) / select(less(0, span), span, 1), 0)
             whole = _nearest(share * (base * base - 1))
             high = _nearest(whole / base - 0.5)
             return [[largest([whole - high * base, 0]), largest([high, 0]), 0], [number]]
@@ -454,18 +460,18 @@ class _BroadPhase(WorkSpace):
 
         def next_turn(*given: Any) -> list[Any]:
             found, last, other, base, moves, other_moves, at_once = given
-            touches, k = less(0, found[6]), base[1]
+            touches, k = less(0, found[TOUCHES]), base[1]
             begin = select(less(k, base[0] + at_once), base[0], base[0] + at_once)
             turn = largest([last, other, begin]) + 1
             return [
-                [select(touches, turn, found[7])],
+                [select(touches, turn, found[TURN])],
                 [select(touches, select(less(0, moves), turn, 0), last)],
                 [select(touches, select(less(0, other_moves), turn, 0), other)],
                 [select(touches, begin, base[0]), select(touches, k + 1, k)],
             ]
 
         def last_digit(found: Array, base: Array) -> list[Any]:
-            return [[select(less(0, found[6]), found[7] - 1, base[1])]]
+            return [[select(less(0, found[TOUCHES]), found[TURN] - 1, base[1])]]
 
         sides = (
             self._look(PAIR, self.address("two", "k"), "P"),
@@ -474,7 +480,7 @@ class _BroadPhase(WorkSpace):
         )
         lasts = [self.at("last", f"{word} body") for word in ("first", "second")]
         moves = [self._trait("moves", word) for word in ("first", "second")]
-        turns = self._of(PAIR, "found", 7)
+        turns = self._of(PAIR, "found", TURN)
         step = traced_block(
             next_turn,
             [self.at("found", PAIR), *lasts, self.at("base"), *moves, self.at("at once")],
@@ -504,6 +510,7 @@ class _BroadPhase(WorkSpace):
                 [kind, *found[:2], slot[0]],
                 [*own, 0],
                 *[[x] for x in found[2:5]],
+                found[5:7],
                 [slot[0] + slots],
                 [select(still, turn[0], after), turn[1]],
             ]
@@ -517,7 +524,7 @@ class _BroadPhase(WorkSpace):
         )
         reads = [self.at("found", PAIR), Piece((), (kind,)), self.at("slots", "kind"), nodes, moves]
         totals = self.each(("slot", "turn"))
-        rows = self.each(("pairs", "node", "friction", "restitution", "margins"), "k")
+        rows = self.each(("pairs", "node", "friction", "restitution", "margins", "shares"), "k")
         one = (
             self._look(PAIR, self.address("one", "k"), "P"),
             *self._sides_of_pair(),

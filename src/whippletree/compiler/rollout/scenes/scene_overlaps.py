@@ -99,7 +99,8 @@ class SceneOverlaps:
         judge = traced_block(
             _judge, each(("excess", "looks", "overlap tolerance")), each(("last look", "another look", "looks"))
         )
-        body = (*find, *self._measure(), *self.contacts.of_joints("excess"), judge, If(address("another look"), again))
+        measured = (*self._measure(), *self.contacts.of_joints("excess"), *self.contacts.of_loops("excess"))
+        body = (*find, *measured, judge, If(address("another look"), again))
         told = traced_block(lambda *two: [[x[0] for x in two]], each(("excess", "lifted")), [at("ends", STEP)])
         return [
             put(-1, at("last look")),

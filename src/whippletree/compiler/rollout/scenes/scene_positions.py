@@ -114,7 +114,8 @@ class ScenePositions:
             delta: Any, before: Any, change: Array, uphill: Array, normal: Array, own: Any, *rest: Any
         ) -> list[Any]:
             after, d, moved = _improve(normal, own, *rest)
-            whole = (delta + d) / own
+            some = less(0, own)
+            whole = (delta + d) / select(some, own, 1)  # nothing moves what joints and constraints hold
             return [
                 [after],
                 *moved,

@@ -216,9 +216,9 @@ class SceneSolver:
         second = contacts.exchange(back, [*past, *mobility, *totals, *carried, *own], [impulse, *totals])
         return [
             self.space.put(0, *totals),
-            contacts.each(*first, ahead="swept"),
+            contacts.each(*first, *contacts.of_moments("sweep_there"), ahead="swept"),
             *contacts.of_joints("sweep_there", "sweep_back"),
-            contacts.each(*second, backwards=True, ahead="swept"),
+            contacts.each(*second, *contacts.of_moments("sweep_back"), backwards=True, ahead="swept"),
         ]
 
     def _end(self) -> Statement:
@@ -264,7 +264,9 @@ class SceneSolver:
         ]
         return [
             self.space.put(0, *totals),
-            self.contacts.each(*self.contacts.lead("vel"), traced_block(look, reads, totals)),
+            self.contacts.each(
+                *self.contacts.lead("vel"), traced_block(look, reads, totals), *self.contacts.of_moments("measure")
+            ),
             *self.contacts.of_joints("measure"),
             traced_block(take_roots, [at("residual")], [at("residual")]),
         ]

@@ -46,6 +46,7 @@ from whippletree.compiler.rollout.scenes.scene_contacts import (
 )
 from whippletree.compiler.rollout.scenes.scene_joints import SceneJoints
 from whippletree.compiler.rollout.scenes.scene_kinds import scene_narrow_phase
+from whippletree.compiler.rollout.scenes.scene_moments import SceneMoments
 from whippletree.compiler.rollout.scenes.scene_overlaps import SceneOverlaps
 from whippletree.compiler.rollout.scenes.scene_positions import ScenePositions
 from whippletree.compiler.rollout.scenes.scene_solver import SceneSolver
@@ -128,6 +129,7 @@ def scene_program(
     kinds: Sequence[PairKind],
     traits: BodyTraits,
     mechanism: SceneMechanism | None = None,
+    moments: bool = False,
 ) -> Program:
     """The program of steps of scenes with these classes of geometries, kinds of pairs and traits of bodies.
 
@@ -153,9 +155,13 @@ def scene_program(
     With a mechanism, whose bodies have the first rows: its coordinates, velocities and forces, which contacts are on
     trees ``on tree`` (C,) (1 or −1) and their ``slot`` (C,) among K such contacts, ``sides`` (K, 7)
     (:data:`~whippletree.compiler.rollout.scenes.scene_trees.SIDES`), and the impulses of its limits and of its dry
-    friction; and as outputs its state, accelerations, poses and those impulses.
+    friction, with the number (below N) of the island of each; and as outputs its state, accelerations, poses and those
+    impulses.
+
+    With ``moments``, which resist spinning and rolling: their shares (C, 2) of the normal impulse, m, and as input and
+    output the moments (C, 3) about the axes of each contact, N m s.
     """
-    return _StepBuilder(classes, kinds, traits, mechanism).program_of_steps()
+    return _StepBuilder(classes, kinds, traits, mechanism, moments).program_of_steps()
 
 
 class _StepBuilder(WorkSpace):
@@ -165,6 +171,7 @@ class _StepBuilder(WorkSpace):
         kinds: Sequence[PairKind],
         traits: BodyTraits,
         mechanism: SceneMechanism | None,
+        moments: bool,
     ) -> None:
         super().__init__()
         self.traits = traits
@@ -210,14 +217,15 @@ class _StepBuilder(WorkSpace):
         )
         self.numbers_list(ACTIVE, "C")
         self.numbers_list(TOUCHED, "N")
-        self.trees = None if mechanism is None else SceneTrees(self, mechanism)
+        self.trees = None if mechanism is None else SceneTrees(self, mechanism, moments)
         self.joints = None if self.trees is None else SceneJoints(self.trees)
         self.contacts = SceneContacts(self, self.trees, self.joints)
+        self.contacts.moments = SceneMoments(self.contacts) if moments else None
         self.solver, self.positions = SceneSolver(self.contacts), ScenePositions(self.contacts)
         self.overlaps = SceneOverlaps(self.contacts, self.positions)
         self.bounces = SceneBounces(self, self.contacts, self.solver)
         self.narrow, lists = scene_narrow_phase(classes, kinds, self)
-        of_trees = [part.arguments() for part in (self.trees, self.joints) if part]
+        of_trees = [part.arguments() for part in (self.trees, self.joints, self.contacts.moments) if part]
         self.add(*lists, *[b for inputs, _ in of_trees for b in inputs])
         self.add(*self.outputs, *[b for _, outputs in of_trees for b in outputs])
 
@@ -275,7 +283,7 @@ class _StepBuilder(WorkSpace):
         impulse = traced_block(lambda p: [p], [self.at("impulses0", CONTACT)], [self.at("impulse", CONTACT)])
         return [
             Loop(NODE, "N", (copy,)),
-            Loop(CONTACT, "C", (impulse,)),
+            Loop(CONTACT, "C", (impulse, *self.contacts.of_moments("begin"))),
             self.solver.begin_calm(self.at("calm0")),
             self.overlaps.begin(),
             *([*self.trees.begin(), *self.joints.begin_call()] if self.trees and self.joints else []),
@@ -569,7 +577,8 @@ class _StepBuilder(WorkSpace):
             self.each(("calm at end", "steps", "ended")),
         )
         trees = [*self.trees.results(), *self.joints.results()] if self.trees and self.joints else []
-        return [Loop(NODE, "N", (bodies,)), Loop(CONTACT, "C", (contacts,)), *trees, self.overlaps.keep(), told]
+        every = Loop(CONTACT, "C", (contacts, *self.contacts.of_moments("results")))
+        return [Loop(NODE, "N", (bodies,)), every, *trees, self.overlaps.keep(), told]
 
     def _gaps(self) -> Statement:
         gap = Piece((), (Address("touch", (Index(CONTACT), Index(None, 0))),))

@@ -12,7 +12,8 @@ So a contact on a tree costs its velocities twice, whatever else is in the scene
 in a step, column by column: trees do not feel each other, and the first columns of all of them are found at once.
 
 Limits and dry friction of joints are rows of one number each, swept after the contacts
-(:mod:`~whippletree.compiler.rollout.scenes.scene_joints`).
+(:mod:`~whippletree.compiler.rollout.scenes.scene_joints`). Constraints take their part of all rows
+(:mod:`~whippletree.compiler.rollout.scenes.scene_loops`).
 """
 
 from __future__ import annotations
@@ -27,13 +28,14 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.scalars import less, select, sqrt
 from whippletree.compiler.frontend.node_wrenches import SCREW, TWIST
-from whippletree.compiler.program import Address, Buffer, If, Index, Lookup, Loop, Statement
+from whippletree.compiler.program import Address, Buffer, Dimension, If, Index, Lookup, Loop, Statement
 from whippletree.compiler.program.program import map_addresses
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.compiler.rollout.contact_lists.contact_list_trees import tree_in_step
 from whippletree.compiler.rollout.dense_solve import multiply_in_strands, padded
 from whippletree.compiler.rollout.motion_space import screw_rows
+from whippletree.compiler.rollout.scenes.scene_loops import SceneLoops
 from whippletree.compiler.rollout.step_space import Driven, RowPlace, StepSpace
 from whippletree.contact.geometry.shape_numbers import POSE
 from whippletree.contact.implicit_springs import dampings
@@ -63,9 +65,12 @@ class SceneTrees:
     carried            J of the contact in hand on the trees as they move without impulses
     given              the impulse that :meth:`follow` passes on
     tree own           the trees' part of a contact's own block, its upper triangle
+
+    Those whose names begin with ``turning`` are of moments, that is of angular velocities about a contact's axes.
     """
 
-    def __init__(self, space: WorkSpace, mechanism: SceneMechanism) -> None:
+    def __init__(self, space: WorkSpace, mechanism: SceneMechanism, moments: bool = False) -> None:
+        """``moments``: whether contacts resist spinning or rolling."""
         self.space, self.model = space, mechanism.model
         self.own = own = StepSpace(mechanism.model, Driven(held=True), single=True)
         self.tree = own.tree
@@ -104,14 +109,19 @@ class SceneTrees:
             y_aside=(self.trees, self.width),
             z=(self.trees, self.width),
             z_before=(self.trees, self.width),
-            B=("K", 2, 3, self.width),
-            lead=("C", LANES),
-            carried=("C", 3),
-            given=(3,),
             along_axes=(3,),
             refused=(1,),
-            tree_own=("C", 6),
         )
+        for turning in (False, True)[: 1 + moments]:
+            shapes: dict[str, tuple[Dimension, ...]] = {
+                "B": ("K", 2, 3, self.width),
+                "lead": ("C", LANES),
+                "carried": ("C", 3),
+                "given": (3,),
+                "tree own": ("C", 6),
+            }
+            space.add(*[Buffer(_of_rows(name, turning), "work", shape) for name, shape in shapes.items()])
+        self.loops = SceneLoops(self, mechanism, group_of) if mechanism.is_tied else None
 
     def arguments(self) -> tuple[list[Buffer], list[Buffer]]:
         """Inputs and outputs of the kernel, after its others."""
@@ -153,7 +163,7 @@ class SceneTrees:
     def _renamed(self, address: Address) -> Address:
         return Address("now dt" if address.buffer == "dt" else f"tree {address.buffer}", address.indices)
 
-    def _in_scene(self, statements: Sequence[Statement]) -> list[Statement]:
+    def in_scene(self, statements: Sequence[Statement]) -> list[Statement]:
         """Statements on buffers of the tree, by their names in the scene."""
         return list(map_addresses(statements, self._renamed))
 
@@ -176,9 +186,14 @@ class SceneTrees:
         names = ((GROUP, "tree of velocity"), ("place in tree", "place in tree"))
         return [Lookup(register, Address(table, (Index(velocity),))) for register, table in names]
 
+    @property
+    def columns(self) -> str:
+        """The buffer of the columns of F that rows of one velocity are: without what constraints take."""
+        return "tied F" if self.loops else "F"
+
     def column(self) -> Piece:
         """The column of F for the velocity in hand, (width,)."""
-        return self.space.at("F", GROUP, "place in tree")
+        return self.space.at(self.columns, GROUP, "place in tree")
 
     def each_tree(self, function: Any, names: Sequence[str], into: Sequence[str], *reads: Piece) -> Statement:
         """Blocks on some buffers (trees, width), tree by tree."""
@@ -200,7 +215,7 @@ class SceneTrees:
             self.space.each(names),
             [*[self.at(name) for name in ("now q", "now v", "tau", "held", "change")], *world],
         )
-        return [start, self.space.fill("F", 0.0)]
+        return [start, self.space.fill("F", 0.0), *(self.loops.begin() if self.loops else [])]
 
     def find(self) -> list[Statement]:
         """Poses and velocities of the bodies, at the present and without impulses, and F."""
@@ -210,16 +225,17 @@ class SceneTrees:
             [self.at("pose", TREE_NODE), self.at("twist", TREE_NODE)],
             self.space.each(("pose", "centre", "start"), TREE_ROW),
         )
-        copy = traced_block(lambda x: [x], [Piece((), self._flat().addresses)], [self._column_entry()])
+        copy = traced_block(lambda x: [x], [Piece((), self.flat().addresses)], [self._column_entry()])
         columns = (
-            *self._in_scene(self.in_tree.backward(RowPlace("unit", (COLUMN,)), RowPlace("flat"))),
+            *self.in_scene(self.in_tree.backward(RowPlace("unit", (COLUMN,)), RowPlace("flat"))),
             Loop(VELOCITY, self.model.nv, (*self.place(), copy)),
         )
         return [
-            *self._in_scene([*self.in_tree.poses(), *self.in_tree.twists("now v")]),
+            *self.in_scene([*self.in_tree.poses(), *self.in_tree.twists("now v")]),
             self._each_body(here),
-            *self._in_scene(self.in_tree.dynamics()),
+            *self.in_scene(self.in_tree.dynamics()),
             Loop(COLUMN, self.width, columns),
+            *(self.loops.release() if self.loops else []),
             *self.motions("free", at("free", TREE_ROW)),
         ]
 
@@ -227,7 +243,8 @@ class SceneTrees:
         row = Lookup(TREE_ROW, Address("row of node", (Index(TREE_NODE),)), "N")
         return Loop(TREE_NODE, self.nodes, (row, block))
 
-    def _flat(self) -> Piece:
+    def flat(self) -> Piece:
+        """The number of ``flat``, rows over all velocities, at the velocity in hand."""
         return Piece((), (Address("tree flat", (Index(VELOCITY),)),))
 
     def _column_entry(self) -> Piece:
@@ -236,14 +253,14 @@ class SceneTrees:
     def motions(self, velocity: str, into: Piece) -> list[Statement]:
         """Velocities (6,) of the bodies at those of the joints, in rows of the scene."""
         copy = traced_block(lambda V: [V], [self.at("twist", TREE_NODE)], [into])
-        return [*self._in_scene(self.in_tree.twists(velocity)), self._each_body(copy)]
+        return [*self.in_scene(self.in_tree.twists(velocity)), self._each_body(copy)]
 
     def response(self, name: str, into: str, plus: str | None = None) -> list[Statement]:
         """Fᵀ y of all trees, (nv,), and what is added to it."""
-        copy = traced_block(lambda x: [x], [self.in_tree_of(name)], [self._flat()])
+        copy = traced_block(lambda x: [x], [self.in_tree_of(name)], [self.flat()])
         return [
             Loop(VELOCITY, self.model.nv, (*self.place(), copy)),
-            *self._in_scene(self.in_tree.forward("flat", into, plus)),
+            *self.in_scene(self.in_tree.forward("flat", into, plus)),
         ]
 
     def spread(self, velocity: Piece) -> list[Statement]:
@@ -269,36 +286,37 @@ class SceneTrees:
         group = Lookup(GROUP, Address("sides", (Index("slot"), Index(END, 1))), self.trees)
         return [self._side("ends", 0, 3), Loop(END, Index("ends"), (group, *statements))]
 
-    def _rows(self) -> Piece:
-        return self.space.at("B", "slot", END)
+    def _rows(self, turning: bool) -> Piece:
+        return self.space.at(_of_rows("B", turning), "slot", END)
 
-    def make_rows(self) -> list[Statement]:
-        """B of the contact in hand, its part of the own block, and what it is carried by."""
-        put = self.space.put
-        own = self.space.each(("tree own", "carried", "lead"), CONTACT)
+    def make_rows(self, turning: bool = False) -> list[Statement]:
+        """B of the contact in hand, or of its moments, its part of the own block, and what it is carried by."""
+        put, rows = self.space.put, self._rows(turning)
+        own = self.space.each([_of_rows(name, turning) for name in ("tree own", "carried", "lead")], CONTACT)
 
         def square(B: Array, G: Array) -> list[Any]:
             a, b, c = B
             pairs = ((a, a), (a, b), (a, c), (b, b), (b, c), (c, c))
             return [[g + multiply_in_strands(x, y) for g, (x, y) in zip(G, pairs, strict=True)]]
 
-        add_up = traced_block(square, [self._rows(), own[0]], [own[0]])
+        add_up = traced_block(square, [rows, own[0]], [own[0]])
         return [
             put(0, *own),
             self._if_touched(
-                *self._ends(put(0, self._rows())),
-                *self._add_side(0),
-                *self._add_side(1),
-                *self._ends(add_up),
+                *self._ends(put(0, rows)),
+                *self._add_side(0, turning),
+                *self._add_side(1, turning),
+                *self._ends(*(self.loops.project(rows, 3) if self.loops else []), add_up),
             ),
         ]
 
-    def _add_side(self, side: int) -> list[Statement]:
+    def _add_side(self, side: int, turning: bool) -> list[Statement]:
         """Rows of one body of the contact in hand."""
-        at = self.space.at
+        at, carries = self.space.at, _of_rows("carried", turning)
 
         def along(touch: Array, screw: Array, v: Any, carried: Array) -> list[Any]:
-            J = touch[4:].reshape(3, 3) @ add_cross(screw[3:6], screw[:3], touch[1:4] - screw[6:])
+            motion = screw[:3] if turning else add_cross(screw[3:6], screw[:3], touch[1:4] - screw[6:])
+            J = touch[4:].reshape(3, 3) @ motion
             J = J if side == 0 else -J
             return [J, carried + J * v]
 
@@ -306,11 +324,9 @@ class SceneTrees:
             return [B + J * F]
 
         speed = Piece((), (Address("tree free", (Index("moving"),)),))
-        reads = [at("touch", CONTACT), self.at("screw", "moving"), speed, at("carried", CONTACT)]
-        axes = traced_block(along, reads, [at("along axes"), at("carried", CONTACT)])
-        row = Piece(
-            (3,), tuple(Address("B", (Index("slot"), Index(END), Index(None, i), Index(COLUMN))) for i in range(3))
-        )
+        reads = [at("touch", CONTACT), self.at("screw", "moving"), speed, at(carries, CONTACT)]
+        axes = traced_block(along, reads, [at("along axes"), at(carries, CONTACT)])
+        row = self._column_of_rows(turning)
         entry = Piece((), (Address("F", (Index(GROUP), Index("place in tree"), Index(COLUMN))),))
         columns = Loop(
             COLUMN, self.width, (traced_block(add, [row, at("along axes"), entry], [row]),), side_by_side=True
@@ -331,24 +347,28 @@ class SceneTrees:
             ),
         ]
 
-    def lead(self, name: str) -> list[Statement]:
+    def _column_of_rows(self, turning: bool) -> Piece:
+        """One column of B, (3,)."""
+        name, place = _of_rows("B", turning), (Index("slot"), Index(END))
+        return Piece((3,), tuple(Address(name, (*place, Index(None, i), Index(COLUMN))) for i in range(3)))
+
+    def lead(self, name: str, turning: bool = False) -> list[Statement]:
         """``lead`` of the contact in hand: Bᵀ y of a buffer (trees, width)."""
         at = self.space.at
 
         def feel(B: Array, y: Array, lead: Array) -> list[Any]:
             return [lead + multiply_in_strands(B, y)]
 
-        three = Piece((3,), at("lead", CONTACT).addresses[:3])
-        block = traced_block(feel, [self._rows(), at(name, GROUP), three], [three])
+        three = Piece((3,), at(_of_rows("lead", turning), CONTACT).addresses[:3])
+        block = traced_block(feel, [self._rows(turning), at(name, GROUP), three], [three])
         return [self._if_touched(self.space.put(0, three), *self._ends(block))]
 
-    def follow(self, name: str) -> list[Statement]:
+    def follow(self, name: str, turning: bool = False) -> list[Statement]:
         """B times the impulse ``given`` by the contact in hand, added to a buffer (trees, width)."""
         entry = Piece((), (Address(name, (Index(GROUP), Index(COLUMN))),))
-        row = Piece(
-            (3,), tuple(Address("B", (Index("slot"), Index(END), Index(None, i), Index(COLUMN))) for i in range(3))
-        )
-        add = traced_block(lambda y, B, p: [[y + p @ B]], [entry, row, self.space.at("given")], [entry])
+        given = self.space.at(_of_rows("given", turning))
+        reads = [entry, self._column_of_rows(turning), given]
+        add = traced_block(lambda y, B, p: [[y + p @ B]], reads, [entry])
         return [self._if_touched(*self._ends(Loop(COLUMN, self.width, (add,), side_by_side=True)))]
 
     # ---- the end of a step ---------------------------------------------------------------------------------------
@@ -378,11 +398,13 @@ class SceneTrees:
             [moved, space.at("pose", TREE_ROW), *masses, space.at("gravity"), space.at(lifted)],
             [space.at(lifted)],
         )
+        close = [*self.loops.close("away", lifted), *self.motions("away", moved)] if self.loops else []
         return [
             *self.response("z", "away"),
             *self.motions("away", moved),
             self._each_body(weigh),
             traced_block(move, [*reads, *h], writes),
+            *close,
         ]
 
     def finish(self) -> list[Statement]:
@@ -412,7 +434,7 @@ class SceneTrees:
         state = [self.at(name) for name in ("now q", "now v", "end v", "old v", "tau", "held")]
         totals = each(("within", "joint work"))
         end = traced_block(judge, [*state, at("now dt"), *totals], [*totals, self.at("change")])
-        return [*self._in_scene(self.in_tree.poses()), self._each_body(way), end, *self._go_back()]
+        return [*self.in_scene(self.in_tree.poses()), self._each_body(way), end, *self._go_back()]
 
     def _go_back(self) -> list[Statement]:
         """The old state, where the step is not accepted."""
@@ -432,3 +454,8 @@ class SceneTrees:
         )
         pose = traced_block(lambda X: [X], [self.space.at("pose", TREE_ROW)], [self.space.at("tree poses", TREE_NODE)])
         return [state, self._each_body(pose)]
+
+
+def _of_rows(name: str, turning: bool) -> str:
+    """The name of a buffer of rows of contacts, or of their moments."""
+    return f"turning {name}" if turning else name
