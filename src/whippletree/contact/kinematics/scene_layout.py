@@ -27,7 +27,9 @@ from whippletree.contact.geometry.solid_pairs import compares_solids, form_of_so
 from whippletree.contact.geometry.step_forms import step_form
 from whippletree.contact.kinematics.joint_contacts import limited_axes, rubbing_axes
 from whippletree.contact.kinematics.scene_mechanism import SceneMechanism, free_nodes, scene_mechanism
+from whippletree.contact.servos import Servos
 from whippletree.model import Model
+from whippletree.model.force_elements import FluidBox
 from whippletree.model.frozen import found_once
 from whippletree.spatial import Pose
 from whippletree.tree.skeleton import LONG_CHAIN, longest_chain, skeleton
@@ -262,8 +264,6 @@ def _find_unsuited(model: Model) -> Unsuited | None:
         return Unsuited("nothing may touch")
     if model.constraints:
         return Unsuited("it has constraints")
-    if model.actuators or model.elements:
-        return Unsuited("actuators, tendons or a fluid act on it")
     if any(contact.has_moments for contact in model.contacts):
         return Unsuited("contacts resist spinning or rolling")
     if model.is_flexible:
@@ -271,6 +271,8 @@ def _find_unsuited(model: Model) -> Unsuited | None:
     tree = skeleton(model)
     if not free_nodes(tree):
         return Unsuited("none of its bodies moves freely")
+    if {tree.bodies[e.body].node for e in model.elements if isinstance(e, FluidBox)} & {*free_nodes(tree)}:
+        return Unsuited("a fluid acts on bodies that move freely")
     if any(not tree.nodes[k].inertia.mass > 0 for k in free_nodes(tree)) or tree.doubtful:
         return Unsuited("a body has no inertia")
     if longest_chain(tree.parents) > LONG_CHAIN:
@@ -278,6 +280,8 @@ def _find_unsuited(model: Model) -> Unsuited | None:
     restored = any(c.restitution for c in model.contacts) or any(group.restitution for group in model.contact_groups)
     if restored and (limited_axes(model) or rubbing_axes(model)):
         return Unsuited("contacts bounce, and joints have limits or friction")
+    if restored and (Servos(model).bounded or any(tendon.is_limited for tendon in model.tendons)):
+        return Unsuited("contacts bounce, and servos or tendons have a range")
     return None
 
 

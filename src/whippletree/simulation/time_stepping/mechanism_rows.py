@@ -14,6 +14,8 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.contact.kinematics.body_poses import Posture, Postures
 from whippletree.contact.kinematics.joint_contacts import limited_axes, rubbing_axes
 from whippletree.contact.kinematics.scene_layout import SceneLayout
+from whippletree.contact.servos import Servos
+from whippletree.model import Model
 from whippletree.tree.skeleton import skeleton
 
 
@@ -23,16 +25,24 @@ class MechanismState(NamedTuple):
     q: Array
     v: Array
     impulses: Array
-    """Of limits and dry friction in the last step, N s or N m s, (rows,)."""
+    """Of limits and dry friction in the last step, of the stops of tendons and of servos with a range, N s or N m s,
+    (rows,)."""
 
 
 class JointForces(NamedTuple):
-    """What acts on the joints in a step, beside their own springs and dampers."""
+    """What acts on the joints in some steps, beside their own springs and dampers."""
 
     given: Array
     """N m or N, (nv,)."""
     dampers: Array
     """Dampers that act at the end of the step, as the gains of a stiff controller do, N m s/rad or N s/m, (nv,)."""
+    commands: Array
+    """Of the actuators in each step, (steps, actuators)."""
+
+    def of_steps(self, first: int, count: int) -> JointForces:
+        """Those of some steps, and of a look that has no length."""
+        rows = self.commands[first : first + count]
+        return self._replace(commands=np.concatenate([rows, self.commands[-1:]]))
 
 
 class MechanismRows:
@@ -44,13 +54,15 @@ class MechanismRows:
         self.q: Array = nothing if own is None else own.q
         self.v: Array = nothing if own is None else own.v
         self.groups = np.array([] if own is None else own.groups, dtype=np.int64)
-        self.rows = 0 if own is None else len(limited_axes(own.model)) + len(rubbing_axes(own.model))
+        self.actuators = 0 if own is None else len(own.model.actuators)
+        self.rows = 0 if own is None else _row_count(own.model)
         self._known: tuple[MechanismState, Array, Array] | None = None
 
     @property
     def ties(self) -> tuple[Array, Array]:
         """Pairs of rows (n,) and (n,) that joints hold together."""
-        return np.arange(len(self.groups)), np.searchsorted(self.groups, self.groups)
+        _, first = np.unique(self.groups, return_index=True)
+        return np.arange(len(self.groups)), first[self.groups]
 
     def state(self, q: Array, v: Array, impulses: Array) -> MechanismState:
         """Its part of a state of the scene."""
@@ -114,7 +126,14 @@ class MechanismRows:
         if self.layout.mechanism is None:
             return []
         rows = np.arange(len(self.groups))
-        return [state.q, state.v, *forces, *of_contacts, rows, *([state.impulses] if self.rows else [])]
+        further = [*([forces.commands] if self.actuators else []), *([state.impulses] if self.rows else [])]
+        return [state.q, state.v, forces.given, forces.dampers, *of_contacts, rows, *further]
+
+
+def _row_count(model: Model) -> int:
+    """Rows of one number that the joints, tendons and servos of a mechanism have."""
+    taut = [tendon for tendon in model.tendons if tendon.is_limited]
+    return len(limited_axes(model)) + len(rubbing_axes(model)) + len(taut) + len(Servos(model).bounded)
 
 
 def _free_coordinates(R: Array, p: Array) -> Array:

@@ -27,6 +27,7 @@ from whippletree.model.frozen import found_once
 from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.method import Chunk, Memo, Method, Task, Variable, positive
 from whippletree.simulation.output.dataset import velocities
+from whippletree.simulation.time_stepping.impulse_batch import step_clock
 from whippletree.simulation.time_stepping.impulse_step import COMPILED
 from whippletree.simulation.time_stepping.motors import Motors
 from whippletree.simulation.time_stepping.scene_run import MOST_SLOTS, ROWS, SteppedScene, StepsTaken, Warm, rotations
@@ -235,7 +236,7 @@ class SceneStepping(TimeStepping):
                 self._count(told)
                 reached = float(times[row - 1])
                 raise IntegrationError(f"the stepping stopped before t = {times[row]:.9g} s: {LOST}", reached)
-            y, warm = np.concatenate([told.q, told.v]), told.warm
+            y, warm = np.concatenate([told.q, told.v, told.act]), told.warm
             work = {word: work[word] + float(told.account[:, ROWS[word]].sum()) for word in SUMS}
             self._count(told)
             self._found.append(_Row(row, y, told, work))
@@ -266,24 +267,39 @@ class SceneStepping(TimeStepping):
     def _advance(self, row: int, y: Array, warm: Warm, most: int | None) -> StepsTaken:  # type: ignore[override]
         """Steps from one row of output to the next, or fewer.
 
-        A controller is asked before every step.
+        A controller, and commands by a function, are asked before every step.
         """
         h, count = self._division(row)
         count = count if most is None else most
         t, motion = float(self.task.times[row]), self.task.motion
         q, v = motion.split(y)
-        if motion.controller is None:
+        if self._motors is not None and self._motors.steady:
+            ctrl, act = self._drives(self._motors.ctrl_over(step_clock(t, h, 0, count)), motion.act(y), h)
+            taken = self.scene.advance(q, v, warm, np.zeros(len(v)), np.full(count, h), commands=ctrl)
+            return taken._replace(act=act)
+        if self._motors is None and motion.controller is None:
             return self.scene.advance(q, v, warm, np.zeros(len(v)), np.full(count, h))
         parts: list[StepsTaken] = []
+        act = motion.act(y)
         for k in range(count):
-            state = np.array([t + k * h]), q[None], v[None]
-            tau = (motion.forces if self._motors is None else self._motors.tau)(*state)[0]
-            dampers = None if self._motors is None else self._motors.held_dampers(h)
-            parts.append(self.scene.advance(q, v, warm, tau, np.array([h]), dampers))
+            if self._motors is None:
+                tau, dampers, ctrl = motion.forces(np.array([t + k * h]), q[None], v[None])[0], None, None
+            else:
+                tau, asked = self._motors.at(t + k * h, q, v)
+                dampers = self._motors.held_dampers(h)
+                ctrl, act = self._drives(asked[None], act, h)
+            parts.append(self.scene.advance(q, v, warm, tau, np.array([h]), dampers, ctrl)._replace(act=act))
             q, v, warm = parts[-1].q, parts[-1].v, parts[-1].warm
             if not parts[-1].finite:
                 break
         return parts[-1]._replace(account=np.concatenate([part.account for part in parts]))
+
+    def _drives(self, ctrl: Array, act: Array, h: float) -> tuple[Array, Array]:
+        """What drives the actuators in steps with these commands (n, actuators), and the activations after them."""
+        if not self.task.motion.remembers:
+            return ctrl, act
+        drives, acts = self.task.motion.dyn.activation_steps(ctrl, act, np.full(len(ctrl), h))
+        return drives, acts[-1]
 
     def _warn_of_unsolved_steps(self) -> None:
         """Tell, at the end of a run, of steps whose impulses are far from the laws of contact."""

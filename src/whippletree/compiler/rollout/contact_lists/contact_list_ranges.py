@@ -47,10 +47,10 @@ class ServoRanges:
         """The solution of a step, again and again until all servos are what they were taken for."""
         if not self.count:
             return solve
-        again = Until(RANGE, RANGE_ROUNDS, self.space.address("in range"), (*solve, self._look()))
-        return self._guess(), again
+        again = Until(RANGE, RANGE_ROUNDS, self.space.address("in range"), (*solve, self.look()))
+        return self.guess(), again
 
-    def _guess(self) -> Block:
+    def guess(self) -> Block:
         """Servos that the step before has left at an end of their ranges, and those that are not of a single joint."""
         always = set(range(self.count)) - set(self.actuators.releasable)
 
@@ -63,7 +63,7 @@ class ServoRanges:
         reads = [some("impulse", self.places, 1), some("cap", self.places), at("dt", STEP)]
         return traced_block(guess, reads, [at("saturated"), at("in range")])
 
-    def _look(self) -> Block:
+    def look(self) -> Block:
         """Servos whose force is beyond their range at the velocity that came out become rows of the problem; those that
         are rows, and within it, are released. Of those that were released, the impulse is that of their force.
         """

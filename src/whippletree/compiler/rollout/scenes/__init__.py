@@ -6,7 +6,9 @@ scene_kinds       its narrow phase: gaps of the pairs that are near, kind by kin
 scene_slots       impulses follow their points where candidates of a pair change places
 scene_contacts    contacts: their rows, what impulses do, starts with momentum
 scene_trees       mechanisms among the bodies: robots, doors and pendulums in a heap
+scene_motors      their actuators: commands, forces, servos at an end of their range
 scene_joints      limits and dry friction of their joints
+scene_ties        rows over several velocities: stops of tendons, servos with a range
 scene_sticking    impulses with which everything sticks, for scenes that begin at rest
 scene_leaps       where the next sweeps begin: the least energy of a plane
 scene_solver      the contact problem: sweeps, as far as they are needed

@@ -153,7 +153,8 @@ def scene_program(
     With a mechanism, whose bodies have the first rows: its coordinates, velocities and forces, which contacts are on
     trees ``on tree`` (C,) (1 or −1) and their ``slot`` (C,) among K such contacts, ``sides`` (K, 7)
     (:data:`~whippletree.compiler.rollout.scenes.scene_trees.SIDES`), and the impulses of its limits and of its dry
-    friction; and as outputs its state, accelerations, poses and those impulses.
+    friction; and as outputs its state, accelerations, poses and those impulses. Its actuators take ``commands``
+    (T, actuators), before those impulses; stops of tendons and servos with a force range have impulses, too.
     """
     return _StepBuilder(classes, kinds, traits, mechanism).program_of_steps()
 
@@ -228,6 +229,9 @@ class _StepBuilder(WorkSpace):
             *self._begin_solution(),
             Until("round", SOLVER_ROUNDS, self.address("solved"), tuple(self._round())),
         )
+        if self.trees and self.joints:
+            still = (Loop(NODE, "N", (self.put(0, self.at("moved", NODE)),)), *self.contacts.still_trees("moved"))
+            impulses = self.trees.motors.around(impulses, self.joints, still)
         solve = (
             # joints may have reached an end of their range, whether anything touches or not
             self.put(1 if self.joints and self.joints.count else -1, self.at("busy")),
@@ -246,6 +250,7 @@ class _StepBuilder(WorkSpace):
         )
         step = (
             traced_block(lambda h: [[h], [h]], [self.at("dt", STEP)], [self.at("now dt"), self.at("lasts")]),
+            *(self.trees.motors.begin_step() if self.trees else []),
             *self.overlaps.move_apart(find, _way),
             self._gaps(),
             self._mean(),
