@@ -17,9 +17,10 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.compiled import Compiled, compile
+from whippletree.compiler.rollout.contact_lists.contact_list_gaps import tendon_limits
 from whippletree.contact.geometry.box_pairs import NOWHERE
 from whippletree.contact.kinematics.contact_set import ContactSet, contact_set_of_steps
-from whippletree.contact.kinematics.joint_contacts import limited_axes, nearer_ends, rubbing_axes
+from whippletree.contact.kinematics.joint_contacts import limited_axes, nearer_ends_of_many, rubbing_axes
 from whippletree.contact.kinematics.scene_layout import SceneLayout, Unsuited, scene_layout
 from whippletree.errors import UnsupportedError, warn_caller
 from whippletree.model import Model
@@ -153,6 +154,7 @@ class SceneStepping(TimeStepping):
         self._found: list[_Row] = []
         self._named = _pair_count(layout) <= NAMED_UP_TO
         self._limited, self._rubbing = limited_axes(layout.model), rubbing_axes(layout.model)
+        self._taut = [tendon for tendon in layout.model.tendons if tendon.is_limited]
         self._motors = None if layout.mechanism is None else Motors(task.motion)
         if self._motors is not None:
             self._motors.hold(self.longest)  # gains of a controller that steps do not resolve
@@ -203,7 +205,13 @@ class SceneStepping(TimeStepping):
         if self._limited:
             named = tuple(axis.name for axis in self._limited)
             found["limit_force"] = Variable(("limit",), "forces of joint limits", "N m or N", named)
-            found["limit_overshoot"] = Variable((), "largest way of a joint beyond its range", "rad or m")
+        if self._taut:
+            named = tuple(tendon.name for tendon in self._taut)
+            found["tendon_limit_force"] = Variable(
+                ("taut",), "forces of tendons' limits, positive to lengthen", "N", named
+            )
+        if self._limited or self._taut:
+            found["limit_overshoot"] = Variable((), "largest way of a joint or a tendon beyond its range", "rad or m")
         if self._rubbing:
             named = tuple(axis.name for axis in self._rubbing)
             found["friction_force"] = Variable(("rubbing",), "dry friction of joints", "N m or N", named)
@@ -364,16 +372,18 @@ class SceneStepping(TimeStepping):
         yield Chunk(self.task.times[first : end.number + 1], y, memo, variables=variables)
 
     def _of_joints(self, told: Sequence[StepsTaken], y: Array, h: Array) -> dict[str, Any]:
-        """Forces of limits and dry friction of joints, and how far those are beyond their ranges."""
-        ends = [nearer_ends(self._limited, q) for q in self.task.motion.split(y)[0]]
-        distances, signs = (np.array([end[k] for end in ends], dtype=float).reshape(len(ends), -1) for k in (0, 1))
+        """Forces of limits of joints and tendons and of dry friction, and how far those are beyond their ranges."""
+        q = self.task.motion.split(y)[0]
+        distances, signs = nearer_ends_of_many(self._limited, q)
         forces = np.stack([own.warm.of_joints for own in told]) / h[:, None]
         limits = signs.shape[1]
-        return {
-            "limit_force": forces[:, :limits] * signs,
-            "limit_overshoot": np.maximum(0.0, -distances.min(axis=1, initial=0.0)),
-            "friction_force": forces[:, limits:],
-        }
+        rubbing = limits + len(self._rubbing)
+        found = {"limit_force": forces[:, :limits] * signs, "friction_force": forces[:, limits:rubbing]}
+        if self._taut:
+            own, ways, _ = tendon_limits(self._energies)(q[:, self.scene.mechanism.q])
+            found["tendon_limit_force"] = forces[:, rubbing : rubbing + len(self._taut)] * ways
+            distances = np.concatenate([distances, own], axis=1)
+        return found | {"limit_overshoot": np.maximum(0.0, -distances.min(axis=1, initial=0.0))}
 
     def _by_name(self, told: Sequence[StepsTaken], h: Array) -> dict[str, Array]:
         """Gaps and forces of contacts that have names; those that are far away, or not in use, have an infinite gap."""
