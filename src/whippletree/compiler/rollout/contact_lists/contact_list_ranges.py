@@ -77,7 +77,7 @@ class ServoRanges:
                 force = (offset[i] - gear * v[place]) / soft[i]
                 over = select(released, (abs(force) - reach) * soft[i], 0)
                 worst = largest([worst, over])
-                impulses[i] = select(released, _within(force, reach), p[i])
+                impulses[i] = select(released, within_reach(force, reach), p[i])
                 leaves = less(abs(p[i]), (1 - AT_AN_END) * reach)
                 flags[i] = select(released, select(less(tolerance, over), 1, -1), select(leaves, -1, 1))
                 whole = select(less(flags[i] * saturated[i], 0), -1, whole)
@@ -90,6 +90,6 @@ class ServoRanges:
         return traced_block(look, reads, [at("saturated"), force, at("left"), at("in range")])
 
 
-def _within(x: Any, reach: Any) -> Any:
+def within_reach(x: Any, reach: Any) -> Any:
     """A number brought between −reach and reach."""
     return select(less(reach, x), reach, select(less(x, -reach), -reach, x))

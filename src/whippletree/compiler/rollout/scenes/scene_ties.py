@@ -18,10 +18,11 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.scalars import less, select
 from whippletree.compiler.program import Address, If, Index, Loop, Statement
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
+from whippletree.compiler.rollout.contact_lists.contact_list_ranges import within_reach
 from whippletree.compiler.rollout.dense_solve import multiply_in_strands
 from whippletree.compiler.rollout.scenes.scene_trees import GROUP, VELOCITY, SceneTrees
 from whippletree.compiler.rollout.step_space import RowPlace
-from whippletree.contact.problem.cones import largest
+from whippletree.contact.problem.cones import both, largest
 from whippletree.tree.element_forces import joints_of_tendon
 from whippletree.tree.mechanism import Mechanism
 
@@ -136,15 +137,18 @@ class SceneTies:
         passive = self.trees.own.blocks.passive
 
         def numbers(B: Array, G: Array, free: Array, v: Array, *rest: Any) -> list[Any]:
-            p, soft, offset, most, h = rest
-            low, high = -h * most, h * most
-            inside = select(less(p, low), low, select(less(high, p), high, p))
+            p, soft, offset, most, h, *pinned = rest
+            inside, low, high = within_reach(p, h * most), -h * most, h * most
+            if pinned:
+                held = both(*[less(0, flag) for flag in pinned])
+                inside = select(held, select(less(p, 0), low, high), inside)
+                low, high = (select(held, inside, end) for end in (low, high))
             ease = 1 / (multiply_in_strands(B, B) + soft)
             return [[x] for x in (-offset, soft, ease, low, high, G @ free, G @ v, inside, inside, inside)]
 
         own = [self.trees.at(name, Index(TIE, passive)) for name in ("soft", "offset", "cap")]
         reads = [*self._of_row(["row B"], first), self.trees.at("servo row", TIE), *self._speeds()]
-        reads += [self.trees.motors.impulse(TIE), *own, self.trees.at("dt")]
+        reads += [self.trees.motors.impulse(TIE), *own, self.trees.at("dt"), *self.trees.motors.pinned(TIE)]
         return traced_block(numbers, reads, self._of_row(RowNumbers, first))
 
     # ---- impulses of servos, which outlast their rows --------------------------------------------------------------

@@ -54,7 +54,7 @@ GROUP, END, ON_PATH = "group", "end", "on path"
 """Registers: of a body of the mechanism, of its row among the bodies of the scene, one of its velocities, the number of
 a velocity in its tree, a tree, one of the two trees of a contact, and a velocity that moves a body."""
 
-SHARED: dict[str, tuple[int, ...]] = {"left": (1,), "tolerance": ()}
+SHARED: dict[str, tuple[int, ...]] = {"left": (1,), "tolerance": (), "pinned rounds": (1,)}
 """Buffers of the scene that statements about its trees know by the same names, and their shapes."""
 
 SIDES = 7
