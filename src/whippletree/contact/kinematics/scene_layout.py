@@ -25,6 +25,7 @@ from whippletree.contact.geometry.shape_numbers import POSE, kind_of, numbers_of
 from whippletree.contact.geometry.shapes import Cavity, HalfSpace, HeightField, Hull, Shape, Terrain, shape_of
 from whippletree.contact.geometry.solid_pairs import compares_solids, form_of_solids
 from whippletree.contact.geometry.step_forms import step_form
+from whippletree.contact.inertia_of_motions import pivots_have_inertia
 from whippletree.contact.kinematics.joint_contacts import limited_axes, rubbing_axes
 from whippletree.contact.kinematics.scene_mechanism import SceneMechanism, free_nodes, scene_mechanism
 from whippletree.contact.servos import Servos
@@ -273,8 +274,11 @@ def _find_unsuited(model: Model) -> Unsuited | None:
         return Unsuited("none of its bodies moves freely")
     if {tree.bodies[e.body].node for e in model.elements if isinstance(e, FluidBox)} & {*free_nodes(tree)}:
         return Unsuited("a fluid acts on bodies that move freely")
-    if any(not tree.nodes[k].inertia.mass > 0 for k in free_nodes(tree)) or tree.doubtful:
+    if any(not tree.nodes[k].inertia.mass > 0 for k in free_nodes(tree)):
         return Unsuited("a body has no inertia")
+    mechanism = scene_mechanism(model)
+    if mechanism is not None and not pivots_have_inertia(mechanism.model):
+        return Unsuited("a motion has no inertia")
     if longest_chain(tree.parents) > LONG_CHAIN:
         return Unsuited(f"more than {LONG_CHAIN} of its joints are one behind the other")
     restored = any(c.restitution for c in model.contacts) or any(group.restitution for group in model.contact_groups)

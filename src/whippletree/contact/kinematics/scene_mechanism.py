@@ -20,7 +20,7 @@ from whippletree.constraints.clusters.cluster_structure import submodel
 from whippletree.contact.servos import Servos
 from whippletree.model import WORLD, Frame, Model, State
 from whippletree.model.force_elements import Element, FluidBox, Tendon
-from whippletree.model.frozen import frozen_array
+from whippletree.model.frozen import found_once, frozen_array
 from whippletree.spatial import Pose
 from whippletree.spatial.joints import Free
 from whippletree.tree.element_forces import joints_of_tendon
@@ -106,6 +106,7 @@ def free_nodes(tree: Skeleton) -> list[int]:
     ]
 
 
+@found_once
 def scene_mechanism(model: Model) -> SceneMechanism | None:
     """The mechanism of a scene; None where all bodies move freely."""
     tree = skeleton(model)

@@ -10,6 +10,7 @@ scene_motors      their actuators: commands, forces, servos at an end of their r
 scene_joints      limits and dry friction of their joints
 scene_ties        rows over several velocities: stops of tendons, servos with a range
 scene_sticking    impulses with which everything sticks, for scenes that begin at rest
+scene_stirring    contacts that sweeps go over: those that are far from their laws, and their neighbours
 scene_leaps       where the next sweeps begin: the least energy of a plane
 scene_solver      the contact problem: sweeps, as far as they are needed
 scene_positions   the projection of positions, which moves apart what overlaps

@@ -193,6 +193,8 @@ class SceneContacts:
             going_on=(1,),
             unknown=("C",),  # whether the rows of a contact are still to be made
             untabled=("C",),  # and its tables
+            stirs=("C",),  # whether a contact is far from its law
+            swept_flag=("C",),  # whether sweeps go over it
             afresh=(1,),  # whether the problem is a new one, for which no sweep was made
             resumes=(1,),  # whether it is not
         )
@@ -348,7 +350,7 @@ class SceneContacts:
             Loop(BODY, "N", (body,)),
             *self.still_trees("vel", "vel start", "vel before"),
             *self.of_joints("prepare"),
-            Loop(CONTACT, "C", (put(1, at("unknown", CONTACT)),)),
+            Loop(CONTACT, "C", (put(1, at("unknown", CONTACT)), put(-1, *self.of_contact("stirs", "swept flag")))),
             put(1, at("afresh")),
             put(-1, at("resumes")),
         ]
