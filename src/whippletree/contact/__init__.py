@@ -7,6 +7,7 @@
     contact_modes      which contacts stick, slide or lift; motion under the rows of such a mode
     time_step          one step through time with contacts, limits and friction of joints
     restitution_share  how much of a bounce a step takes, so that none adds energy
+    inertia_of_motions whether every motion has inertia in a step
     implicit_springs   springs and dampers taken at the end of a step
     servos             actuators in a step: implicit servos, force ranges as bounds
 

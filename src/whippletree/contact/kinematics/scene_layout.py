@@ -26,8 +26,11 @@ from whippletree.contact.geometry.shape_numbers import POSE, kind_of, numbers_of
 from whippletree.contact.geometry.shapes import Cavity, HalfSpace, HeightField, Hull, Shape, Terrain, shape_of
 from whippletree.contact.geometry.solid_pairs import compares_solids, form_of_solids
 from whippletree.contact.geometry.step_forms import step_form
+from whippletree.contact.inertia_of_motions import pivots_have_inertia
 from whippletree.contact.kinematics.scene_mechanism import SceneMechanism, free_nodes, scene_mechanism
+from whippletree.contact.servos import Servos
 from whippletree.model import Contact, ContactGroup, Model
+from whippletree.model.force_elements import FluidBox
 from whippletree.model.frozen import found_once
 from whippletree.spatial import Pose
 from whippletree.tree.skeleton import LONG_CHAIN, longest_chain, skeleton
@@ -274,17 +277,23 @@ def _find_unsuited(model: Model) -> Unsuited | None:
         return Unsuited(reason)
     if model.constraints and constraint_set(model).timed:
         return Unsuited("a constraint depends on time")
-    if model.actuators or model.elements:
-        return Unsuited("actuators, tendons or a fluid act on it")
     if model.is_flexible:
         return Unsuited("bodies of it are flexible")
     tree = skeleton(model)
     if not free_nodes(tree):
         return Unsuited("none of its bodies moves freely")
-    if any(not tree.nodes[k].inertia.mass > 0 for k in free_nodes(tree)) or tree.doubtful:
+    if {tree.bodies[e.body].node for e in model.elements if isinstance(e, FluidBox)} & {*free_nodes(tree)}:
+        return Unsuited("a fluid acts on bodies that move freely")
+    if any(not tree.nodes[k].inertia.mass > 0 for k in free_nodes(tree)):
         return Unsuited("a body has no inertia")
+    mechanism = scene_mechanism(model)
+    if mechanism is not None and not pivots_have_inertia(mechanism.model):
+        return Unsuited("a motion has no inertia")
     if longest_chain(tree.parents) > LONG_CHAIN:
         return Unsuited(f"more than {LONG_CHAIN} of its joints are one behind the other")
+    restored = any(c.restitution for c in (*model.contacts, *model.contact_groups))
+    if restored and (Servos(model).bounded or any(tendon.is_limited for tendon in model.tendons)):
+        return Unsuited("contacts bounce, and servos or tendons have a range")
     return None
 
 

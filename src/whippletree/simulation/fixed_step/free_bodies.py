@@ -17,6 +17,7 @@ from whippletree.compiler.named_function import NamedFunction
 from whippletree.compiler.program import Buffer, straight_program
 from whippletree.model import Model
 from whippletree.simulation.motion import Motion
+from whippletree.spatial import quaternion_rotation
 from whippletree.spatial.joints import Free
 
 
@@ -48,6 +49,24 @@ class FreeBodies:
             places, speeds = _straight()(q[..., self._q], v[..., self._v], d[..., self._v])
             state[..., self._q], state[..., integrated.shape[-1] + self._v] = places, speeds
         return state
+
+    def in_earlier_axes(self, before: Array, q: Array, v: Array) -> Array:
+        """Velocities v (..., nv) at q (..., nq), in the axes that the free bodies had at earlier coordinates."""
+        found = np.array(v)
+        if self._v.size:
+            now, then = (_rotated()(x[..., self._q]).reshape(*x.shape[:-1], -1, 3, 3) for x in (q, before))
+            linear = v[..., self._v[:, 3:], None]
+            found[..., self._v[:, 3:]] = (np.swapaxes(then, -1, -2) @ (now @ linear))[..., 0]
+        return found
+
+    def are_pushed(self, tau: Array) -> bool:
+        """Whether joint forces (..., nv) act on a free body."""
+        return bool(self._v.size) and bool(np.any(tau[..., self._v]))
+
+
+@cache
+def _rotated() -> NamedFunction:
+    return _compile_function("rotated", lambda q: quaternion_rotation(*q[3:]).ravel(), {"q": 7}, {"R": 9})
 
 
 @cache

@@ -185,7 +185,10 @@ def _steps_of_results(
     good = (measure[..., 1] <= stepper.tolerance) & np.isfinite(states).all(axis=-1)
     before = np.concatenate([v[..., None, :], vs[..., :-1, :]], axis=-2)
     places = np.concatenate([q[..., None, :], qs[..., :-1, :]], axis=-2)
-    joint_work = stepper.joint_work(forces[0] if forces else tau, places, before, vs, h)
+    force = forces[0] if forces else tau
+    # a force on a free body does its work along velocities in one set of axes, those in which it is given
+    after = stepper.free_bodies.in_earlier_axes(places, qs, vs) if stepper.free_bodies.are_pushed(force) else vs
+    joint_work = stepper.joint_work(force, places, before, after, h)
     return Steps(states, ps, measure, sweeps, newtons, work, friction_work, joint_work, correction_work), good
 
 

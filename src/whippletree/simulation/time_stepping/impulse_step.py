@@ -114,7 +114,7 @@ class ImpulseStep:
         self._mechanism = Mechanism.of(self.model)
         self.contacts = len(self.blocks.contacts.candidates)
         self.neighbourhood = Neighbourhood(self.blocks.contacts)
-        self._free = FreeBodies(self.model)
+        self.free_bodies = FreeBodies(self.model)
         self.written = contact_set(self.model).closed_form
         """Whether compiled functions know all contacts."""
         every = list(zip(self.blocks.contacts.pairs, contact_set(self.model).pairs, strict=True))
@@ -183,7 +183,7 @@ class ImpulseStep:
         springs = self.dyn.passive_forces(q, np.zeros_like(v)) if self.has_springs else 0.0
         springs = springs + self._moving_elements(q, v) if self.model.elements else springs
         coupled = self._couple_servos(implicit, t, q, h, self.actuators.coupling)
-        rate = self._free.acceleration(
+        rate = self.free_bodies.acceleration(
             implicit, t, q, v, drive + springs - damping.times(v) - coupled.coupling_force(v)
         )
         free = v + h * coupled.add_coupling(rate)
@@ -227,7 +227,7 @@ class ImpulseStep:
 
     def _move(self, q: Array, v: Array, d: Array) -> Array:
         """The state (nq + nv,) after a displacement d (nv,)."""
-        return self._free.move(self.dyn.integrate(q, d), q, v, d)
+        return self.free_bodies.move(self.dyn.integrate(q, d), q, v, d)
 
     def _correction_energy(self, q: Array, v: Array, h: float, state: Array) -> float:
         """Potential energy of a state beyond that of a step by velocities alone, J."""

@@ -12,7 +12,6 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.contact.kinematics.body_poses import Posture, Postures
-from whippletree.contact.kinematics.joint_contacts import limited_axes, rubbing_axes
 from whippletree.contact.kinematics.scene_layout import SceneLayout
 from whippletree.tree.skeleton import skeleton
 
@@ -23,16 +22,24 @@ class MechanismState(NamedTuple):
     q: Array
     v: Array
     impulses: Array
-    """Of limits and dry friction in the last step, N s or N m s, (rows,)."""
+    """Of limits and dry friction in the last step, of the stops of tendons and of servos with a range, N s or N m s,
+    (rows,)."""
 
 
 class JointForces(NamedTuple):
-    """What acts on the joints in a step, beside their own springs and dampers."""
+    """What acts on the joints in some steps, beside their own springs and dampers."""
 
     given: Array
     """N m or N, (nv,)."""
     dampers: Array
     """Dampers that act at the end of the step, as the gains of a stiff controller do, N m s/rad or N s/m, (nv,)."""
+    commands: Array
+    """Of the actuators in each step, (steps, actuators)."""
+
+    def of_steps(self, first: int, count: int) -> JointForces:
+        """Those of some steps, and of a look that has no length."""
+        rows = self.commands[first : first + count]
+        return self._replace(commands=np.concatenate([rows, self.commands[-1:]]))
 
 
 class MechanismRows:
@@ -44,18 +51,16 @@ class MechanismRows:
         self.q: Array = nothing if own is None else own.q
         self.v: Array = nothing if own is None else own.v
         self.groups = np.array([] if own is None else own.groups, dtype=np.int64)
-        axes = [] if own is None else [*limited_axes(own.model), *rubbing_axes(own.model)]
-        self.rows = len(axes)
-        parts = [] if own is None else skeleton(own.model).v_slices
-        moved = [k for k, part in enumerate(parts) for _ in range(part.start, part.stop)]
-        self._body_of_row = np.array([moved[axis.v] for axis in axes], dtype=np.int64)
+        self.actuators = 0 if own is None else len(own.model.actuators)
+        self._trees_of_rows = np.array([] if own is None else own.groups_of_impulses, dtype=np.int64)
+        self.rows = len(self._trees_of_rows)
+        self._first_bodies = np.unique(self.groups, return_index=True)[1]
         self._known: tuple[MechanismState, Array, Array] | None = None
 
     @property
     def ties(self) -> tuple[Array, Array]:
         """Pairs of rows (n,) and (n,) that joints hold together."""
-        _, first, of_row = np.unique(self.groups, return_index=True, return_inverse=True)
-        return np.arange(len(self.groups)), first[of_row]
+        return np.arange(len(self.groups)), self._first_bodies[self.groups]
 
     def state(self, q: Array, v: Array, impulses: Array) -> MechanismState:
         """Its part of a state of the scene."""
@@ -121,8 +126,9 @@ class MechanismRows:
         if self.layout.mechanism is None:
             return []
         rows = np.arange(len(self.groups))
-        of_rows = [state.impulses, islands[self._body_of_row]] if self.rows else []
-        return [state.q, state.v, *forces, *of_contacts, rows, *of_rows]
+        of_rows = [state.impulses, islands[self._first_bodies[self._trees_of_rows]]] if self.rows else []
+        further = [*([forces.commands] if self.actuators else []), *of_rows]
+        return [state.q, state.v, forces.given, forces.dampers, *of_contacts, rows, *further]
 
 
 def _free_coordinates(R: Array, p: Array) -> Array:

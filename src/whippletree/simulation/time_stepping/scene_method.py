@@ -17,9 +17,10 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.compiled import Compiled, compile
+from whippletree.compiler.rollout.contact_lists.contact_list_gaps import tendon_limits
 from whippletree.contact.geometry.box_pairs import NOWHERE
 from whippletree.contact.kinematics.contact_set import ContactSet, contact_set_of_steps
-from whippletree.contact.kinematics.joint_contacts import limited_axes, nearer_ends, rubbing_axes
+from whippletree.contact.kinematics.joint_contacts import limited_axes, nearer_ends_of_many, rubbing_axes
 from whippletree.contact.kinematics.scene_layout import SceneLayout, Unsuited, scene_layout
 from whippletree.errors import UnsupportedError, warn_caller
 from whippletree.model import Model
@@ -27,6 +28,7 @@ from whippletree.model.frozen import found_once
 from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.method import Chunk, Memo, Method, Task, Variable, positive
 from whippletree.simulation.output.dataset import velocities
+from whippletree.simulation.time_stepping.impulse_batch import step_clock
 from whippletree.simulation.time_stepping.impulse_step import COMPILED
 from whippletree.simulation.time_stepping.motors import Motors
 from whippletree.simulation.time_stepping.scene_run import MOST_SLOTS, ROWS, SteppedScene, StepsTaken, Warm, rotations
@@ -152,6 +154,7 @@ class SceneStepping(TimeStepping):
         self._found: list[_Row] = []
         self._named = _pair_count(layout) <= NAMED_UP_TO
         self._limited, self._rubbing = limited_axes(layout.model), rubbing_axes(layout.model)
+        self._taut = [tendon for tendon in layout.model.tendons if tendon.is_limited]
         self._motors = None if layout.mechanism is None else Motors(task.motion)
         if self._motors is not None:
             self._motors.hold(self.longest)  # gains of a controller that steps do not resolve
@@ -202,7 +205,13 @@ class SceneStepping(TimeStepping):
         if self._limited:
             named = tuple(axis.name for axis in self._limited)
             found["limit_force"] = Variable(("limit",), "forces of joint limits", "N m or N", named)
-            found["limit_overshoot"] = Variable((), "largest way of a joint beyond its range", "rad or m")
+        if self._taut:
+            named = tuple(tendon.name for tendon in self._taut)
+            found["tendon_limit_force"] = Variable(
+                ("taut",), "forces of tendons' limits, positive to lengthen", "N", named
+            )
+        if self._limited or self._taut:
+            found["limit_overshoot"] = Variable((), "largest way of a joint or a tendon beyond its range", "rad or m")
         if self._rubbing:
             named = tuple(axis.name for axis in self._rubbing)
             found["friction_force"] = Variable(("rubbing",), "dry friction of joints", "N m or N", named)
@@ -239,7 +248,7 @@ class SceneStepping(TimeStepping):
                 self._count(told)
                 reached = float(times[row - 1])
                 raise IntegrationError(f"the stepping stopped before t = {times[row]:.9g} s: {LOST}", reached)
-            y, warm = np.concatenate([told.q, told.v]), told.warm
+            y, warm = np.concatenate([told.q, told.v, told.act]), told.warm
             work = {word: work[word] + float(told.account[:, ROWS[word]].sum()) for word in SUMS}
             self._count(told)
             self._found.append(_Row(row, y, told, work))
@@ -270,24 +279,39 @@ class SceneStepping(TimeStepping):
     def _advance(self, row: int, y: Array, warm: Warm, most: int | None) -> StepsTaken:  # type: ignore[override]
         """Steps from one row of output to the next, or fewer.
 
-        A controller is asked before every step.
+        A controller, and commands by a function, are asked before every step.
         """
         h, count = self._division(row)
         count = count if most is None else most
         t, motion = float(self.task.times[row]), self.task.motion
         q, v = motion.split(y)
-        if motion.controller is None:
+        if self._motors is not None and self._motors.steady:
+            ctrl, act = self._drives(self._motors.ctrl_over(step_clock(t, h, 0, count)), motion.act(y), h)
+            taken = self.scene.advance(q, v, warm, np.zeros(len(v)), np.full(count, h), commands=ctrl)
+            return taken._replace(act=act)
+        if self._motors is None and motion.controller is None:
             return self.scene.advance(q, v, warm, np.zeros(len(v)), np.full(count, h))
         parts: list[StepsTaken] = []
+        act = motion.act(y)
         for k in range(count):
-            state = np.array([t + k * h]), q[None], v[None]
-            tau = (motion.forces if self._motors is None else self._motors.tau)(*state)[0]
-            dampers = None if self._motors is None else self._motors.held_dampers(h)
-            parts.append(self.scene.advance(q, v, warm, tau, np.array([h]), dampers))
+            if self._motors is None:
+                tau, dampers, ctrl = motion.forces(np.array([t + k * h]), q[None], v[None])[0], None, None
+            else:
+                tau, asked = self._motors.at(t + k * h, q, v)
+                dampers = self._motors.held_dampers(h)
+                ctrl, act = self._drives(asked[None], act, h)
+            parts.append(self.scene.advance(q, v, warm, tau, np.array([h]), dampers, ctrl)._replace(act=act))
             q, v, warm = parts[-1].q, parts[-1].v, parts[-1].warm
             if not parts[-1].finite:
                 break
         return parts[-1]._replace(account=np.concatenate([part.account for part in parts]))
+
+    def _drives(self, ctrl: Array, act: Array, h: float) -> tuple[Array, Array]:
+        """What drives the actuators in steps with these commands (n, actuators), and the activations after them."""
+        if not self.task.motion.remembers:
+            return ctrl, act
+        drives, acts = self.task.motion.dyn.activation_steps(ctrl, act, np.full(len(ctrl), h))
+        return drives, acts[-1]
 
     def _warn_of_unsolved_steps(self) -> None:
         """Tell, at the end of a run, of steps whose impulses are far from the laws of contact."""
@@ -352,16 +376,18 @@ class SceneStepping(TimeStepping):
         yield Chunk(self.task.times[first : end.number + 1], y, memo, variables=variables)
 
     def _of_joints(self, told: Sequence[StepsTaken], y: Array, h: Array) -> dict[str, Any]:
-        """Forces of limits and dry friction of joints, and how far those are beyond their ranges."""
-        ends = [nearer_ends(self._limited, q) for q in self.task.motion.split(y)[0]]
-        distances, signs = (np.array([end[k] for end in ends], dtype=float).reshape(len(ends), -1) for k in (0, 1))
+        """Forces of limits of joints and tendons and of dry friction, and how far those are beyond their ranges."""
+        q = self.task.motion.split(y)[0]
+        distances, signs = nearer_ends_of_many(self._limited, q)
         forces = np.stack([own.warm.of_joints for own in told]) / h[:, None]
         limits = signs.shape[1]
-        return {
-            "limit_force": forces[:, :limits] * signs,
-            "limit_overshoot": np.maximum(0.0, -distances.min(axis=1, initial=0.0)),
-            "friction_force": forces[:, limits:],
-        }
+        rubbing = limits + len(self._rubbing)
+        found = {"limit_force": forces[:, :limits] * signs, "friction_force": forces[:, limits:rubbing]}
+        if self._taut:
+            own, ways, _ = tendon_limits(self._energies)(q[:, self.scene.mechanism.q])
+            found["tendon_limit_force"] = forces[:, rubbing : rubbing + len(self._taut)] * ways
+            distances = np.concatenate([distances, own], axis=1)
+        return found | {"limit_overshoot": np.maximum(0.0, -distances.min(axis=1, initial=0.0))}
 
     def _by_name(self, told: Sequence[StepsTaken], h: Array) -> dict[str, Array]:
         """Gaps and forces of contacts that have names; those that are far away, or not in use, have an infinite gap."""

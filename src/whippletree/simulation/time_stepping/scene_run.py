@@ -76,7 +76,8 @@ class Warm(NamedTuple):
     allowance: Array
     """How deep the bodies and the world may overlap, m, (bodies + 1,): as deep as they do where nothing is known."""
     of_joints: Array
-    """Impulses of limits and dry friction of the mechanism's joints, N s or N m s, (rows,); none where it has none."""
+    """Impulses of limits and dry friction of the mechanism's joints, of the stops of its tendons and of its servos with
+    a range, N s or N m s, (rows,); none where it has none."""
     moments: Array
     """Of the candidates against spinning and rolling, about their axes, N m s, (n, 3); (0, 3) where nothing resists."""
 
@@ -190,6 +191,8 @@ class StepsTaken(NamedTuple):
     """Whether all steps were made; if not, the state was no longer finite after these."""
     keys: Array
     """The candidates in the lists."""
+    act: Array = NONE
+    """Activations of actuators, (activations,), where the run keeps them."""
 
 
 class _Lists(NamedTuple):
@@ -289,22 +292,31 @@ class SteppedScene:
         return near._replace(table=table, **rest)
 
     def advance(
-        self, q: Array, v: Array, warm: Warm, tau: Array, dt: Array, dampers: Array | None = None
+        self,
+        q: Array,
+        v: Array,
+        warm: Warm,
+        tau: Array,
+        dt: Array,
+        dampers: Array | None = None,
+        commands: Array | None = None,
     ) -> StepsTaken:
         """Steps of lengths dt (n,) from q (nq,) and v (nv,) under constant joint forces tau (nv,).
 
-        ``dampers`` (nv,) act on the joints of a mechanism at the end of each step, beside their own.
+        ``dampers`` (nv,) act on the joints of a mechanism at the end of each step, beside their own; ``commands``
+        (n, actuators) are those of its actuators, zeros by default.
         """
         scene = self._begin(q, v, warm, dt)
         forces = self._beside_world(tau, 6)
         held = np.zeros_like(tau) if dampers is None else dampers
-        own_forces = JointForces(tau[self.mechanism.v], held[self.mechanism.v])
+        ctrl = np.zeros((len(dt), self.mechanism.actuators)) if commands is None else commands
+        own_forces = JointForces(tau[self.mechanism.v], held[self.mechanism.v], ctrl)
         account: list[Array] = []
         done, last = 0, (np.zeros_like(forces), np.zeros_like(forces), np.zeros_like(own_forces.given))
         while not scene.held.islands.all_asleep:
             lists = scene.held.lists
             steps = np.append(dt[done : done + self._steps_of_call(lists)], 0.0)
-            call = self._call(scene, forces, own_forces, steps)
+            call = self._call(scene, forces, own_forces.of_steps(done, len(steps) - 1), steps)
             made = int(call.steps)
             _add_to_account(account, call.account[:made], call.ends[: made + 1])
             done, last = done + made, (call.a, call.kick, call.mechanism_a) if made else last
@@ -451,9 +463,9 @@ class SteppedScene:
         lists = self.lists(Q, thin)
         held = _HeldLists(lists, Q, Islands(np.zeros(0, dtype=int), np.zeros(self.count)))
         unknown = Warm.cold()._replace(allowance=np.full(len(Q), np.inf))
-        pushes = self._recall(unknown, held)
-        scene = _SceneInMotion(Q, nothing, np.zeros(len(Q)), *pushes, held, unknown, own)
-        return lists.keys, self._call(scene, nothing, JointForces(0 * own.v, 0 * own.v), np.zeros(1)).gaps
+        scene = _SceneInMotion(Q, nothing, np.zeros(len(Q)), *self._recall(unknown, held), held, unknown, own)
+        still = JointForces(0 * own.v, 0 * own.v, np.zeros((1, self.mechanism.actuators)))
+        return lists.keys, self._call(scene, nothing, still, np.zeros(1)).gaps
 
     def _beside_world(self, numbers: Array, size: int) -> Array:
         """Coordinates (7 each), velocities or forces (6 each) of all bodies and of the world, which rests at its

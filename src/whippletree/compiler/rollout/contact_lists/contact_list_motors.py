@@ -16,8 +16,8 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.scalars import less, select
 from whippletree.compiler.frontend.tendon_loops import TendonLoops, looped_actuators
-from whippletree.compiler.program import Address, Index, Statement
-from whippletree.compiler.program.traced_blocks import Piece
+from whippletree.compiler.program import Address, Block, Index, Statement
+from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.step_space import STEP, StepSpace
 from whippletree.tree.mechanism import Mechanism
 
@@ -104,3 +104,27 @@ class MotorNumbers:
             for name in ("soft", "offset"):
                 found.append(Piece((len(numbers),), tuple(Address(name, (Index(None, i),)) for i in numbers)))
         return found
+
+
+def forces_of_motors(space: StepSpace) -> Block:
+    """Joint forces of motors over the step: servos at the velocity of its end, within their ranges."""
+    servos = range(space.blocks.passive, space.blocks.count)
+    coupling = space.actuators.coupling
+
+    def add(drive: Array, v: Array, *rest: Any) -> list[Any]:
+        held, rest = (rest[0], rest[1:]) if space.driven.held else (None, rest)
+        rows, (h, *bounded) = (rest[0], rest[1:]) if coupling else ((), rest)
+        tau = drive - space.actuators.damping(h) * v if space.actuators.acting else drive
+        tau = tau if held is None else tau - space.held_dampers(held) * v
+        for row, servo in zip(rows, coupling, strict=True):
+            tau = tau - row * (servo.gain(h) * (row @ v))
+        for row, p in zip(*bounded, strict=True) if servos else ():
+            tau = tau + row * (p / h)
+        return [tau]
+
+    more = [*(["held"] if space.driven.held else []), *(["coupling"] if coupling else [])]
+    reads = [*space.each(("drive", "end v", *more)), space.at("dt", STEP)]
+    if servos:
+        places = [Address("impulse", (Index(None, i), Index(None, 1))) for i in servos]
+        reads += [space.at("servo row"), Piece((len(places),), tuple(places))]
+    return traced_block(add, reads, [space.at("force", STEP)])

@@ -47,10 +47,10 @@ class ServoRanges:
         """The solution of a step, again and again until all servos are what they were taken for."""
         if not self.count:
             return solve
-        again = Until(RANGE, RANGE_ROUNDS, self.space.address("in range"), (*solve, self._look()))
-        return self._guess(), again
+        again = Until(RANGE, RANGE_ROUNDS, self.space.address("in range"), (*solve, self.look()))
+        return self.guess(), again
 
-    def _guess(self) -> Block:
+    def guess(self) -> Block:
         """Servos that the step before has left at an end of their ranges, and those that are not of a single joint."""
         always = set(range(self.count)) - set(self.actuators.releasable)
 
@@ -63,7 +63,7 @@ class ServoRanges:
         reads = [some("impulse", self.places, 1), some("cap", self.places), at("dt", STEP)]
         return traced_block(guess, reads, [at("saturated"), at("in range")])
 
-    def _look(self) -> Block:
+    def look(self) -> Block:
         """Servos whose force is beyond their range at the velocity that came out become rows of the problem; those that
         are rows, and within it, are released. Of those that were released, the impulse is that of their force.
         """
@@ -77,7 +77,7 @@ class ServoRanges:
                 force = (offset[i] - gear * v[place]) / soft[i]
                 over = select(released, (abs(force) - reach) * soft[i], 0)
                 worst = largest([worst, over])
-                impulses[i] = select(released, _within(force, reach), p[i])
+                impulses[i] = select(released, within_reach(force, reach), p[i])
                 leaves = less(abs(p[i]), (1 - AT_AN_END) * reach)
                 flags[i] = select(released, select(less(tolerance, over), 1, -1), select(leaves, -1, 1))
                 whole = select(less(flags[i] * saturated[i], 0), -1, whole)
@@ -90,6 +90,6 @@ class ServoRanges:
         return traced_block(look, reads, [at("saturated"), force, at("left"), at("in range")])
 
 
-def _within(x: Any, reach: Any) -> Any:
+def within_reach(x: Any, reach: Any) -> Any:
     """A number brought between −reach and reach."""
     return select(less(reach, x), reach, select(less(x, -reach), -reach, x))

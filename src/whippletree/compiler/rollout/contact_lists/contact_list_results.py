@@ -11,8 +11,9 @@ from typing import Any
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.scalars import less, select
-from whippletree.compiler.program import Address, Block, Buffer, Dimension, Index, PerLane, Statement
-from whippletree.compiler.program.traced_blocks import Piece, traced_block
+from whippletree.compiler.program import Buffer, Dimension, PerLane, Statement
+from whippletree.compiler.program.traced_blocks import traced_block
+from whippletree.compiler.rollout.contact_lists.contact_list_motors import forces_of_motors
 from whippletree.compiler.rollout.step_space import BLOCK, STEP, StepSpace
 from whippletree.contact.problem.cones import largest
 
@@ -65,31 +66,7 @@ class StepResults:
             found.append(traced_block(account, reads, [*space.each(("alive", "lost")), *space.each(names, STEP)]))
         copy = traced_block(lambda p: [p], [space.at("impulse", BLOCK)], [space.at("impulses", STEP, BLOCK)])
         copies = space.each_block(copy)
-        return [PerLane((*found, *copies, *([self._forces()] if space.tells_forces else [])))]
-
-    def _forces(self) -> Block:
-        """Joint forces of motors over the step: servos at the velocity of its end, within their ranges."""
-        space = self.space
-        servos = range(space.blocks.passive, space.blocks.count)
-        coupling = space.actuators.coupling
-
-        def add(drive: Array, v: Array, *rest: Any) -> list[Any]:
-            held, rest = (rest[0], rest[1:]) if space.driven.held else (None, rest)
-            rows, (h, *bounded) = (rest[0], rest[1:]) if coupling else ((), rest)
-            tau = drive - space.actuators.damping(h) * v if space.actuators.acting else drive
-            tau = tau if held is None else tau - space.held_dampers(held) * v
-            for row, servo in zip(rows, coupling, strict=True):
-                tau = tau - row * (servo.gain(h) * (row @ v))
-            for row, p in zip(*bounded, strict=True) if servos else ():
-                tau = tau + row * (p / h)
-            return [tau]
-
-        more = [*(["held"] if space.driven.held else []), *(["coupling"] if coupling else [])]
-        reads = [*space.each(("drive", "end v", *more)), space.at("dt", STEP)]
-        if servos:
-            places = [Address("impulse", (Index(None, i), Index(None, 1))) for i in servos]
-            reads += [space.at("servo row"), Piece((len(places),), tuple(places))]
-        return traced_block(add, reads, [space.at("force", STEP)])
+        return [PerLane((*found, *copies, *([forces_of_motors(space)] if space.tells_forces else [])))]
 
     def nothing(self) -> list[Statement]:
         """A row of a scene that has stopped; the one in which it did has what came out."""

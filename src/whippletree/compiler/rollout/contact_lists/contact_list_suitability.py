@@ -6,19 +6,12 @@ told why, in words that its user understands; its steps are taken in Python.
 
 from __future__ import annotations
 
-import numpy as np
-
 from whippletree.compiler.rollout.contact_lists.contact_list_recursion import suits_recursion
 from whippletree.compiler.rollout.contact_lists.contact_list_trees import is_written, reason_against_loops
-from whippletree.constraints.constraint_set import constraint_set, reason_against_ties
-from whippletree.contact.implicit_springs import implicit_links
+from whippletree.constraints.constraint_set import reason_against_ties
+from whippletree.contact.inertia_of_motions import has_inertia, pivots_have_inertia
 from whippletree.contact.time_step import ContactBlocks
 from whippletree.model import Model
-from whippletree.model.frozen import found_once
-from whippletree.tree import inertia
-from whippletree.tree.forward import articulate
-from whippletree.tree.links import joint_zeros
-from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import meeting_point, skeleton
 
 MOST_LISTED_VELOCITIES = 400
@@ -31,9 +24,6 @@ COUPLINGS_PER_VELOCITY = 20
 """Couplings between contacts, for each velocity, from which on lists pay in batches. Measured, µs per step and scene in
 a batch of 256, lists and 10 sweeps over all blocks: a quadruped on its four feet, 8 couplings, 2.7 and 1.3; hopper, 96,
 0.9 and 3.7; half cheetah, 256, 1.2 and 4.7; walker, 196, 2.0 and 8.9. A humanoid on eight points has 16."""
-
-USUAL_STEP, NO_SHARE_OF_INERTIA = 1e-3, 1e-13
-"""Step (s) at which dampers and springs give inertia, and the share of the largest below which there is none."""
 
 
 def reason_against_lists(model: Model) -> str | None:
@@ -50,7 +40,7 @@ def reason_against_lists(model: Model) -> str | None:
         _reason_against_frames(model, blocks)
         or reason_against_ties(model)
         or (reason_against_loops(model, blocks.actuators) if long else None)
-        or (None if (_has_inertia_by_loops if long else _has_inertia)(model) else "a motion has no inertia")
+        or (None if (pivots_have_inertia if long else has_inertia)(model) else "a motion has no inertia")
     )
 
 
@@ -74,38 +64,3 @@ def suits_lists(model: Model) -> bool:
 def lists_pay(model: Model) -> bool:
     """Whether batches are faster this way than with every block written out, where that many blocks rarely matter."""
     return ContactBlocks(model, limits=False).couplings > COUPLINGS_PER_VELOCITY * model.nv
-
-
-@found_once
-def _has_inertia(model: Model) -> bool:
-    """Whether every motion has inertia at home, a damper or spring in its stead, or a constraint that stops it.
-
-    Elsewhere a pivot that is not positive makes a step NaN, which is no answer.
-    """
-    m = Mechanism.of(model)
-    if not m.tree.doubtful:
-        return True
-    q = np.asarray(model.home.q).astype(object)
-    links = implicit_links(m, m.still(q), USUAL_STEP)
-    M = inertia.mass_matrix(m.tree, m.sweep, links).astype(float)
-    if model.constraints:
-        A = constraint_set(model).matrix(m, links, q)
-        M = M + np.trace(M) / max(np.sum(A * A), 1.0) * A.T @ A
-    sizes = np.linalg.eigvalsh(M)
-    return bool(sizes[0] > NO_SHARE_OF_INERTIA * sizes[-1])
-
-
-@found_once
-def _has_inertia_by_loops(model: Model) -> bool:
-    """Whether every motion of a long tree has inertia at home, or a damper or spring in its stead.
-
-    Its steps are loops, in which constraints cannot stand in for inertia. What is asked for are the inertias of the
-    joints with all that they carry, the rest free to follow: M itself would take its square.
-    """
-    m = Mechanism.of(model)
-    if not m.tree.doubtful:
-        return True
-    links = implicit_links(m, m.still(np.asarray(model.home.q).astype(object)), USUAL_STEP)
-    freedoms = articulate(m.sweep, links, joint_zeros(m.sweep, links))
-    pivots = [float(pivot) for freedom in freedoms for pivot in freedom.pivots]
-    return min(pivots) > NO_SHARE_OF_INERTIA * max(pivots)

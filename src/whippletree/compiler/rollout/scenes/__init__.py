@@ -7,9 +7,12 @@ scene_slots       impulses follow their points where candidates of a pair change
 scene_contacts    contacts: their rows, what impulses do, starts with momentum
 scene_moments     moments against spinning and rolling
 scene_trees       mechanisms among the bodies: robots, doors and pendulums in a heap
+scene_motors      their actuators: commands, forces, servos at an end of their range
 scene_joints      limits and dry friction of their joints
 scene_loops       constraints of theirs: four-bars, grippers, bodies that are welded
+scene_ties        rows over several velocities: stops of tendons, servos with a range
 scene_sticking    impulses with which everything sticks, for scenes that begin at rest
+scene_stirring    contacts that sweeps go over: those that are far from their laws, and their neighbours
 scene_leaps       where the next sweeps begin: the least energy of a plane
 scene_solver      the contact problem: sweeps, as far as they are needed
 scene_positions   the projection of positions, which moves apart what overlaps

@@ -196,15 +196,17 @@ class SceneContacts:
             going_on=(1,),
             unknown=("C",),  # whether the rows of a contact are still to be made
             untabled=("C",),  # and its tables
+            stirs=("C",),  # whether a contact is far from its law
+            swept_flag=("C",),  # whether sweeps go over it
             afresh=(1,),  # whether the problem is a new one, for which no sweep was made
             resumes=(1,),  # whether it is not
         )
 
-    def on_lists(self, active: str, touched: str) -> SceneContacts:
-        """Statements with the same buffers on another list of contacts and its bodies, for displacements: those know
-        no moments."""
+    def on_lists(self, active: str, touched: str, with_moments: bool = True) -> SceneContacts:
+        """Statements with the same buffers on another list of contacts and its bodies; displacements know no moments."""
         found = copy(self)
-        found.active, found.touched, found.moments = active, touched, None
+        found.active, found.touched = active, touched
+        found.moments = self.moments if with_moments else None
         self.space.numbers_list(active, "C")
         self.space.numbers_list(touched, "N")
         return found
@@ -361,7 +363,7 @@ class SceneContacts:
             Loop(BODY, "N", (body,)),
             *self.still_trees("vel", "vel start", "vel before"),
             *self.of_joints("prepare"),
-            Loop(CONTACT, "C", (put(1, at("unknown", CONTACT)),)),
+            Loop(CONTACT, "C", (put(1, at("unknown", CONTACT)), put(-1, *self.of_contact("stirs", "swept flag")))),
             put(1, at("afresh")),
             put(-1, at("resumes")),
         ]

@@ -3,10 +3,12 @@
 A row acts on one velocity of a tree, with a sign, and its impulse has bounds: 0 ≤ λ at an end of a range, |λ| ≤ h τ for
 dry friction. Both are
 
-    λ ← min(max(λ − (u + shift) / g, low), high)        u = ± v_free + B · y        g = B · B
+    λ ← min(max(λ − (u + s λ + shift) / (g + s), low), high)        u = ± v_free + B · y        g = B · B
 
-with B the column of F (:mod:`~whippletree.compiler.rollout.scenes.scene_trees`). There are as many as joints, so that
-all of them are swept, after the contacts on the way there and before them on the way back.
+with B the column of F, or its negative (:mod:`~whippletree.compiler.rollout.scenes.scene_trees`), and no compliance s.
+There are as many as joints, so that all of them are swept, after the contacts on the way there and before them on the
+way back. Behind them are rows that act on several velocities
+(:mod:`~whippletree.compiler.rollout.scenes.scene_ties`).
 """
 
 from __future__ import annotations
@@ -21,13 +23,12 @@ from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.dense_solve import multiply_in_strands
 from whippletree.compiler.rollout.scenes.scene_contacts import ISLAND
 from whippletree.compiler.rollout.scenes.scene_leaps import SceneLeaps
+from whippletree.compiler.rollout.scenes.scene_ties import JOINT_ROW, SceneTies
 from whippletree.compiler.rollout.scenes.scene_trees import COLUMN, GROUP, VELOCITY, SceneTrees
 from whippletree.contact.kinematics.joint_contacts import limited_axes, rubbing_axes
 from whippletree.contact.problem.cones import largest
 from whippletree.contact.restitution_share import mixed_impulse
 from whippletree.contact.time_step import RELAXATION_SPEED
-
-JOINT_ROW = "joint row"
 
 
 class SceneJoints:
@@ -37,25 +38,31 @@ class SceneJoints:
         self.trees, self.space = trees, trees.space
         model = trees.model
         limited, rubbing = limited_axes(model), rubbing_axes(model)
-        self.count = len(limited) + len(rubbing)
+        self.axes = [*limited, *rubbing]
+        self.ties = ties = SceneTies(trees, len(self.axes))
+        self.count = n = len(self.axes) + ties.count
         if not self.count:
             return
-        axes, n = [*limited, *rubbing], self.count
-        self.space.index("velocity of row", [axis.v for axis in axes])
-        self.space.index("coordinate of row", [axis.q for axis in axes])
+        self.space.index("velocity of row", [axis.v for axis in self.axes])
+        self.space.index("coordinate of row", [axis.q for axis in self.axes])
+        self.space.index("tree of row", trees.groups_of_impulses)
         self.space.table("lower", [axis.lower for axis in limited] + [-math.inf] * len(rubbing))
         self.space.table("upper", [axis.upper for axis in limited] + [math.inf] * len(rubbing))
         # a limit may push as hard as it has to
         self.space.table("most force", [math.inf] * len(limited) + [float(axis.friction) for axis in rubbing])
-        self.space.table("rubs", [0] * len(limited) + [1] * len(rubbing))
+        # rows without a gap, and those whose work is that of contacts and friction
+        self.space.table("rubs", [0] * len(limited) + [1] * len(rubbing) + ties.gapless)
+        self.space.table("passive", [1] * len(self.axes) + ties.passive)
         self.space.work(
+            row_B=(n, trees.width),  # F Jᵀ
             row_impulse=(n,),
             row_start=(n,),
             row_before=(n,),
-            row_sign=(n,),
+            row_sign=(len(self.axes),),
             row_gap=(n,),
             row_shift=(n,),
-            row_ease=(n,),  # 1 / g
+            row_ease=(n,),  # 1 / (g + s)
+            row_soft=(n,),  # s
             row_low=(n,),
             row_high=(n,),
             row_free=(n,),  # u without impulses
@@ -79,9 +86,16 @@ class SceneJoints:
         return inputs, [Buffer("row impulses", "output", (self.count,))]
 
     def _each(self, *statements: Statement) -> list[Statement]:
-        """Statements for every row, with registers of its velocity."""
+        """Statements for every row, with the register of its tree."""
+        group = Lookup(GROUP, Address("tree of row", (Index(JOINT_ROW),)))
+        return [Loop(JOINT_ROW, self.count, (group, *statements))]
+
+    def _each_axis(self, *statements: Statement) -> list[Statement]:
+        """Statements for every row of a single velocity, with registers of that."""
+        if not self.axes:
+            return []
         velocity = Lookup(VELOCITY, Address("velocity of row", (Index(JOINT_ROW),)))
-        return [Loop(JOINT_ROW, self.count, (velocity, *self.trees.place(), *statements))]
+        return [Loop(JOINT_ROW, len(self.axes), (velocity, *self.trees.place(), *statements))]
 
     def _of_row(self, *names: str) -> list[Piece]:
         return self.space.each(names, JOINT_ROW)
@@ -90,15 +104,11 @@ class SceneJoints:
         return self.space.at(name, GROUP)
 
     def _follow(self, name: str) -> Statement:
-        """The impulse ``row given``, with its sign, added to a buffer (trees, width)."""
+        """The impulse ``row given`` of the row in hand, added to a buffer (trees, width)."""
         entry, own = (
-            Piece((), (Address(at, indices),))
-            for at, indices in (
-                (name, (Index(GROUP), Index(COLUMN))),
-                (self.trees.columns, (Index(GROUP), Index("place in tree"), Index(COLUMN))),
-            )
+            Piece((), (Address(at, (Index(row), Index(COLUMN))),)) for at, row in ((name, GROUP), ("row B", JOINT_ROW))
         )
-        add = traced_block(lambda y, p, F: [[y + p[0] * F]], [entry, self.space.at("row given"), own], [entry])
+        add = traced_block(lambda y, p, B: [[y + p[0] * B]], [entry, self.space.at("row given"), own], [entry])
         return Loop(COLUMN, self.trees.width, (add,), side_by_side=True)
 
     def begin_call(self) -> list[Statement]:
@@ -108,13 +118,14 @@ class SceneJoints:
         copy = traced_block(
             lambda p: [[p], [math.inf]], self._of_row("row impulses0"), self._of_row("row impulse", "row allowed")
         )
-        return self._each(copy)
+        return [*self._each(copy), *self.ties.begin_call()]
 
     def results(self) -> list[Statement]:
         """Impulses at the end of a call."""
         if not self.count:
             return []
-        return self._each(traced_block(lambda p: [[p]], self._of_row("row impulse"), self._of_row("row impulses")))
+        told = traced_block(lambda p: [[p]], self._of_row("row impulse"), self._of_row("row impulses"))
+        return [*self._each(told), *self.ties.results()]
 
     def find(self) -> list[Statement]:
         """Distances to the nearer ends of ranges, where the joints are."""
@@ -129,10 +140,8 @@ class SceneJoints:
             return []
         q = Piece((), (Address("tree now q", (Index("coordinate"),)),))
         place = Lookup("coordinate", Address("coordinate of row", (Index(JOINT_ROW),)))
-        return self._each(
-            place,
-            traced_block(nearer, [q, *self._of_row("lower", "upper", "rubs")], self._of_row("row sign", "row gap")),
-        )
+        own = traced_block(nearer, [q, *self._of_row("lower", "upper", "rubs")], self._of_row("row sign", "row gap"))
+        return [*self._each_axis(place, own), *self.ties.find()]
 
     # ---- impulses ------------------------------------------------------------------------------------------------
 
@@ -149,57 +158,46 @@ class SceneJoints:
             low = select(less(0, rubs), -high, 0)
             inside = select(less(p, low), low, select(less(high, p), high, p))
             ease = select(some, 1 / select(some, own, 1), 0)
-            return [
-                [shift],
-                [ease],
-                [low],
-                [high],
-                [sign * v],
-                [sign * before],
-                [inside],
-                [inside],
-                [inside],
-                [sign * inside],
-            ]
+            numbers = (shift, ease, low, high, sign * v, sign * before, 0, inside, inside, inside)
+            return [[x] for x in numbers] + [sign * F]
 
         speeds = [Piece((), (Address(name, (Index(VELOCITY),)),)) for name in ("tree free", "tree now v")]
         reads = [*self._of_row("row sign", "row gap", "most force", "rubs"), self.trees.column()]
         reads += [*self._of_row("row impulse"), *speeds, self.space.at("now dt")]
-        names = ("row shift", "row ease", "row low", "row high", "row free", "row approach")
-        writes = self._of_row(*names, "row impulse", "row start", "row before")
-        return self._each(traced_block(rows, reads, [*writes, self.space.at("row given")]), self._follow("y"))
+        names = ("row shift", "row ease", "row low", "row high", "row free", "row approach", "row soft")
+        writes = self._of_row(*names, "row impulse", "row start", "row before", "row B")
+        own_rows = traced_block(rows, reads, writes)
+        return [*self._each_axis(own_rows), *self.ties.prepare(), *self.release("y", clears=False)]
 
-    def release(self, name: str) -> list[Statement]:
-        """What the impulses of rows do, alone, in a buffer (trees, width)."""
-        clear = [self.trees.clear(name)]
+    def release(self, name: str, clears: bool = True) -> list[Statement]:
+        """What the impulses of rows do, alone, in a buffer (trees, width); or beside what is there already."""
+        clear = [self.trees.clear(name)] if clears else []
         if not self.count:
             return clear
-        give = traced_block(
-            lambda sign, p: [[sign * p]], self._of_row("row sign", "row impulse"), [self.space.at("row given")]
-        )
+        give = traced_block(lambda p: [[p]], self._of_row("row impulse"), [self.space.at("row given")])
         return [*clear, *self._each(give, self._follow(name))]
 
     @staticmethod
-    def _answer(F: Array, y: Array, p: Any, sign: Any, free: Any, shift: Any, ease: Any, low: Any, high: Any) -> Any:
+    def _answer(B: Array, y: Array, p: Any, free: Any, shift: Any, soft: Any, ease: Any, low: Any, high: Any) -> Any:
         """A better impulse."""
-        u = free + sign * multiply_in_strands(F, y) + shift
+        u = free + multiply_in_strands(B, y) + shift + soft * p
         wanted = p - u * ease
         return select(less(wanted, low), low, select(less(high, wanted), high, wanted))
 
-    LAW = ("row sign", "row free", "row shift", "row ease", "row low", "row high")
+    LAW = ("row free", "row shift", "row soft", "row ease", "row low", "row high")
 
     def sweep_there(self) -> list[Statement]:
         """A sweep over the rows, from where the shares lead."""
         if not self.count:
             return []
 
-        def there(F: Array, y: Array, now: Any, start: Any, before: Any, shares: Array, *law: Any) -> list[Any]:
+        def there(B: Array, y: Array, now: Any, start: Any, before: Any, shares: Array, *law: Any) -> list[Any]:
             p = SceneLeaps.ahead(now, start, before, shares)[()]
-            after = self._answer(F, y, p, *law)
-            return [[after], [p], [now], [law[0] * (after - p)]]
+            after = self._answer(B, y, p, *law)
+            return [[after], [p], [now], [after - p]]
 
         own = self._of_row("row impulse", "row start", "row before")
-        reads = [self.trees.column(), self._in_tree("y"), *own, self.space.at("shares"), *self._of_row(*self.LAW)]
+        reads = [*self._of_row("row B"), self._in_tree("y"), *own, self.space.at("shares"), *self._of_row(*self.LAW)]
         return self._each(traced_block(there, reads, [*own, self.space.at("row given")]), self._follow("y"))
 
     def sweep_back(self) -> list[Statement]:
@@ -209,42 +207,61 @@ class SceneJoints:
         at = self.space.at
 
         def back(
-            F: Array, y: Array, p: Any, start: Any, before: Any, change: Array, rise: Array, *law: Any
+            B: Array, y: Array, p: Any, start: Any, before: Any, change: Array, rise: Array, *law: Any
         ) -> list[Any]:
-            after = self._answer(F, y, p, *law)
-            sign, free, shift, ease = law[:4]
+            after = self._answer(B, y, p, *law)
+            free, shift, soft, ease = law[:4]
             d = after - p
             some = less(0, ease)
             speed = d / select(some, ease, 1)
             ways = vector(after - start, after - before)
-            return [[after], [largest([change[0], speed * speed])], rise + (free + shift) * ways, [sign * d]]
+            slope = free + shift + soft * after
+            return [[after], [largest([change[0], speed * speed])], rise + slope * ways, [d]]
 
         own = self._of_row("row impulse", "row start", "row before")
-        reads = [self.trees.column(), self._in_tree("y"), *own, at("change"), at("rise"), *self._of_row(*self.LAW)]
+        reads = [*self._of_row("row B"), self._in_tree("y"), *own, at("change"), at("rise"), *self._of_row(*self.LAW)]
         block = traced_block(back, reads, [own[0], at("change"), at("rise"), at("row given")])
         return self._each(block, self._follow("y"))
+
+    def bend(self) -> list[Statement]:
+        """What compliances add to the products that the next start is found from, in their first lane."""
+        if not self.ties.servos:
+            return []
+
+        def add(p: Any, start: Any, before: Any, soft: Any, bend: Array) -> list[Any]:
+            r, d = p - start, p - before
+            return [bend + soft * vector(r * r, r * d, d * d)]
+
+        # their slopes are in ``rise``
+        bend = Piece((3,), tuple(Address("bend", (Index(None, k), Index(None, 0))) for k in range(3)))
+        own = self._of_row("row impulse", "row start", "row before", "row soft")
+        return self._each(traced_block(add, [*own, bend], [bend]))
 
     def measure(self) -> list[Statement]:
         """The residuals of the rows, and their work, in those of the contacts."""
         if not self.count:
             return []
 
-        def look(F: Array, y: Array, p: Any, approach: Any, rubs: Any, *rest: Any) -> list[Any]:
+        def look(B: Array, y: Array, p: Any, approach: Any, rubs: Any, passive: Any, *rest: Any) -> list[Any]:
             *law, residual, works = rest
-            sign, free, _, ease = law[:4]
-            after = self._answer(F, y, p, *law)
-            u = free + sign * multiply_in_strands(F, y)
+            free, ease = law[0], law[3]
+            after = self._answer(B, y, p, *law)
+            u = free + multiply_in_strands(B, y)
             some = less(0, ease)
             d = after - p
             speed = d / select(some, ease, 1)
-            work = p * (u + approach) / 2
+            work = passive * p * (u + approach) / 2
             return [
                 [largest([residual[0], d * d]), largest([residual[1], speed * speed]), residual[2]],
                 [works[0] + work, works[1] + rubs * work],
             ]
 
         totals = self.space.each(("residual", "works"))
-        reads = [self.trees.column(), self._in_tree("y"), *self._of_row("row impulse", "row approach", "rubs")]
+        reads = [
+            *self._of_row("row B"),
+            self._in_tree("y"),
+            *self._of_row("row impulse", "row approach", "rubs", "passive"),
+        ]
         return self._each(traced_block(look, [*reads, *self._of_row(*self.LAW), *totals], totals))
 
     # ---- bounces of contacts -------------------------------------------------------------------------------------
@@ -264,13 +281,13 @@ class SceneJoints:
         if not self.count:
             return []
 
-        def add(F: Array, y: Array, p: Any, sign: Any, free: Any, approach: Any, rubs: Any, tally: Array) -> list[Any]:
-            u = free + sign * multiply_in_strands(F, y)
+        def add(B: Array, y: Array, p: Any, free: Any, approach: Any, rubs: Any, tally: Array) -> list[Any]:
+            u = free + multiply_in_strands(B, y)
             return [tally + vector(p * (u + approach) / 2, (1 - rubs) * p, 0)]
 
         tally = self.space.at("tally", ISLAND)
-        own = self._of_row("row impulse", "row sign", "row free", "row approach", "rubs")
-        reads = [self.trees.column(), self._in_tree("y"), *own, tally]
+        own = self._of_row("row impulse", "row free", "row approach", "rubs")
+        reads = [*self._of_row("row B"), self._in_tree("y"), *own, tally]
         return self._in_island(traced_block(add, reads, [tally]))
 
     def mix_bounces(self) -> list[Statement]:
@@ -291,13 +308,13 @@ class SceneJoints:
         if not self.count:
             return []
 
-        def look(F: Array, y: Array, gap: Any, sign: Any, free: Any, rubs: Any, h: Any, overlap: Array) -> list[Any]:
-            end = largest([gap + h * (free + sign * multiply_in_strands(F, y)), -h * RELAXATION_SPEED])
+        def look(B: Array, y: Array, gap: Any, free: Any, rubs: Any, h: Any, overlap: Array) -> list[Any]:
+            end = largest([gap + h * (free + multiply_in_strands(B, y)), -h * RELAXATION_SPEED])
             ahead = select(less(0, rubs), math.inf, end)
             return [[ahead], [0], [0], [largest([overlap[0], -ahead])]]
 
-        own = self._of_row("row gap", "row sign", "row free", "rubs")
-        reads = [self.trees.column(), self._in_tree("y"), *own, *self.space.each(("now dt", "overlap"))]
+        own = self._of_row("row gap", "row free", "rubs")
+        reads = [*self._of_row("row B"), self._in_tree("y"), *own, *self.space.each(("now dt", "overlap"))]
         writes = [*self._of_row("row ahead", "row push", "row push before"), self.space.at("overlap")]
         return self._each(traced_block(look, reads, writes))
 
@@ -342,22 +359,22 @@ class SceneJoints:
             return []
         at = self.space.at
 
-        def improve(F: Array, z: Array, ahead: Any, push: Any, sign: Any, ease: Any) -> tuple[Any, Any]:
-            after = largest([push - (ahead + sign * multiply_in_strands(F, z)) * ease, 0])
+        def improve(B: Array, z: Array, ahead: Any, push: Any, ease: Any) -> tuple[Any, Any]:
+            after = largest([push - (ahead + multiply_in_strands(B, z)) * ease, 0])
             return after, after - push
 
         def there(*given: Any) -> list[Any]:
             after, d = improve(*given)
-            return [[after], [d], [given[4] * d]]
+            return [[after], [d], [d]]
 
         def back(delta: Any, before: Any, change: Array, uphill: Array, *given: Any) -> list[Any]:
             after, d = improve(*given)
-            ease = given[5]
+            ease = given[4]
             whole = (delta + d) / select(less(0, ease), ease, 1)
             more = [largest([change[0], abs(whole)])], [uphill[0] - whole * (after - before)]
-            return [[after], [given[4] * d], *more]
+            return [[after], [d], *more]
 
-        own = [self.trees.column(), self._in_tree("z"), *self._of_row("row ahead", "row push", "row sign", "row ease")]
+        own = [*self._of_row("row B"), self._in_tree("z"), *self._of_row("row ahead", "row push", "row ease")]
         if not second:
             writes = [*self._of_row("row push", "row push delta"), at("row given")]
             return self._each(traced_block(there, own, writes), self._follow("z"))

@@ -123,6 +123,7 @@ class SceneLeaps:
             self.space.put(0, at("bend")),
             Each(BODY, contacts.touched, (self._products(),)),
             *self._products_of_trees(),
+            *contacts.of_joints("bend"),
             traced_block(least_energy_shares, [at("bend"), at("rise")], [at("shares")]),
             traced_block(shares_that_pay, [at("change"), *watched], watched),
             Each(BODY, contacts.touched, (traced_block(move, [*velocities, at("shares")], velocities),)),

@@ -29,6 +29,7 @@ from whippletree.compiler.rollout.scenes.scene_contacts import (
     scaling_of_trees,
 )
 from whippletree.compiler.rollout.scenes.scene_leaps import SceneLeaps
+from whippletree.compiler.rollout.scenes.scene_stirring import Stirring
 from whippletree.compiler.rollout.scenes.scene_trees import CONTACT
 from whippletree.contact.problem.cones import largest
 from whippletree.contact.problem.contact_problem import BlockScaling, block_measure, block_scaling, step_moments
@@ -187,7 +188,7 @@ class SceneMoments:
         felt = self._felt()
 
         def look(m: Array, p: Array, shares: Array, mobility: Array, approach: Array, *rest: Any) -> list[Any]:
-            residual, works, *given = rest
+            residual, works, stirs, calm, *given = rest
             w = self._feel(*given)
             radii = shares * largest([p[0], 0])
             blocks = [(vector(0, m[0], 0), vector(0, w[0], 0)), (vector(0, *m[1:]), vector(0, *w[1:]))]
@@ -196,11 +197,13 @@ class SceneMoments:
                 for (own, u), size, radius in zip(blocks, mobility, radii, strict=True)
             ]
             work = m @ (w + approach) / 2
-            return [[largest(list(three)) for three in zip(residual, *found, strict=True)], works + vector(work, work)]
+            stirred = Stirring.is_stirred(stirs, largest([of_velocity for _, of_velocity, _ in found]), calm[0])
+            worst = [largest(list(three)) for three in zip(residual, *found, strict=True)]
+            return [worst, works + vector(work, work), [stirred]]
 
-        totals = self.space.each(("residual", "works"))
+        totals = [*self.space.each(("residual", "works")), *self._of_contact("stirs")]
         reads = [*self._of_contact("moment", "impulse", "moment shares", "moment mobility", "turn approach")]
-        block = traced_block(look, [*reads, *totals, *felt], totals)
+        block = traced_block(look, [*reads, *totals, self.space.at("calm"), *felt], totals)
         return self._if_any(*self._lead(), block)
 
     # ---- bounces -------------------------------------------------------------------------------------------------

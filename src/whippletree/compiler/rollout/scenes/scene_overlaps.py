@@ -54,7 +54,7 @@ class SceneOverlaps:
     """
 
     def __init__(self, contacts: SceneContacts, positions: ScenePositions) -> None:
-        self.space, self.contacts = contacts.space, contacts.on_lists(NEIGHBOURS, PUSHED)
+        self.space, self.contacts = contacts.space, contacts.on_lists(NEIGHBOURS, PUSHED, with_moments=False)
         self.positions = positions.on_lists(self.contacts)
         self.space.work(
             allowed=("N",),

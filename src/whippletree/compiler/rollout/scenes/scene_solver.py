@@ -30,6 +30,7 @@ from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.scenes.scene_contacts import SceneContacts, relative_velocity
 from whippletree.compiler.rollout.scenes.scene_leaps import SceneLeaps
 from whippletree.compiler.rollout.scenes.scene_sticking import Sticking
+from whippletree.compiler.rollout.scenes.scene_stirring import Stirring
 from whippletree.compiler.rollout.scenes.scene_trees import CONTACT
 from whippletree.contact.problem.cones import both, largest
 from whippletree.contact.problem.contact_problem import BlockScaling, block_measure, step_block
@@ -81,7 +82,9 @@ class SceneSolver:
 
     def __init__(self, contacts: SceneContacts) -> None:
         self.space, self.contacts = contacts.space, contacts
-        self.sticking, self.leaps = Sticking(contacts), SceneLeaps(contacts)
+        self.sticking, self.stirring = Sticking(contacts), Stirring(contacts)
+        self.swept = self.stirring.swept
+        self.leaps = SceneLeaps(self.swept)
         self.space.work(
             left_sweeps=(1,),
             settled=(1,),
@@ -132,13 +135,18 @@ class SceneSolver:
             each(("residual", "calm", "tolerance", "made", "left sweeps", "remaining")),
             each(("done", "reached", "going on", "invested", "left sweeps", "remaining")),
         )
-        look = (*self.measure(), self._end())
-        once = (
-            *self._sweep(),
-            If(address("settled"), look),
-            If(address("going on"), tuple(self.leaps.go_ahead())),
+        ahead = tuple(self.leaps.go_ahead())
+        once = (*self._sweep(), If(address("going on"), ahead), If(address("settled"), (*self.measure(), self._end())))
+        begin = (self.leaps.weigh(), *self.swept.remember("impulse", "vel"), *self.leaps.begin())
+        stretch = (
+            *self.stirring.gather(),
+            If(address("grew"), begin),
+            If(address("lasting"), ahead),
+            put(-1, at("settled")),
+            Until("sweep", MOST_SWEEPS, address("settled"), once),
         )
         return [
+            If(address("afresh"), tuple(self.stirring.forget())),
             *self.measure(),
             fine,
             If(
@@ -146,14 +154,11 @@ class SceneSolver:
                 (
                     put(0, at("wait")),
                     *self.contacts.tables(),
-                    self.leaps.weigh(),
                     If(address("afresh"), tuple(self.contacts.remember("impulse", "vel"))),
                     *self.sticking.attempt(self.measure()),
-                    If(address("afresh"), tuple(self.leaps.begin())),
-                    If(address("resumes"), (If(address("going on"), tuple(self.leaps.go_ahead())),)),
                     put(-1, at("afresh")),
                     put(1, at("resumes")),
-                    Until("sweep", MOST_SWEEPS, address("done"), once),
+                    If(address("going on"), (Until("stretch", MOST_SWEEPS, address("done"), stretch),)),
                 ),
             ),
         ]
@@ -207,7 +212,7 @@ class SceneSolver:
                 rise = rise + vector(speed @ (after - start), speed @ (after - before))
             return d, [after, [largest([change[0], mobility * mobility * (d @ d)])], rise]
 
-        contacts, totals = self.contacts, [at("change"), at("rise")]
+        contacts, totals = self.swept, [at("change"), at("rise")]
         own = contacts.of_contact("scaling", "impulse", "shift", "roughness")
         impulse, past = at("impulse", CONTACT), contacts.of_contact("impulse start", "impulse before")
         first = contacts.exchange(there, [*past, at("shares"), *own], [impulse, *past])
@@ -240,7 +245,7 @@ class SceneSolver:
         at, each = self.space.at, self.space.each
 
         def look(row: Array, mobility: Any, p: Array, mu: Any, shift: Any, approach: Array, *rest: Any) -> list[Any]:
-            residual, works, listed, first, second, *led = rest
+            residual, works, listed, stirs, calm, first, second, *led = rest
             bare = sum((x[:3] for x in led), start=relative_velocity(row, first, second))
             u = np.array([bare[0] + shift, bare[1], bare[2]], dtype=object)
             # of its own part the trace counts alone
@@ -250,6 +255,7 @@ class SceneSolver:
                 [largest([a, b]) for a, b in zip(residual, found, strict=True)],
                 [works[0] + work[0] + work[1] + work[2], works[1] + work[1] + work[2]],
                 listed + 1,
+                [self.stirring.is_stirred(stirs, found[1], calm[0])],
             ]
 
         def take_roots(squares: Array) -> list[Any]:
@@ -259,13 +265,17 @@ class SceneSolver:
         reads = [
             *self.contacts.of_contact("row", "mean mobility", "impulse", "friction", "shift", "approach"),
             *totals,
+            self.stirring.note(),
+            at("calm"),
             *self.contacts.both("vel"),
             *self.contacts.leading(),
         ]
         return [
             self.space.put(0, *totals),
             self.contacts.each(
-                *self.contacts.lead("vel"), traced_block(look, reads, totals), *self.contacts.of_moments("measure")
+                *self.contacts.lead("vel"),
+                traced_block(look, reads, [*totals, self.stirring.note()]),
+                *self.contacts.of_moments("measure"),
             ),
             *self.contacts.of_joints("measure"),
             traced_block(take_roots, [at("residual")], [at("residual")]),

@@ -156,7 +156,8 @@ def scene_program(
     trees ``on tree`` (C,) (1 or −1) and their ``slot`` (C,) among K such contacts, ``sides`` (K, 7)
     (:data:`~whippletree.compiler.rollout.scenes.scene_trees.SIDES`), and the impulses of its limits and of its dry
     friction, with the number (below N) of the island of each; and as outputs its state, accelerations, poses and those
-    impulses.
+    impulses. Its actuators take ``commands`` (T, actuators), before those impulses; stops of tendons and servos with a
+    force range have impulses, too.
 
     With ``moments``, which resist spinning and rolling: their shares (C, 2) of the normal impulse, m, and as input and
     output the moments (C, 3) about the axes of each contact, N m s.
@@ -236,6 +237,9 @@ class _StepBuilder(WorkSpace):
             *self._begin_solution(),
             Until("round", SOLVER_ROUNDS, self.address("solved"), tuple(self._round())),
         )
+        if self.trees and self.joints:
+            still = (Loop(NODE, "N", (self.put(0, self.at("moved", NODE)),)), *self.contacts.still_trees("moved"))
+            impulses = self.trees.motors.around(impulses, self.joints, still)
         solve = (
             # joints may have reached an end of their range, whether anything touches or not
             self.put(1 if self.joints and self.joints.count else -1, self.at("busy")),
@@ -254,6 +258,7 @@ class _StepBuilder(WorkSpace):
         )
         step = (
             traced_block(lambda h: [[h], [h]], [self.at("dt", STEP)], [self.at("now dt"), self.at("lasts")]),
+            *(self.trees.motors.begin_step() if self.trees else []),
             *self.overlaps.move_apart(find, _way),
             self._gaps(),
             self._mean(),

@@ -12,7 +12,8 @@ So a contact on a tree costs its velocities twice, whatever else is in the scene
 in a step, column by column: trees do not feel each other, and the first columns of all of them are found at once.
 
 Limits and dry friction of joints are rows of one number each, swept after the contacts
-(:mod:`~whippletree.compiler.rollout.scenes.scene_joints`). Constraints take their part of all rows
+(:mod:`~whippletree.compiler.rollout.scenes.scene_joints`). Actuators are part of M and of what moves the trees without
+impulses (:mod:`~whippletree.compiler.rollout.scenes.scene_motors`). Constraints take their part of all rows
 (:mod:`~whippletree.compiler.rollout.scenes.scene_loops`).
 """
 
@@ -25,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from whippletree.arithmetic.arrays import Array
+from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.arithmetic.scalars import less, select, sqrt
 from whippletree.compiler.frontend.node_wrenches import SCREW, TWIST
 from whippletree.compiler.program import Address, Buffer, Dimension, If, Index, Lookup, Loop, Statement
@@ -36,11 +37,14 @@ from whippletree.compiler.rollout.contact_lists.contact_list_trees import tree_i
 from whippletree.compiler.rollout.dense_solve import multiply_in_strands, padded
 from whippletree.compiler.rollout.motion_space import screw_rows
 from whippletree.compiler.rollout.scenes.scene_loops import SceneLoops
+from whippletree.compiler.rollout.scenes.scene_motors import SceneMotors
 from whippletree.compiler.rollout.step_space import Driven, RowPlace, StepSpace
 from whippletree.contact.geometry.shape_numbers import POSE
 from whippletree.contact.implicit_springs import dampings
 from whippletree.contact.kinematics.scene_mechanism import SceneMechanism
+from whippletree.model.force_elements import FluidBox, Tendon
 from whippletree.spatial import add_cross, cross
+from whippletree.tree.element_forces import element_forces
 from whippletree.tree.mechanism import Mechanism
 
 CONTACT = "contact"
@@ -51,6 +55,9 @@ TREE_NODE, TREE_ROW, VELOCITY, COLUMN = "tree node", "tree row", "velocity", "co
 GROUP, END, ON_PATH = "group", "end", "on path"
 """Registers: of a body of the mechanism, of its row among the bodies of the scene, one of its velocities, the number of
 a velocity in its tree, a tree, one of the two trees of a contact, and a velocity that moves a body."""
+
+SHARED: dict[str, tuple[int, ...]] = {"left": (1,), "tolerance": (), "pinned rounds": (1,)}
+"""Buffers of the scene that statements about its trees know by the same names, and their shapes."""
 
 SIDES = 7
 """Numbers of a contact with a tree: how many trees it has, which ones, its two bodies (or none) among those of the
@@ -79,7 +86,7 @@ class SceneTrees:
         self.trees = max(groups) + 1
         group_of = [groups[k] for k, part in enumerate(self.tree.v_slices) for _ in range(part.start, part.stop)]
         local = [group_of[:i].count(g) for i, g in enumerate(group_of)]
-        self.width = padded(max(local) + 1)
+        self.width, self.groups_of_impulses = padded(max(local) + 1), mechanism.groups_of_impulses
         own.work(
             now_q=(self.model.nq,),
             now_v=(nv,),
@@ -97,9 +104,12 @@ class SceneTrees:
             old_v=(nv,),
             change=(nv,),  # mean acceleration of the last step
         )
-        own.add(Buffer("dt", "work", ()))
+        own.work(dt=())  # the length of the step, or of the one before a look that has none
+        own.add(*[Buffer(name, "work", shape) for name, shape in SHARED.items()])
+        self.motors = SceneMotors(self)
         own.table("unit", np.array([[float(own == j) for own in local] for j in range(self.width)]))
         self.in_tree = tree_in_step(own)
+        self.drags = any(isinstance(e, FluidBox) or (isinstance(e, Tendon) and e.damping) for e in self.model.elements)
         self._tables(group_of, local)
         space.work(
             F=(self.trees, self.width, self.width),  # of each tree, column by column
@@ -135,6 +145,7 @@ class SceneTrees:
             Buffer("slot", "input", ("C",), integer=True),
             Buffer("sides", "input", ("K", SIDES), integer=True),
             Buffer("row of node", "input", (self.nodes,), integer=True),
+            *self.motors.arguments(),
         ]
         outputs = [
             Buffer("tree q at end", "output", (nq,)),
@@ -161,7 +172,8 @@ class SceneTrees:
     # ---- buffers of the tree -------------------------------------------------------------------------------------
 
     def _renamed(self, address: Address) -> Address:
-        return Address("now dt" if address.buffer == "dt" else f"tree {address.buffer}", address.indices)
+        name = address.buffer
+        return Address(name if name in SHARED else f"tree {name}", address.indices)
 
     def in_scene(self, statements: Sequence[Statement]) -> list[Statement]:
         """Statements on buffers of the tree, by their names in the scene."""
@@ -174,7 +186,7 @@ class SceneTrees:
 
     def buffers(self) -> list[Buffer]:
         """All buffers of the tree: known when all statements are written."""
-        return [replace(b, name=f"tree {b.name}") for b in self.own.buffers.values() if b.name != "dt"]
+        return [replace(b, name=f"tree {b.name}") for b in self.own.buffers.values() if b.name not in SHARED]
 
     def in_tree_of(self, name: str) -> Piece:
         """The entry of a buffer (trees, width) for the velocity in hand, :meth:`place`."""
@@ -215,28 +227,42 @@ class SceneTrees:
             self.space.each(names),
             [*[self.at(name) for name in ("now q", "now v", "tau", "held", "change")], *world],
         )
-        return [start, self.space.fill("F", 0.0), *(self.loops.begin() if self.loops else [])]
+        return [
+            start,
+            self.space.put(1, self.at("dt")),
+            self.space.fill("F", 0.0),
+            *(self.loops.begin() if self.loops else []),
+        ]
 
     def find(self) -> list[Statement]:
         """Poses and velocities of the bodies, at the present and without impulses, and F."""
-        at = self.space.at
         here = traced_block(
             lambda X, V: [X, X[9:], V],
             [self.at("pose", TREE_NODE), self.at("twist", TREE_NODE)],
             self.space.each(("pose", "centre", "start"), TREE_ROW),
         )
+        return [
+            *self.in_scene([*self.in_tree.poses(), *self.in_tree.twists("now v")]),
+            self._each_body(here),
+            *self._dynamics(),
+        ]
+
+    def factor(self) -> list[Statement]:
+        """:meth:`find` again, of the same state, where servos have turned out to be others than they were taken for."""
+        return [*self.in_scene(self.in_tree.twists("now v")), *self._dynamics()]
+
+    def _dynamics(self) -> list[Statement]:
+        """F, and velocities without impulses, at the present poses and twists."""
         copy = traced_block(lambda x: [x], [Piece((), self.flat().addresses)], [self._column_entry()])
         columns = (
             *self.in_scene(self.in_tree.backward(RowPlace("unit", (COLUMN,)), RowPlace("flat"))),
             Loop(VELOCITY, self.model.nv, (*self.place(), copy)),
         )
         return [
-            *self.in_scene([*self.in_tree.poses(), *self.in_tree.twists("now v")]),
-            self._each_body(here),
             *self.in_scene(self.in_tree.dynamics()),
             Loop(COLUMN, self.width, columns),
             *(self.loops.release() if self.loops else []),
-            *self.motions("free", at("free", TREE_ROW)),
+            *self.motions("free", self.space.at("free", TREE_ROW)),
         ]
 
     def _each_body(self, block: Statement) -> Statement:
@@ -244,7 +270,7 @@ class SceneTrees:
         return Loop(TREE_NODE, self.nodes, (row, block))
 
     def flat(self) -> Piece:
-        """The number of ``flat``, rows over all velocities, at the velocity in hand."""
+        """The entry of ``flat`` (nv,) for the velocity in hand."""
         return Piece((), (Address("tree flat", (Index(VELOCITY),)),))
 
     def _column_entry(self) -> Piece:
@@ -421,20 +447,27 @@ class SceneTrees:
             return [[far], [select(less(sound, within[0]), sound, within[0])]]
 
         def judge(
-            q: Array, v: Array, end: Array, before: Array, tau: Array, held: Array, h: Any, *totals: Array
+            q: Array, v: Array, end: Array, old: Array, before: Array, force: Array, h: Any, *totals: Array
         ) -> list[Any]:
             within, work = totals
             finite = less(sum(abs(x) for x in (*q, *v)), math.inf)
-            done = h * ((tau - (D + held) * end) @ (before + end)) / 2
+            drag = self._drag(old, before) if self.drags else 0
+            done = h * ((force + drag - D * end) @ (before + end)) / 2
             return [[select(finite, within[0], -2)], [work[0] + done], (end - before) / h]
 
         reads = [self.at("pose", TREE_NODE), at("pose", TREE_ROW), *each(("far", "swing", "budget"), TREE_ROW)]
         reads += [*each(("drift", "now dt")), at("within")]
         way = traced_block(travel, reads, [at("next far", TREE_ROW), at("within")])
-        state = [self.at(name) for name in ("now q", "now v", "end v", "old v", "tau", "held")]
+        state = [self.at(name) for name in ("now q", "now v", "end v", "old q", "old v", "force")]
         totals = each(("within", "joint work"))
         end = traced_block(judge, [*state, at("now dt"), *totals], [*totals, self.at("change")])
-        return [*self.in_scene(self.in_tree.poses()), self._each_body(way), end, *self._go_back()]
+        poses = self.in_scene(self.in_tree.poses())
+        return [*poses, self._each_body(way), *self.motors.forces(), end, *self._go_back()]
+
+    def _drag(self, q: Array, v: Array) -> Array:
+        """Forces of elements because of the velocities, (nv,): dampers of tendons, and drag."""
+        m = Mechanism(self.tree)
+        return element_forces(m, q, v) - element_forces(m, q, zeros(len(v)))
 
     def _go_back(self) -> list[Statement]:
         """The old state, where the step is not accepted."""

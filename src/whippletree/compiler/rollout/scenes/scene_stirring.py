@@ -1,0 +1,105 @@
+"""Contacts that sweeps of a scene go over: those that are stirred, and their neighbours.
+
+An arm that pushes one box of a hundred moves a few contacts, which may need a thousand sweeps, while hundreds rest as
+the step before has left them. So a look at all contacts tells which of them are *stirred*, by a residual above half of
+what a calm scene has. Sweeps go over the contacts of bodies that have such a contact, and over those of trees, until
+they have settled; then all are looked at again, and whatever has been stirred meanwhile is swept, too. What was once
+taken in stays. A disturbance that goes on to spread is given all contacts (:data:`MOST_GROWTHS`). What counts in the
+end is the residual of all.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.arithmetic.scalars import less, select
+from whippletree.compiler.program import Collect, Loop, Statement
+from whippletree.compiler.program.traced_blocks import Piece, traced_block
+from whippletree.compiler.rollout.scenes.scene_contacts import BODY, SceneContacts
+from whippletree.compiler.rollout.scenes.scene_trees import CONTACT
+
+SWEPT_CONTACTS, SWEPT_BODIES = "swept contacts", "swept bodies"
+"""The list of contacts that sweeps go over, and that of their bodies."""
+
+STIRRED_SHARE = 0.5
+"""Share of the residual of a calm scene from which on a contact is stirred."""
+
+MOST_GROWTHS = 3
+"""Times that a disturbance may spread in a step until all contacts are swept: one that travels through a pile would be
+met layer by layer."""
+
+
+class Stirring:
+    """Statements that find those lists, from ``stirs`` (C,), which is positive where a contact is stirred."""
+
+    def __init__(self, contacts: SceneContacts) -> None:
+        self.space, self.contacts = contacts.space, contacts
+        self.swept = contacts.on_lists(SWEPT_CONTACTS, SWEPT_BODIES)
+        self.space.work(
+            stirred=("N",),  # whether a body has a contact that is
+            swept_body=("N",),
+            swept_count=(1,),
+            taken_in=(1,),
+            growths=(1,),
+            grew=(1,),  # whether lists are others than before
+            lasting=(1,),  # whether they are not
+        )
+
+    def forget(self) -> list[Statement]:
+        """A new problem, of which no contact is known to be stirred."""
+        return [self.space.put(0, *self.space.each(("swept count", "growths")))]
+
+    def note(self) -> Piece:
+        """Where a look at the contact in hand notes whether it is stirred."""
+        return self.space.at("stirs", CONTACT)
+
+    @staticmethod
+    def is_stirred(known: Any, square: Any, calm: Any) -> Any:
+        """1 where a contact was stirred before, or the square of its residual tells so; else −1."""
+        least = STIRRED_SHARE * calm
+        return select(less(0, known), 1, select(less(least * least, square), 1, -1))
+
+    def gather(self) -> list[Statement]:
+        """The lists, and whether they have grown."""
+        space, both, at = self.space, self.contacts.both, self.space.at
+
+        def spread(stirs: Any, m: Any, k: Any, first: Any, second: Any) -> list[Any]:
+            known = less(0, stirs)
+            return [[select(known, select(less(0, x), 1, old), old)] for x, old in ((m, first), (k, second))]
+
+        def take(first: Any, second: Any, growths: Array, count: Array, *on_tree: Any) -> list[Any]:
+            every = select(less(growths[0], MOST_GROWTHS), -1, 1)
+            taken: Any = -1
+            for flag in (first, second, every, *on_tree):
+                taken = select(less(0, flag), 1, taken)
+            return [[taken], [count[0] + select(less(0, taken), 1, 0)]]
+
+        def mark(taken: Any, first: Any, second: Any) -> list[Any]:
+            return [[select(less(0, taken), 1, old)] for old in (first, second)]
+
+        def compare(count: Array, before: Array, growths: Array) -> list[Any]:
+            grew = select(less(before[0], count[0]), 1, -1)
+            return [[grew], [-grew], count, [growths[0] + select(less(0, grew), 1, 0)]]
+
+        own = [space.at("on tree", CONTACT)] if self.contacts.trees else []
+        flag = at("swept flag", CONTACT)
+        wanted = [*both("stirred"), at("growths"), at("taken in"), *own]
+        return [
+            space.put(0, at("taken in")),
+            Loop(BODY, "N", (space.put(-1, at("stirred", BODY), at("swept body", BODY)),)),
+            self.contacts.each(
+                traced_block(spread, [at("stirs", CONTACT), *self.contacts.masses(), *both("stirred")], both("stirred"))
+            ),
+            self.contacts.each(
+                traced_block(take, wanted, [flag, at("taken in")]),
+                traced_block(mark, [flag, *both("swept body")], both("swept body")),
+            ),
+            traced_block(
+                compare,
+                space.each(("taken in", "swept count", "growths")),
+                space.each(("grew", "lasting", "swept count", "growths")),
+            ),
+            Collect(SWEPT_CONTACTS, CONTACT, "C", space.address("swept flag", CONTACT)),
+            Collect(SWEPT_BODIES, BODY, "N", space.address("swept body", BODY)),
+        ]
