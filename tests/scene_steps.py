@@ -9,7 +9,7 @@ import numpy as np
 import whippletree as wt
 from whippletree.contact.kinematics.scene_layout import SceneLayout, scene_layout
 from whippletree.simulation.time_stepping import scene_method
-from whippletree.simulation.time_stepping.scene_run import SteppedScene, Warm
+from whippletree.simulation.time_stepping.scene_run import ROWS, SteppedScene, Warm
 
 STEP_OF_SCENES = 4e-3
 """s"""
@@ -35,3 +35,45 @@ def by_other_ways(model, q, v, count, h=STEP_OF_SCENES, tolerance=1e-10):
         )
     assert "sleep" not in run.attrs
     return run
+
+
+def sticks(jointed, free, **numbers):
+    """Sticks over a floor, some of two halves with a stop and dry friction between them."""
+    b = wt.Builder("sticks").geometry("floor", "world", "half_space")
+    touching, lying = ["floor"], np.array([[0, 0, 1.0], [0, 1, 0], [-1, 0, 0]])
+    for k in range(jointed):
+        for i, side in enumerate((-1, 1)):
+            b.body(f"half{k}.{i}", 0.5, center=(0.15 * side, 0, 0), inertia=(1e-4, 4e-3, 4e-3))
+            shape = {"radius": 0.02, "length": 0.26, "rotation": lying, "position": (0.19 * side, 0, 0)}
+            b.geometry(f"rod{k}.{i}", f"half{k}.{i}", "capsule", **shape)
+            touching.append(f"rod{k}.{i}")
+        b.joint(f"loose{k}", "free", "world", f"half{k}.0", position=(0.9 * k, 0, 0.35))
+        stop = {"lower": -0.004, "upper": 0.02, "friction": 0.05}
+        b.joint(f"elbow{k}", "revolute", f"half{k}.0", f"half{k}.1", axis=(0, 1, 0), **stop)
+    for k in range(free):
+        b.body(f"stick{k}", 0.8, inertia=(2e-4, 2.4e-2, 2.4e-2))
+        b.joint(f"fly{k}", "free", "world", f"stick{k}", position=(0.9 * k, 1, 0.35))
+        b.geometry(f"skin{k}", f"stick{k}", "capsule", radius=0.02, length=0.56, rotation=lying)
+        touching.append(f"skin{k}")
+    return b.contact_group("all", touching, **numbers).build()
+
+
+def thrown_sticks(model, seed):
+    """A state in which they lean, and fall so that friction turns their slip around: Newton's law would add energy."""
+    random = np.random.default_rng(seed)
+    q, v = np.array(model.home.q, dtype=float), np.zeros(model.nv)
+    for joint in model.joints:
+        if joint.kind == "free":
+            angle = random.uniform(0.5, 1.1)
+            c, s = np.cos(angle), np.sin(angle)
+            speed = np.array([-random.uniform(0.1, 1.5), 0, -random.uniform(1, 3)])
+            q[model.q_slice(joint.name)][3:] = [np.cos(angle / 2), 0, np.sin(angle / 2), 0]
+            turning = 0.3 * random.normal(size=3)
+            v[model.slice(joint.name)] = [*turning, *(np.array([[c, 0, -s], [0, 1, 0], [s, 0, c]]) @ speed)]
+    return q, v
+
+
+def steps_without_loss(rows):
+    """Steps that press hard and lose nothing: those that took but a share of a bounce."""
+    works = [told.account[0, ROWS["contact_work"]] for told in rows]
+    return [k for k, told in enumerate(rows) if works[k] > -1e-10 and np.abs(told.warm.impulses).max(initial=0) > 1e-3]

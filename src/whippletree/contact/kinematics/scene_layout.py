@@ -175,13 +175,15 @@ class SceneLayout:
     def free_q(self) -> Array:
         """Which coordinates of the model are those of the free bodies, (free bodies, 7)."""
         tree = skeleton(self.model)
-        return np.array([range(tree.q_slices[k].start, tree.q_slices[k].stop) for k in self.free], dtype=np.int64)
+        rows = [range(tree.q_slices[k].start, tree.q_slices[k].stop) for k in self.free]
+        return np.array(rows, dtype=np.int64).reshape(-1, 7)
 
     @cached_property
     def free_v(self) -> Array:
         """Which velocities are, (free bodies, 6)."""
         tree = skeleton(self.model)
-        return np.array([range(tree.v_slices[k].start, tree.v_slices[k].stop) for k in self.free], dtype=np.int64)
+        rows = [range(tree.v_slices[k].start, tree.v_slices[k].stop) for k in self.free]
+        return np.array(rows, dtype=np.int64).reshape(-1, 6)
 
     @cached_property
     def flat(self) -> Array:
@@ -280,7 +282,7 @@ def _find_unsuited(model: Model) -> Unsuited | None:
     if model.is_flexible:
         return Unsuited("bodies of it are flexible")
     tree = skeleton(model)
-    if not free_nodes(tree):
+    if not free_nodes(tree) and not _has_several_parts(model):
         return Unsuited("none of its bodies moves freely")
     if {tree.bodies[e.body].node for e in model.elements if isinstance(e, FluidBox)} & {*free_nodes(tree)}:
         return Unsuited("a fluid acts on bodies that move freely")
@@ -295,6 +297,12 @@ def _find_unsuited(model: Model) -> Unsuited | None:
     if restored and (Servos(model).bounded or any(tendon.is_limited for tendon in model.tendons)):
         return Unsuited("contacts bounce, and servos or tendons have a range")
     return None
+
+
+def _has_several_parts(model: Model) -> bool:
+    """Whether a model without free bodies has mechanisms that nothing but contacts holds together."""
+    mechanism = scene_mechanism(model)
+    return mechanism is not None and max(mechanism.groups) > 0
 
 
 @found_once

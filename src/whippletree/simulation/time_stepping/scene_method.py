@@ -18,6 +18,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.compiled import Compiled, compile
 from whippletree.compiler.rollout.contact_lists.contact_list_gaps import tendon_limits
+from whippletree.compiler.rollout.contact_lists.contact_list_suitability import MOST_LISTED_VELOCITIES
 from whippletree.contact.geometry.box_pairs import NOWHERE
 from whippletree.contact.kinematics.contact_set import ContactSet, contact_set_of_steps
 from whippletree.contact.kinematics.joint_contacts import limited_axes, nearer_ends_of_many, rubbing_axes
@@ -85,7 +86,7 @@ def is_scene(model: Model) -> bool:
 
     It is where it has groups, pairs that have a form for lists only, or many bodies. A list of contacts in closed forms
     or of solids of a few bodies is left to the other ways, whose solvers end at the tolerance, whatever that costs; and
-    so is a mechanism with few bodies beside it.
+    so are mechanisms with few bodies beside them, unless they are too many for those.
     """
     if not model.touches:
         return False
@@ -93,7 +94,7 @@ def is_scene(model: Model) -> bool:
     if isinstance(layout, Unsuited):
         return False
     if layout.mechanism is not None:
-        return len(layout.free) > FEW_BESIDE_MECHANISM
+        return len(layout.free) > FEW_BESIDE_MECHANISM or model.nv > MOST_LISTED_VELOCITIES
     if model.contact_groups or len(layout.bodies) - 1 > FEW_BODIES:
         return True
     return not any(kind.of_solids for kind in layout.kinds) and not all(kind.written for kind in layout.kinds)
