@@ -40,6 +40,25 @@ def bounding_radius(shape: Shape) -> float:
             return np.inf
 
 
+def bounding_box(shape: Shape) -> tuple[Array, Array]:
+    """Middle and half edges of a box along the shape's axes that holds it, m, (3,) each; ∞ for unbounded ones."""
+    match shape:
+        case Ball(radius):
+            half = [radius] * 3
+        case Capsule(radius, length):
+            half = [radius, radius, radius + length]
+        case Cylinder(radius, length):
+            half = [radius, radius, length]
+        case Box(sides) | Ellipsoid(sides):
+            half = list(sides)
+        case Hull():
+            corners = np.asarray(shape.vertices, dtype=float)
+            return middle(shape), np.asarray(corners.max(axis=0) - corners.min(axis=0)) / 2
+        case HalfSpace() | Terrain() | HeightField() | Cavity():
+            half = [np.inf] * 3
+    return np.zeros(3), np.array(half, dtype=float)
+
+
 def at_least_apart(first: BoundedShape, second: BoundedShape, X: Placed, Y: Placed) -> float:
     """A distance that two shapes have at least, m: their separation along the line of their middles."""
     line = X[1] + X[0] @ middle(first) - Y[1] - Y[0] @ middle(second)

@@ -8,6 +8,7 @@ impulse_batch     steps of many states at once
 motors            forces of a controller and commands of actuators, asked at the start of each step
 scene_method      the method for scenes of many free bodies
 mechanism_rows    a mechanism among them, between two calls of the kernel
+box_bounds        pairs of these lists that boxes keep apart
 near_lists        lists of what is near, by the kernel that makes them
 scene_run         steps in machine code between two lists
 scene_skins       how far bodies may go before new lists are made

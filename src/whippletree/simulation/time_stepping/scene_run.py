@@ -18,9 +18,10 @@ from whippletree.compiler.cpu.cpu_function import CompiledFunction, compile_func
 from whippletree.compiler.rollout.scenes.scene_kinds import PAIR_HEAD
 from whippletree.compiler.rollout.scenes.scene_step import ACCOUNT, scene_program
 from whippletree.contact.kinematics.scene_layout import BODY, SceneLayout
+from whippletree.simulation.time_stepping.box_bounds import BoxBounds
 from whippletree.simulation.time_stepping.mechanism_rows import JointForces, MechanismRows, MechanismState
 from whippletree.simulation.time_stepping.near_lists import ListMaker, NearPairs
-from whippletree.simulation.time_stepping.scene_skins import THINNEST, SkinRule, Skins
+from whippletree.simulation.time_stepping.scene_skins import FEW_CANDIDATES, THINNEST, SkinRule, Skins
 from whippletree.simulation.time_stepping.sleeping import (
     STEPS_OF_WATCH,
     Islands,
@@ -50,6 +51,10 @@ NEARLY_TOUCHING = 0.1
 close together in memory then. Among 43 000 candidates of ten thousand balls are 16 000 contacts; with all of them in
 one order of heights a step took half as long again."""
 
+
+WORTH_BOXES = 16
+"""Pairs of more than two candidates from which on boxes are compared: that takes as long as such pairs take in some
+steps."""
 
 NONE, NO_MOMENTS = np.zeros(0), np.zeros((0, 3))
 
@@ -234,6 +239,7 @@ class SteppedScene:
         self.gravity = np.asarray(layout.model.gravity, dtype=float)
         self.rule = SkinRule.of_scene(layout)
         self._maker = ListMaker(layout, NEARLY_TOUCHING * self.rule.size)
+        self._boxes = BoxBounds(layout)
         self.rebuilds = 0
         self._held: _HeldLists | None = None
         self._last_turned: tuple[Array, Array] | None = None
@@ -256,7 +262,17 @@ class SteppedScene:
 
     def _near(self, q: Array, skins: Skins, still: Array) -> NearPairs:
         self.rebuilds += 1
-        return self._maker.near(q, skins.of_bodies(still), (float(skins.budget[-1]), skins.stretch), skins.direction)
+        thickness = skins.of_bodies(still)
+        near = self._maker.near(q, thickness, (float(skins.budget[-1]), skins.stretch), skins.direction)
+        bounded = self._boxes.bounded[near.table[:, 1:3]].all(axis=1)
+        costly = np.flatnonzero(bounded & (self.slots[near.table[:, 0]] > FEW_CANDIDATES))
+        if len(costly) < WORTH_BOXES:
+            return near
+        first, second = near.table[costly, 1], near.table[costly, 2]
+        reach = thickness[self.layout.nodes[first]] + thickness[self.layout.nodes[second]] + near.margins[costly]
+        meeting = np.ones(len(near.table), dtype=bool)
+        meeting[costly] = self._boxes.gaps(self._rotations(q), q, first, second) <= reach
+        return self._some_of(near, meeting)
 
     def _tables(self, near: NearPairs, skins: Skins) -> _Lists:
         """Lists of pairs as the kernel takes them, candidate by candidate."""
@@ -285,10 +301,15 @@ class SteppedScene:
     def _awake(self, near: NearPairs, islands: Islands) -> NearPairs:
         """The pairs of which a body is awake."""
         still = np.append(islands.asleep, np.ones(near.worlds, dtype=bool))
-        awake = ~(still[near.node[:, 0]] & still[near.node[:, 1]])
-        table, slots = near.table[awake], self.slots[near.table[awake, 0]]
+        return self._some_of(near, ~(still[near.node[:, 0]] & still[near.node[:, 1]]))
+
+    def _some_of(self, near: NearPairs, chosen: Array) -> NearPairs:
+        """Some of the pairs, bool (n,)."""
+        if chosen.all():
+            return near
+        table, slots = near.table[chosen], self.slots[near.table[chosen, 0]]
         table[:, PAIR_HEAD] = np.cumsum(slots) - slots
-        rest = {name: getattr(near, name)[awake] for name in ("node", "friction", "restitution", "margins", "shares")}
+        rest = {name: getattr(near, name)[chosen] for name in ("node", "friction", "restitution", "margins", "shares")}
         return near._replace(table=table, **rest)
 
     def advance(

@@ -6,8 +6,7 @@ dry friction. Both are
     λ ← min(max(λ − (u + s λ + shift) / (g + s), low), high)        u = ± v_free + B · y        g = B · B
 
 with B the column of F, or its negative (:mod:`~whippletree.compiler.rollout.scenes.scene_trees`), and no compliance s.
-There are as many as joints, so that all of them are swept, after the contacts on the way there and before them on the
-way back. Behind them are rows that act on several velocities
+Those that act, or would, are swept after the contacts on the way there and before them on the way back. Behind them are rows that act on several velocities
 (:mod:`~whippletree.compiler.rollout.scenes.scene_ties`).
 """
 
@@ -18,7 +17,7 @@ from typing import Any
 
 from whippletree.arithmetic.arrays import Array, vector
 from whippletree.arithmetic.scalars import less, select
-from whippletree.compiler.program import Address, Buffer, Index, Lookup, Loop, Statement
+from whippletree.compiler.program import Address, Buffer, Collect, Each, Index, Lookup, Loop, Statement
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.dense_solve import multiply_in_strands
 from whippletree.compiler.rollout.scenes.scene_contacts import ISLAND
@@ -29,6 +28,9 @@ from whippletree.contact.kinematics.joint_contacts import limited_axes, rubbing_
 from whippletree.contact.problem.cones import largest
 from whippletree.contact.restitution_share import mixed_impulse
 from whippletree.contact.time_step import RELAXATION_SPEED
+
+ACTING_ROWS = "acting rows"
+"""The list of rows that sweeps go over."""
 
 
 class SceneJoints:
@@ -70,12 +72,14 @@ class SceneJoints:
             row_push=(n,),
             row_push_before=(n,),
             row_push_delta=(n,),
+            row_acts=(n,),  # whether it has an impulse, or would have
             row_ahead=(n,),  # the gap at the end of the step
             row_allowed=(n,),
             row_given=(1,),
             newton_row=(n,),  # with restitution, and without
             plastic_row=(n,),
         )
+        self.space.numbers_list(ACTING_ROWS, n)
 
     def arguments(self) -> tuple[list[Buffer], list[Buffer]]:
         """Inputs and outputs of the kernel, after those of the trees."""
@@ -89,6 +93,17 @@ class SceneJoints:
         """Statements for every row, with the register of its tree."""
         group = Lookup(GROUP, Address("tree of row", (Index(JOINT_ROW),)))
         return [Loop(JOINT_ROW, self.count, (group, *statements))]
+
+    def _each_acting(self, *statements: Statement) -> list[Statement]:
+        """Statements for every row that acts."""
+        group = Lookup(GROUP, Address("tree of row", (Index(JOINT_ROW),)))
+        return [Each(JOINT_ROW, ACTING_ROWS, (group, *statements))]
+
+    def gather(self) -> list[Statement]:
+        """The list of rows that act, by what the last look has told."""
+        if not self.count:
+            return []
+        return [Collect(ACTING_ROWS, JOINT_ROW, self.count, self.space.address("row acts", JOINT_ROW))]
 
     def _each_axis(self, *statements: Statement) -> list[Statement]:
         """Statements for every row of a single velocity, with registers of that."""
@@ -167,7 +182,8 @@ class SceneJoints:
         names = ("row shift", "row ease", "row low", "row high", "row free", "row approach", "row soft")
         writes = self._of_row(*names, "row impulse", "row start", "row before", "row B")
         own_rows = traced_block(rows, reads, writes)
-        return [*self._each_axis(own_rows), *self.ties.prepare(), *self.release("y", clears=False)]
+        forget = [Loop(JOINT_ROW, self.count, (self.space.put(-1, *self._of_row("row acts")),))]
+        return [*forget, *self._each_axis(own_rows), *self.ties.prepare(), *self.release("y", clears=False)]
 
     def release(self, name: str, clears: bool = True) -> list[Statement]:
         """What the impulses of rows do, alone, in a buffer (trees, width); or beside what is there already."""
@@ -198,7 +214,7 @@ class SceneJoints:
 
         own = self._of_row("row impulse", "row start", "row before")
         reads = [*self._of_row("row B"), self._in_tree("y"), *own, self.space.at("shares"), *self._of_row(*self.LAW)]
-        return self._each(traced_block(there, reads, [*own, self.space.at("row given")]), self._follow("y"))
+        return self._each_acting(traced_block(there, reads, [*own, self.space.at("row given")]), self._follow("y"))
 
     def sweep_back(self) -> list[Statement]:
         """The second sweep, and what the next start is found from."""
@@ -221,7 +237,7 @@ class SceneJoints:
         own = self._of_row("row impulse", "row start", "row before")
         reads = [*self._of_row("row B"), self._in_tree("y"), *own, at("change"), at("rise"), *self._of_row(*self.LAW)]
         block = traced_block(back, reads, [own[0], at("change"), at("rise"), at("row given")])
-        return self._each(block, self._follow("y"))
+        return self._each_acting(block, self._follow("y"))
 
     def bend(self) -> list[Statement]:
         """What compliances add to the products that the next start is found from, in their first lane."""
@@ -235,7 +251,7 @@ class SceneJoints:
         # their slopes are in ``rise``
         bend = Piece((3,), tuple(Address("bend", (Index(None, k), Index(None, 0))) for k in range(3)))
         own = self._of_row("row impulse", "row start", "row before", "row soft")
-        return self._each(traced_block(add, [*own, bend], [bend]))
+        return self._each_acting(traced_block(add, [*own, bend], [bend]))
 
     def measure(self) -> list[Statement]:
         """The residuals of the rows, and their work, in those of the contacts."""
@@ -243,7 +259,7 @@ class SceneJoints:
             return []
 
         def look(B: Array, y: Array, p: Any, approach: Any, rubs: Any, passive: Any, *rest: Any) -> list[Any]:
-            *law, residual, works = rest
+            *law, residual, works, acts = rest
             free, ease = law[0], law[3]
             after = self._answer(B, y, p, *law)
             u = free + multiply_in_strands(B, y)
@@ -254,6 +270,7 @@ class SceneJoints:
             return [
                 [largest([residual[0], d * d]), largest([residual[1], speed * speed]), residual[2]],
                 [works[0] + work, works[1] + rubs * work],
+                [select(less(0, abs(p) + abs(d)), 1, acts)],
             ]
 
         totals = self.space.each(("residual", "works"))
@@ -262,7 +279,8 @@ class SceneJoints:
             self._in_tree("y"),
             *self._of_row("row impulse", "row approach", "rubs", "passive"),
         ]
-        return self._each(traced_block(look, [*reads, *self._of_row(*self.LAW), *totals], totals))
+        acts = self._of_row("row acts")
+        return self._each(traced_block(look, [*reads, *self._of_row(*self.LAW), *totals, *acts], [*totals, *acts]))
 
     # ---- bounces of contacts -------------------------------------------------------------------------------------
 

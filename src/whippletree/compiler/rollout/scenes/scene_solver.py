@@ -140,6 +140,7 @@ class SceneSolver:
         begin = (self.leaps.weigh(), *self.swept.remember("impulse", "vel"), *self.leaps.begin())
         stretch = (
             *self.stirring.gather(),
+            *self.contacts.of_joints("gather"),
             If(address("grew"), begin),
             If(address("lasting"), ahead),
             put(-1, at("settled")),
