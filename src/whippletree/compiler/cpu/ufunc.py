@@ -10,8 +10,8 @@ to extension modules. It is given one small native function, the dispatcher, and
     behind   the dispatcher and the control block of each function that the program calls
 
 Both loops take any number of states and give the same bits; they differ in speed. So each is compiled when a call asks
-for it, before the call enters machine code, and until then its slot holds the other one. Machine code calls back into Python
-only where a program was handed a function in Python (:mod:`whippletree.compiler.cpu.python_call`).
+for it, before the call enters machine code, and until then its slot holds the other one. Machine code calls back into
+Python only where a program was handed a function in Python (:mod:`whippletree.compiler.cpu.python_call`).
 
 NumPy refuses a core dimension of fixed size 0. Arrays with such a dimension are left out of the ufunc; the callable
 above produces and checks them.

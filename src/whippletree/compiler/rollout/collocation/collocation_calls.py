@@ -6,8 +6,8 @@ lanes of the functions that runs need anyway, and nothing but the number of poin
 part of the code: sizes come with the call. So it is compiled once on each machine, and suits models of any size.
 
 A state is two parts, q and v, or three, with the activations w of actuators; each has a dimension of its own, and all
-that is done to whole states are loops over the components of each. Rounds, iterations and decisions are those of the other kernel; Newton's method is that of
-:mod:`~whippletree.compiler.rollout.collocation.called_newton`.
+that is done to whole states are loops over the components of each. Rounds, iterations and decisions are those of the
+other kernel; Newton's method is that of :mod:`~whippletree.compiler.rollout.collocation.called_newton`.
 """
 
 from __future__ import annotations
