@@ -19,7 +19,7 @@ import numpy as np
 from whippletree import functions
 from whippletree.arithmetic import scalars
 from whippletree.arithmetic.arrays import Array, zeros
-from whippletree.compiler.compiled import compile as compile_model
+from whippletree.compiler.compiled import shared_functions
 from whippletree.compiler.rollout.activation_steps import checked_activations
 from whippletree.errors import NameLookupError, ShapeError, UnsupportedError, list_items
 from whippletree.model import WORLD, Actuator, Model
@@ -251,7 +251,7 @@ class _GravityCompensation:
 
     @cached_property
     def _compiled(self) -> Any:
-        return compile_model(self.model, watch="never").gravity
+        return shared_functions(self.model).gravity
 
 
 def actuated(model: Model, ctrl: Any = None, *, duration: float | None = None, act: Any = None) -> ActuatorForces:
@@ -358,7 +358,7 @@ class ActuatorForces:
     @cached_property
     def forces(self) -> Any:
         """Joint forces (..., nv) of (q, v, ctrl), and of activations where there are some."""
-        return compile_model(self.model, watch="never").actuator_forces
+        return shared_functions(self.model).actuator_forces
 
 
 def _commands(model: Model, given: Any, *, table: bool = True) -> Array:

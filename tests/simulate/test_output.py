@@ -7,8 +7,10 @@ import sys
 
 import numpy as np
 import pytest
+import xarray
 
 import whippletree as wt
+from whippletree.simulation.output import dataset
 from whippletree.spatial.joints import KINDS
 
 STATISTICS = {"steps", "rejections", "events", "projections", "max_residual", "energy_drift"}
@@ -241,3 +243,21 @@ def test_warnings_of_a_run_name_the_line_that_asked_for_it():
         with pytest.warns(RuntimeWarning, match=words) as caught:
             wt.simulate(model, duration=0.01, output_dt=0.01, method=method)
         assert {warning.filename for warning in caught} == {__file__}
+
+
+@pytest.mark.parametrize("runs", [1, 3])
+def test_a_result_is_what_xarray_itself_would_make_of_its_parts(runs, monkeypatch):
+    """Also where a version of it has no shortcut; two results share nothing that a user may change."""
+    model = wt.mechanisms.four_bar((1.0, 0.4, 1.2, 0.9))
+    q0 = model.home.q if runs == 1 else np.tile(model.home.q, (runs, 1))
+    options = {"duration": 0.1, "output_dt": 0.02, "points": ["coupler end"], "reactions": True}
+    quick = wt.simulate(model, q0, **options)
+    assert hasattr(xarray.Dataset, dataset.XARRAYS_SHORTCUT)
+    monkeypatch.setattr(dataset, "XARRAYS_SHORTCUT", "something that it has no more")
+    plain = wt.simulate(model, q0, **options)
+    xarray.testing.assert_identical(quick, plain)
+    assert quick.sizes == plain.sizes
+    assert list(quick.indexes) == list(plain.indexes)
+    xarray.testing.assert_identical(quick.sel(time=0.04, row="pin.x"), plain.sel(time=0.04, row="pin.x"))
+    quick.coordinate.attrs["mine"] = 1
+    assert "mine" not in wt.simulate(model, q0, **options).coordinate.attrs

@@ -100,6 +100,15 @@ def compile(  # the public name; Python's own compile is not used here
     return Compiled(chosen, dtype, threads, parameters, target, route, watch=watch)
 
 
+def shared_functions(model: Model, massless: str = "refuse") -> Compiled:
+    """The functions of a model for runs and controllers, of which an earlier one may have compiled some."""
+    # kept beside the model's own cached properties: they live as long as the model and no longer
+    kept: dict[str, Compiled] = model.__dict__.setdefault("_shared_functions", {})
+    if massless not in kept:
+        kept[massless] = compile(model, massless=massless, watch=NEVER)
+    return kept[massless]
+
+
 WATCHES = (FIRST, EVERY, NEVER)
 
 TARGETS = ("cpu", "cuda")

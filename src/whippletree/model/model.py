@@ -462,6 +462,10 @@ class Model(Part):
     @property
     def tree(self) -> Model:
         """This tree of bodies without its constraints; contacts, which bind nothing until they touch, stay."""
+        return self._unconstrained if self.constraints else self
+
+    @cached_property
+    def _unconstrained(self) -> Model:
         return replace(self, constraints=())
 
     @property

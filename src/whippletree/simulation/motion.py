@@ -142,11 +142,34 @@ class Motion:
     @property
     def can_be_unrolled(self) -> bool:
         """Whether :meth:`rates` can be part of a kernel, if the controller can be traced: but for massless motions that
-        forces decide, for contacts that are worked out in Python, for activations that commands by the state move, and
-        for designs whose numbers are left open."""
-        if not self.model.nv or self._relaxed or self._resting or self._plain_contacts is not None or self.remembers:
+        forces decide, and activations that commands by the state move, beside what steps by calls do not know."""
+        return self.has_steps_by_calls and not (self._relaxed or self._resting or self.remembers)
+
+    @property
+    def has_steps_by_calls(self) -> bool:
+        """Whether a program that calls the model's functions can take steps: but for contacts that are worked out in
+        Python, for designs whose numbers are left open, and for pushes on what springs alone hold, which Python
+        refuses."""
+        if not self.model.nv or self._plain_contacts is not None or (self._resting and self.is_driven):
             return False
         return self.dyn.dtype == np.float64 and not isinstance(self.dyn, Bound)
+
+    @property
+    def is_driven(self) -> bool:
+        """Whether a controller or actuators add forces to those of the model itself."""
+        return self.controller is not None or self.remembers
+
+    @property
+    def is_relaxed_by_forces(self) -> bool:
+        """Whether massless motions that dampers decide follow forces of a controller or of actuators."""
+        return self._relaxed and self.is_driven
+
+    @property
+    def state_parts(self) -> list[slice]:
+        """Where q, v and, if they are part of it, activations are in a state."""
+        ends = [0, self.model.nq, self.model.nq + self.model.nv]
+        ends += [ends[-1] + len(self.model.activations)] if self.remembers else []
+        return [slice(*ends[k : k + 2]) for k in range(len(ends) - 1)]
 
     def use_compiled(self, controller: FunctionOfState | AffineForces | None, *, names_failures: bool = False) -> None:
         """From now on, take the controller's forces from a compiled function of (t, q, v) that says the same; or from
@@ -290,11 +313,11 @@ class Motion:
     def _activation_rates(self, t: Array, q: Array, v: Array, act: Array) -> Array:
         """ẇ (m, activations): none that leads out of a range."""
         found = np.asarray(self.dyn.activation_rates(self.commands(t, q, v), act))
-        low, high = self._activation_ranges
+        low, high = self.activation_ranges
         return np.where(((act >= high) & (found > 0)) | ((act <= low) & (found < 0)), 0.0, found)
 
     @cached_property
-    def _activation_ranges(self) -> Array:
+    def activation_ranges(self) -> Array:
         """Least and greatest activations, (2, activations)."""
         own = [self.model.actuators[k].activation for k in self.model.activations]
         return np.array([activation.range for activation in own if activation is not None]).T
@@ -302,7 +325,7 @@ class Motion:
     def project(self, t: Any, y: Array) -> Array:
         """One state or many: quaternions to unit length, positions onto g(q, t) = 0, velocities onto A v + gₜ = 0.
 
-        Massless motions that dampers decide also follow the controller's forces.
+        Massless motions that dampers decide also follow the forces of what drives them.
         """
         q, v = self.split(y)
         q = self.normalise(q)
@@ -311,12 +334,12 @@ class Motion:
             if y.ndim == 1 and not residual <= OPEN_LOOP:  # of many states, some are mere trials
                 self._refuse_open_loops(t, q)
             v = self.evaluate("project_velocity", q=q, v=v, t=t)
-        if self._relaxed and self.controller is not None:
+        if self.is_relaxed_by_forces:
             states = [np.atleast_2d(x) for x in (q, v, self.act(y))]
             tau = self.forces(np.atleast_1d(t), *states).reshape(v.shape)
             v = self.evaluate("relaxed_velocity", q=q, v=v, tau=tau, t=t)
         act = self.act(y)
-        found = np.concatenate([q, v, np.clip(act, *self._activation_ranges) if act.shape[-1] else act], axis=-1)
+        found = np.concatenate([q, v, np.clip(act, *self.activation_ranges) if act.shape[-1] else act], axis=-1)
         if y.ndim == 1:
             self._last_projected = float(t), found.tobytes()
         return found

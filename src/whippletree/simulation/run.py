@@ -14,7 +14,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.bound import Bound
-from whippletree.compiler.compiled import Compiled
+from whippletree.compiler.compiled import Compiled, shared_functions
 from whippletree.compiler.compiled import compile as compile_model
 from whippletree.compiler.frontend.fingerprint import fingerprint
 from whippletree.compiler.rollout.activation_steps import checked_activations
@@ -52,9 +52,6 @@ RANGE_WORTH_TELLING = 1e-3
 
 CONSISTENT_START = 1e-9
 """Residual, m or rad, per second for velocities, below which a start state needs no closer look."""
-
-CHECKED_BY_REFERENCE = 20
-"""Velocities up to which the reference looks at the constraints of a start at once: it takes 0.1 ms for each."""
 
 
 def simulate(
@@ -198,7 +195,7 @@ def _functions(
         dyn = bound = _with_parameters(model, compiled, parameters, massless)
         q0 = q0 if bound.designs is None else _for_each(model.home.q if q0 is None else q0, bound.designs)
     else:
-        dyn = _compiled_before(model, massless) if compiled is None else _of_this_model(compiled, model)
+        dyn = shared_functions(model, massless) if compiled is None else _of_this_model(compiled, model)
     _refuse_open_parameters(dyn)
     return dyn, q0
 
@@ -351,15 +348,6 @@ def _tell_of_unseen_limits(model: Model, run: xarray.Dataset, method: str) -> No
         )
 
 
-def _compiled_before(model: Model, massless: str) -> Compiled:
-    """The functions of a model, of which an earlier run may have compiled some."""
-    # kept beside the model's own cached properties: they live as long as the model and no longer
-    kept: dict[str, Compiled] = model.__dict__.setdefault("_compiled_for_runs", {})
-    if massless not in kept:
-        kept[massless] = compile_model(model, massless=massless, watch="never")
-    return kept[massless]
-
-
 def _of_this_model(compiled: Compiled, model: Model) -> Compiled:
     """Functions compiled before, if for an equal tree of bodies; loops may have been added or left out since."""
     if compiled.model.bodies is not model.bodies:
@@ -444,12 +432,9 @@ def _first(q: Array, v: Array, model: Model) -> tuple[Array, Array]:
 
 
 def _require_consistent(motion: Motion, q: Array, v: Array) -> None:
-    """Refuse start states that violate the constraints; of many, and of long models, whose rows take the reference a
-    hundred times as long as a step, only those that look suspicious are examined."""
+    """Refuse start states that violate the constraints; the reference, which takes a hundred times as long as a step,
+    examines only those that look suspicious."""
     if not motion.model.constraints:
-        return
-    if q.ndim == 1 and motion.model.nv <= CHECKED_BY_REFERENCE:
-        require_consistent(motion.model, q, v)
         return
     states, speeds = np.atleast_2d(q), np.atleast_2d(v)
     g = motion.evaluate("constraint_residual", q=states, t=0.0)

@@ -7,6 +7,7 @@ result_arrays    results that leave in tiles
 copies           transposition between rows and lanes
 threads          large batches cut into pieces, which threads share
 ufunc            a kernel as a NumPy generalised ufunc
+python_call      a function in Python that a program calls
 fast_call        one state from Python with as little overhead as possible
 cpu_function     a compiled function: variants, shapes, status
 export           functions as C source and object files

@@ -22,6 +22,7 @@ import numpy as np
 
 from whippletree.compiler.call_shapes import check_out, check_shapes, convert, overlap, refuse_common_memory
 from whippletree.compiler.cpu.fast_call import SingleCall, suits
+from whippletree.compiler.cpu.python_call import PythonCall
 from whippletree.compiler.cpu.threads import LargeCalls, run_all, thread_count
 from whippletree.compiler.cpu.ufunc import Stoppable, UfuncEngine
 from whippletree.compiler.llvm.cache import CodeCache, default_cache
@@ -168,6 +169,10 @@ class CompiledFunction(NamedFunction):
             callee._engine.prepare(2)
             callee._choose_ways()
         self._engine.hand_over(name, callee._engine)
+
+    def hand_over_python(self, name: str, callee: PythonCall) -> None:
+        """Make a function in Python the one that the program calls by a name."""
+        self._engine.hand_over_python(name, callee)
 
     def call_interruptibly(self, *inputs: Any) -> Any:
         """The results for one state, from another thread: Ctrl-C ends a call at the next round of its loops."""

@@ -10,8 +10,8 @@ to extension modules. It is given one small native function, the dispatcher, and
     behind   the dispatcher and the control block of each function that the program calls
 
 Both loops take any number of states and give the same bits; they differ in speed. So each is compiled when a call asks
-for it, before the call enters machine code, and until then its slot holds the other one. Machine code never calls back
-into Python, where an exception would have nowhere to go.
+for it, before the call enters machine code, and until then its slot holds the other one. Machine code calls back into
+Python only where a program was handed a function in Python (:mod:`whippletree.compiler.cpu.python_call`).
 
 NumPy refuses a core dimension of fixed size 0. Arrays with such a dimension are left out of the ufunc; the callable
 above produces and checks them.
@@ -28,6 +28,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from whippletree.compiler.cpu.fast_call import SingleCall
+from whippletree.compiler.cpu.python_call import PythonCall
 from whippletree.compiler.llvm import jit
 from whippletree.compiler.llvm.cache import CodeCache
 from whippletree.compiler.llvm.kernel import FIRST_TABLE, STOP, Kernel, address_of
@@ -60,6 +61,12 @@ class UfuncEngine:
         slot = self._first_call + 2 * self.kernel.interface.calls.index(name)
         self.control[slot], self.control[slot + 1] = _dispatcher(callee.kernel.cache), ctypes.addressof(callee.control)
         self._called[name] = callee.memory
+
+    def hand_over_python(self, name: str, callee: PythonCall) -> None:
+        """Make a function in Python the one that the program calls by a name."""
+        slot = self._first_call + 2 * self.kernel.interface.calls.index(name)
+        self.control[slot], self.control[slot + 1] = callee.address, 0
+        self._called[name] = callee
 
     @property
     def memory(self) -> tuple[Any, ...]:

@@ -12,21 +12,21 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from types import CellType, FunctionType, MethodType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.arithmetic.numpy_protocol import scalar_array
-from whippletree.arithmetic.trace import LinearPart, Trace, finish, lift_constants, linear_parts
+from whippletree.arithmetic.trace import Trace, Traced, finish, lift_constants, linear_parts
 from whippletree.compiler.cpu.cpu_function import CompiledFunction, compile_function
 from whippletree.compiler.llvm.kernel import digest
-from whippletree.compiler.program import Buffer, Program, straight_program
+from whippletree.compiler.program import Buffer, straight_program
 from whippletree.errors import ScalarError
 from whippletree.model import Model
 
-CONTROLLERS_HELD = 32
-"""Compiled controllers that a process holds."""
+CONTROLLERS_HELD = 96
+"""Facts about controllers that a process holds: three of each."""
 
 AGREEMENT = 1e-9
 """How well, relative to its forces, a traced controller must repeat what it says in Python at sample states."""
@@ -80,6 +80,21 @@ class AffineForces:
         return np.concatenate([np.ones(time.shape), time, q, v], axis=-1) @ self.gains.T
 
 
+def compiled_forces(
+    model: Model, controller: Callable[[Any, Any, Any], Any], samples: Sequence[tuple[float, Array, Array]]
+) -> FunctionOfState | AffineForces:
+    """A controller as gains, where its expressions show that it is affine, else as machine code; traced once.
+
+    ``samples``: states at which it is compared with the controller in Python.
+
+    Raises:
+        NotTraceable: with the reason.
+    """
+    with preserve_memory(controller):
+        traced = _traced(model, controller, model.nv)
+        return _as_gains(model, controller, traced, samples) or _as_code(model, controller, traced, samples)
+
+
 def affine_forces(
     model: Model, controller: Callable[[Any, Any, Any], Any], samples: Sequence[tuple[float, Array, Array]]
 ) -> AffineForces | None:
@@ -87,21 +102,35 @@ def affine_forces(
 
     ``samples``: states at which they are compared with the controller in Python.
     """
+    with preserve_memory(controller):
+        try:
+            return _as_gains(model, controller, _traced(model, controller, model.nv), samples)
+        except NotTraceable:
+            return None
+
+
+def _as_gains(
+    model: Model, controller: Callable[..., Any], traced: _Traced, samples: Sequence[tuple[float, Array, Array]]
+) -> AffineForces | None:
     try:
-        with preserve_memory(controller):
-            parts = _parts_of(model, controller)
-            slopes = [[part.slope(i) for i in range(1 + model.nq + model.nv)] for part in parts]
-            if any(slope is None for row in slopes for slope in row):
-                return None
-            function = AffineForces(np.zeros((model.nv, 2 + model.nq + model.nv)))
-            function.gains[:, 1:] = slopes
-            t, q, v = samples[0]
-            function.gains[:, 0] = np.asarray(controller(t, q, v), dtype=float) - function(t, q, v)
-            for sample in samples:
-                _compare(function, controller, *sample)
+        slopes = _recall(("slopes", traced.key), lambda: _slopes(traced, 1 + model.nq + model.nv))
+        if slopes is None:
+            return None
+        function = AffineForces(np.zeros((model.nv, 2 + model.nq + model.nv)))
+        function.gains[:, 1:] = slopes
+        t, q, v = samples[0]
+        function.gains[:, 0] = np.asarray(controller(t, q, v), dtype=float) - function(t, q, v)
+        for sample in samples:
+            _compare(function, controller, *sample)
     except Exception:  # whatever it is, it is not this simple
         return None
     return function
+
+
+def _slopes(traced: _Traced, inputs: int) -> list[list[float]] | None:
+    """Constant slopes of all outputs by all inputs, if they are."""
+    slopes = [[part.slope(i) for i in range(inputs)] for part in linear_parts(*traced)]
+    return None if any(slope is None for row in slopes for slope in row) else slopes  # type: ignore[return-value]
 
 
 class OwnGains(NamedTuple):
@@ -121,7 +150,7 @@ def own_gains(model: Model, controller: Callable[[Any, Any, Any], Any]) -> OwnGa
     gains = OwnGains(np.zeros(model.nv), np.zeros(model.nv))
     try:
         with preserve_memory(controller):
-            parts = _parts_of(model, controller)
+            parts = linear_parts(*_traced(model, controller, model.nv))
     except Exception:  # whatever it is, plain numbers may still be fine
         return None
     for joint, at, place in zip(model.joints, model.q_slices, model.v_slices, strict=True):
@@ -132,14 +161,35 @@ def own_gains(model: Model, controller: Callable[[Any, Any, Any], Any]) -> OwnGa
     return gains
 
 
-def _parts_of(model: Model, controller: Callable[[Any, Any, Any], Any]) -> list[LinearPart]:
-    """How each force of a controller depends on (t, q, v), the inputs of a trace."""
+class _Traced(NamedTuple):
+    """A function of (t, q, v), the inputs of a trace."""
+
+    trace: Trace
+    outputs: list[Any]
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """Its content, which is equal for equal functions."""
+        outputs = (("node", x.index) if isinstance(x, Traced) else x for x in self.outputs)
+        return (*self.trace.nodes, *outputs)
+
+
+def _traced(model: Model, asked: Callable[[Any, Any, Any], Any], size: int) -> _Traced:
+    """A function with ``size`` numbers on traced scalars.
+
+    Raises:
+        NotTraceable: with the reason.
+    """
     trace = Trace()
-    x = trace.inputs(1 + model.nq + model.nv)
-    found = np.asarray(controller(x[0], *map(scalar_array, np.split(x[1:], [model.nq]))), dtype=object)
-    if found.shape != (model.nv,):
-        raise NotTraceable(f"it returned shape {found.shape} on traced scalars, expected ({model.nv},)")
-    return linear_parts(trace, list(found))
+    t = trace.input()
+    q, v = (scalar_array(trace.inputs(count) if count else zeros(0)) for count in (model.nq, model.nv))
+    try:
+        found = np.asarray(asked(t, q, v), dtype=object)
+    except Exception as error:  # whatever it is, plain numbers may still be fine
+        raise NotTraceable(f"{type(error).__name__}: {error}") from error
+    if found.shape != (size,):
+        raise NotTraceable(f"it returned shape {found.shape} on traced scalars, expected ({size},)")
+    return _Traced(trace, list(found))
 
 
 def traced_function(
@@ -151,46 +201,50 @@ def traced_function(
         NotTraceable: with the reason.
     """
     with preserve_memory(asked):
-        return _traced_function(model, asked, size, samples)
+        return _as_code(model, asked, _traced(model, asked, size), samples)
 
 
-def _traced_function(
-    model: Model, asked: Callable[[Any, Any, Any], Any], size: int, samples: Sequence[tuple[float, Array, Array]]
+def _as_code(
+    model: Model, asked: Callable[..., Any], traced: _Traced, samples: Sequence[tuple[float, Array, Array]]
 ) -> FunctionOfState:
-    trace = Trace()
-    t = trace.input()
-    q, v = (scalar_array(trace.inputs(count) if count else zeros(0)) for count in (model.nq, model.nv))
-    try:
-        found = np.asarray(asked(t, q, v), dtype=object)
-    except Exception as error:  # whatever it is, plain numbers may still be fine
-        raise NotTraceable(f"{type(error).__name__}: {error}") from error
-    if found.shape != (size,):
-        raise NotTraceable(f"it returned shape {found.shape} on traced scalars, expected ({size},)")
-    inputs = [Buffer("t", "input", ()), Buffer("q", "input", (model.nq,)), Buffer("v", "input", (model.nv,))]
-    try:
-        code, constants = lift_constants(finish(trace, list(found)), 1 + model.nq + model.nv)
-    except (TypeError, ValueError) as error:
-        raise NotTraceable(f"it returned something that is no number: {error}") from error
-    inputs += [Buffer("constants", "input", (len(constants),))] if constants else []
-    program = straight_program("controller", code, inputs, [Buffer("tau", "output", (size,))])
-    function = FunctionOfState(_machine_code(program), constants)
+    code, constants = _recall(("code", model.nq, model.nv, traced.key), lambda: _machine_code(model, traced))
+    function = FunctionOfState(code, constants)
     for sample in samples:
         _compare(function, asked, *sample)
     return function
 
 
-_machine_codes: OrderedDict[bytes, CompiledFunction] = OrderedDict()
+def _machine_code(model: Model, traced: _Traced) -> tuple[CompiledFunction, list[float]]:
+    """The function of a trace, and the constants that it reads; functions that differ in these share their code."""
+    inputs = [Buffer("t", "input", ()), Buffer("q", "input", (model.nq,)), Buffer("v", "input", (model.nv,))]
+    try:
+        code, constants = lift_constants(finish(*traced), 1 + model.nq + model.nv)
+    except (TypeError, ValueError) as error:
+        raise NotTraceable(f"it returned something that is no number: {error}") from error
+    inputs += [Buffer("constants", "input", (len(constants),))] if constants else []
+    output = Buffer("tau", "output", (len(traced.outputs),))
+    program = straight_program("controller", code, inputs, [output])
+    return _recall(("program", digest(program)), lambda: compile_function(program)), constants
 
 
-def _machine_code(program: Program) -> CompiledFunction:
-    """The function of a program; the last few are held, for most runs have the controller of the run before."""
-    key = digest(program)
-    if key not in _machine_codes:
-        _machine_codes[key] = compile_function(program)
-    _machine_codes.move_to_end(key)
-    while len(_machine_codes) > CONTROLLERS_HELD:
-        _machine_codes.popitem(last=False)
-    return _machine_codes[key]
+_recalled: OrderedDict[tuple[Any, ...], tuple[Any]] = OrderedDict()
+"""What was found out about the last few controllers: most runs have that of the run before."""
+
+_Found = TypeVar("_Found")
+
+
+def _recall(key: tuple[Any, ...], find: Callable[[], _Found]) -> _Found:
+    """What is known by a key, or is found out now."""
+    try:
+        known = _recalled.pop(key, None)
+    except TypeError:  # a controller that returned something that is no number, and has no hash either
+        return find()
+    if known is None:
+        known = (find(),)
+    _recalled[key] = known  # the last to be forgotten
+    while len(_recalled) > CONTROLLERS_HELD:
+        _recalled.popitem(last=False)
+    return cast(_Found, known[0])
 
 
 def _compare(function: Callable[..., Any], controller: Any, t: float, q: Array, v: Array) -> None:

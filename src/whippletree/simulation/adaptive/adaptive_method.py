@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -121,7 +120,7 @@ class Adaptive(Method):
         return inside, states.reshape(len(inside), len(piece.state))
 
     def account(self) -> dict[str, Any]:
-        return asdict(self.statistics)
+        return dict(vars(self.statistics))
 
 
 def memo_of(progress: Progress) -> Memo:

@@ -9,6 +9,8 @@ change over is counted in steps, not in seconds: a run has the same bits whateve
 
 from __future__ import annotations
 
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,8 +20,8 @@ from whippletree.compiler.frontend.controller import (
     AffineForces,
     FunctionOfState,
     NotTraceable,
-    affine_forces,
-    traced_controller,
+    compiled_forces,
+    traced_function,
 )
 from whippletree.compiler.named_function import NamedFunction
 from whippletree.compiler.rollout.collocation.collocation_frame import (
@@ -38,7 +40,7 @@ from whippletree.compiler.rollout.collocation.step_control import COLLOCATION_IT
 from whippletree.compiler.rollout.collocation.step_watch import GuardBlocks
 from whippletree.errors import UnsupportedError
 from whippletree.simulation.adaptive import integrator
-from whippletree.simulation.adaptive.called_steps import CalledSteps, called_steps, can_be_called
+from whippletree.simulation.adaptive.called_steps import Asked, CalledSteps, Drives, called_steps, can_be_called
 from whippletree.simulation.adaptive.collocation import POINTS, Polynomial, gauss_rule, radau_rule
 from whippletree.simulation.adaptive.integrator import (
     EASED,
@@ -97,9 +99,10 @@ class CompiledSteps:
         bodies = self.motion.moving_bodies
         self._possible = self.motion.can_be_unrolled and bodies <= MOST_BODIES
         """Whether code can be compiled that contains the equations of motion."""
-        written = blocks is not None or guards is not None or bodies <= BODIES_IN_STEPS
-        self._calls = not written and can_be_called(self.motion)
-        """Whether steps call the functions of the model instead."""
+        self._may_call = blocks is None and guards is None and can_be_called(self.motion)
+        """Whether steps may call the functions of the model instead."""
+        self._calls = self._may_call and not (self._possible and bodies <= BODIES_IN_STEPS)
+        """Whether they do."""
         self._wait = wait + PER_BODY * max(0, bodies - COMPILED_AT_ONCE)
         self._functions: dict[tuple[bool, int], tuple[NamedFunction, tuple[Array, ...]]] = {}
         """By whether they are Newton's, and their number of points, with the constants that they read last; each is
@@ -107,22 +110,24 @@ class CompiledSteps:
         self._called: dict[tuple[bool, int], CalledSteps] = {}
         """Likewise."""
         self._controller: FunctionOfState | AffineForces | None = None
-        self._looked_at = self.motion.controller is None
+        self._looked_at = not self.motion.is_driven
         """Whether it is known what kind of controller there is."""
+        self._commands: FunctionOfState | Asked | None = None
+        """Those of actuators whose activations are part of the state."""
 
     def prepare(self, tried: int) -> bool:
         """Whether steps can be taken, after so many that the run has tried: from here on the same for all steps.
 
         A controller is traced then, and its forces are those of the traced one, Newton's method included; one that is
-        affine in (t, q, v) needs no code of its own.
+        affine in (t, q, v) needs no code of its own, and one that cannot be traced is asked from machine code.
         """
         ready = self._calls or (self._possible and tried >= self._wait)
         if ready and not self._looked_at:
-            assert self.motion.controller is not None
             self._looked_at = True
-            self._controller = affine_forces(self.motion.model, self.motion.controller, self.task.samples())
+            self._look_at_drives()
         if ready and self._calls:
-            ready = bool(self._called) or self._hand_over(False, POINTS)
+            if not self._called:
+                self._hand_over(False, POINTS)
         elif ready and not self._functions:
             ready = self._compile(False, POINTS)
         self.motion.use_compiled(self._controller, names_failures=True)
@@ -181,7 +186,7 @@ class CompiledSteps:
             if self._calls:
                 if (call.stiff, points) not in self._called:
                     self._hand_over(call.stiff, points)
-                return self._called[call.stiff, points](clock, bounds, call.state, guess.coefficients, self._controller)
+                return self._called[call.stiff, points](clock, bounds, call.state, guess.coefficients, self._drives)
             return self._by_own_code(call.stiff, points, clock, bounds, call.state, guess.coefficients)
 
     def _by_own_code(self, stiff: bool, points: int, *given: Array) -> tuple[Array, ...]:
@@ -194,38 +199,47 @@ class CompiledSteps:
         function, constants = self._functions[stiff, points]
         return tuple(function(*given, *more, *self.more, *constants))
 
-    def _hand_over(self, stiff: bool, points: int) -> bool:
-        """Whether there are steps that call the functions of the model, and its controller."""
-        try:
-            self._trace_controller()
-        except NotTraceable:
-            self._calls = self._possible = False
-            return False
-        scheme = stiff_scheme() if stiff else plain_scheme(points)
-        self._called[stiff, points] = called_steps(self.motion, scheme, self.patience, self._controller)
-        return True
+    def _look_at_drives(self) -> None:
+        """Compile the controller, and the commands that activations follow, where they can be traced."""
+        motion, samples = self.motion, self.task.samples()
+        if motion.controller is not None:
+            with suppress(NotTraceable):
+                self._controller = compiled_forces(motion.model, motion.controller, samples)
+        if motion.remembers:
+            assert motion.actuated is not None
+            self._commands = motion.commands
+            with suppress(NotTraceable):
+                count = len(motion.model.actuators)
+                self._commands = traced_function(motion.model, motion.actuated.commands, count, samples)
 
-    def _trace_controller(self) -> None:
-        """Compile a controller that is not affine."""
+    @property
+    def _drives(self) -> Drives:
+        """What steps that call functions are driven by."""
         motion = self.motion
-        if motion.controller is not None and self._controller is None:
-            self._controller = traced_controller(motion.model, motion.controller, self.task.samples())
+        if motion.controller is None or self._controller is not None:
+            return Drives(self._controller, self._commands)
+        return Drives(partial(motion.asked_at, motion.controller), self._commands)
+
+    def _hand_over(self, stiff: bool, points: int) -> None:
+        """Find the steps that call the functions of the model, and its controller."""
+        scheme = stiff_scheme() if stiff else plain_scheme(points)
+        self._called[stiff, points] = called_steps(self.motion, scheme, self.patience, self._drives)
 
     def _compile(self, stiff: bool, points: int) -> bool:
         """Whether there is a function, of Picard's scheme or of Newton's, for this model and its controller."""
         motion, scheme = self.motion, stiff_scheme() if stiff else plain_scheme(points)
         try:
-            if isinstance(self._controller, AffineForces):
-                control: Any = "affine"
-            else:
-                control = motion.controller
-                self._trace_controller()
+            control: Any = "affine" if isinstance(self._controller, AffineForces) else motion.controller
+            if control is not None and self._controller is None:
+                raise NotTraceable
             found, constants = motion.dyn.collocation_steps(
                 scheme, self.patience, controller=control, blocks=self.blocks, guards=self.guards
             )
         except (UnsupportedError, NotTraceable):
-            self._possible, self._controller = False, None
-            return False
+            self._possible, self._controller, self._calls = False, None, self._may_call
+            if self._calls:
+                self._hand_over(stiff, points)
+            return self._calls
         self._functions[stiff, points] = found, (np.array(constants),) if constants else ()
         return True
 

@@ -5,9 +5,9 @@ motion, which takes seconds to compile for forty bodies, and goes from point to 
 lanes of the functions that runs need anyway, and nothing but the number of points, and which functions there are, is
 part of the code: sizes come with the call. So it is compiled once on each machine, and suits models of any size.
 
-A state is two parts, q and v, of which each has a dimension of its own; all that is done to whole states are loops over
-the components of each. Rounds, iterations and decisions are those of the other kernel; Newton's method is that of
-:mod:`~whippletree.compiler.rollout.collocation.called_newton`.
+A state is two parts, q and v, or three, with the activations w of actuators; each has a dimension of its own, and all
+that is done to whole states are loops over the components of each. Rounds, iterations and decisions are those of the
+other kernel; Newton's method is that of :mod:`~whippletree.compiler.rollout.collocation.called_newton`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array, vector
-from whippletree.arithmetic.scalars import less, maximum, select, sqrt
+from whippletree.arithmetic.scalars import less, maximum, minimum, select, sqrt
 from whippletree.compiler.program import (
     Address,
     Buffer,
@@ -73,6 +73,14 @@ class Callees(NamedTuple):
     residual: Callee | None = None
     closing: Callee | None = None
     integrate: Callee | None = None
+    relaxed: Callee | None = None
+    """Velocities of massless motions that dampers decide, under all forces."""
+    commands: Callee | None = None
+    """Of actuators with activations."""
+    actuators: Callee | None = None
+    """Their forces."""
+    following: Callee | None = None
+    """Rates of the activations."""
 
 
 class CalledModel(NamedTuple):
@@ -86,6 +94,8 @@ class CalledModel(NamedTuple):
     """Whether a controller comes as gains."""
     constants: bool
     """Whether the controller that is called reads numbers of the call."""
+    command_constants: bool
+    """Whether the function of commands does."""
     halved: bool
     """Whether q is the integral of v, component by component, and Newton's method makes use of it."""
 
@@ -93,14 +103,15 @@ class CalledModel(NamedTuple):
 class CalledCollocation(CollocationFrame):
     """The program of steps, Picard's or Newton's as the scheme says.
 
-    ([groups], [integers of Newton's method], clock, bounds, start q, start v, guess q, guess v, [active], [rigid],
-    [unit], [gains ...], [constants], [numbers of Newton's method])
-        -> (coefficients q, coefficients v, states q, states v, trial q, trial v, notes, verdict)
+    ([groups], [integers of Newton's method], clock, bounds, start q, start v, [start w], guess q, guess v, [guess w],
+    [active], [rigid], [unit], [gains ...], [constants], [command constants], [least w, greatest w, idle],
+    [numbers of Newton's method])
+        -> (coefficients of q, v, [w], states of each, trial of each, notes, verdict)
 
     As in :class:`~whippletree.compiler.rollout.collocation.collocation_kernel.CollocationKernel`, part by part;
     ``rigid`` (rows): 1 for position rows that are closed; ``groups`` (nq): the group of each coordinate, of which those
     have ``unit`` = 1 that are quaternions; ``gains``: of an affine controller, constant (nv), by time (nv), by q (nv,
-    nq), by v (nv, nv).
+    nq), by v (nv, nv); ``idle`` (actuators): commands before any are asked for.
     """
 
     def __init__(self, scheme: Scheme, patience: IterationLimits, form: CalledModel) -> None:
@@ -108,6 +119,7 @@ class CalledCollocation(CollocationFrame):
         # coordinates that are integrals of velocities are counted as those
         nq: Dimension = "nv" if form.halved else "nq"
         self.parts: dict[str, Dimension] = {"q": nq, "v": "nv"}
+        self.parts |= {"w": "activations"} if form.callees.following else {}
         s, stiff = len(scheme.nodes), scheme.values is not None
         given: dict[str, tuple[Dimension, ...]] = {f"start {part}": (n,) for part, n in self.parts.items()}
         given |= {f"guess {part}": (s, n) for part, n in self.parts.items()}
@@ -117,6 +129,9 @@ class CalledCollocation(CollocationFrame):
         if form.affine:
             given |= {"constant": ("nv",), "by time": ("nv",), "by q": ("nv", nq), "by v": ("nv", "nv")}
         given |= {"constants": ("constants",)} if form.constants else {}
+        given |= {"command constants": ("command_constants",)} if form.command_constants else {}
+        if form.callees.following:
+            given |= {"least w": ("activations",), "greatest w": ("activations",), "idle": ("actuators",)}
         integers, numbers = CalledNewton.inputs(s, self.parts) if stiff else ([], {})
         given |= numbers
         found: dict[str, tuple[Dimension, ...]] = {}
@@ -141,8 +156,12 @@ class CalledCollocation(CollocationFrame):
         space.work(q=(nq, s), v=("nv", s), tau=("nv", s), T=(s,), basis=(s, s), sizes=(s,), status=(s,))
         space.table("AT", scheme.weights.T)
         space.table("CT", scheme.to_coefficients.T)
-        if self.callees.passive:
-            space.work(springs=("nv", s))
+        if self.callees.passive or self.callees.actuators:
+            space.work(more=("nv", s))
+        if self.callees.following:
+            space.work(w=("activations", s), ctrl=("actuators", s))
+        if self.callees.relaxed:
+            space.work(relaxed=("nv", s))
         if self.callees.residual:
             space.work(nearer=(nq, s), step=("nv", s), residuals=("rows", s))
             space.work(gap=(s,), left=(s,), open=(s,), shut=(1,), some_open=(1,))
@@ -186,7 +205,14 @@ class CalledCollocation(CollocationFrame):
 
         still = Loop(COMPONENT, "nv", (put(0, at("tau", COMPONENT)),))
         newton = [] if self.newton is None else [put(-1, at("looking")), put(1, at("stale"))]
-        return [*self.take_over(), *self._parts(take), still, *newton]
+        return [*self.take_over(), *self._parts(take), still, *self._idle(), *newton]
+
+    def _idle(self) -> list[Statement]:
+        """Commands before any are asked for."""
+        if not self.callees.following:
+            return []
+        idle, ctrl = self.space.at("idle", COMPONENT), self.space.at("ctrl", COMPONENT)
+        return [Loop(COMPONENT, "actuators", (traced_block(lambda u: [[u] * self.s], [idle], [ctrl]),))]
 
     def _closing(self) -> list[Statement]:
         at = self.space.at
@@ -254,24 +280,52 @@ class CalledCollocation(CollocationFrame):
 
     def _rates(self) -> list[Statement]:
         """From states X to their rates F; those of a tree are not brought anywhere before."""
-        given = {"t": "T"}
+        given = {"t": "T", "act": "X w"}
+        given |= {} if self.loops else {"q": "X q", "v": "X v"}
+        return [
+            *(self._onto_constraints(self.s) if self.loops else []),
+            *self._forces(self.s, given),
+            *self._call("acceleration", self.s, "F v", given),
+            *self._call("rate", self.s, "F q", given),
+            *(self._following(given) if self.callees.following else []),
+        ]
+
+    def _forces(self, states: int, given: Mapping[str, str]) -> list[Statement]:
+        """τ of all that acts at the first points."""
         statements: list[Statement] = []
-        if self.loops:
-            statements += self._onto_constraints(self.s)
-        else:
-            given |= {"q": "X q", "v": "X v"}
         if self.callees.controller:
-            statements += self._call("controller", self.s, "tau", given)
+            statements += self._call("controller", states, "tau", given)
         if self.affine:
             statements += self._affine_forces(given)
+        driven = self.affine or self.callees.controller is not None
         if self.callees.passive:
-            at = self.space.at
-            own, springs = at("tau", COMPONENT), at("springs", COMPONENT)
-            driven = self.affine or self.callees.controller is not None
-            add = traced_block(lambda tau, more: [tau + more if driven else more], [own, springs], [own])
-            statements += [*self._call("passive", self.s, "springs", given), Loop(COMPONENT, "nv", (add,))]
-        statements += self._call("acceleration", self.s, "F v", given)
-        return statements + self._call("rate", self.s, "F q", given)
+            statements += [*self._call("passive", states, "more", given), self._add_forces(driven)]
+            driven = True
+        if self.callees.commands:
+            own = {**given, "constants": "command constants"}
+            statements += [*self._call("commands", states, "ctrl", own)]
+            statements += [*self._call("actuators", states, "more", given), self._add_forces(driven)]
+        return statements
+
+    def _add_forces(self, driven: bool) -> Statement:
+        """To τ, which others have written already if ``driven``."""
+        own, more = self.space.at("tau", COMPONENT), self.space.at("more", COMPONENT)
+        add = traced_block(lambda tau, more: [tau + more if driven else more], [own, more], [own])
+        return Loop(COMPONENT, "nv", (add,))
+
+    def _following(self, given: Mapping[str, str]) -> list[Statement]:
+        """Rates of activations: none that leads out of a range."""
+
+        def within(F: Array, w: Array, least: Any, greatest: Any) -> list[Any]:
+            out = [
+                (~less(x, greatest) & less(0, f)) | (~less(least, x) & less(f, 0)) for f, x in zip(F, w, strict=True)
+            ]
+            return [[select(o, 0, f) for o, f in zip(out, F, strict=True)]]
+
+        own = self._own("F", "w")
+        reads = [own, self._own("X", "w"), self._own("least", "w"), self._own("greatest", "w")]
+        cut = Loop(COMPONENT, "activations", (traced_block(within, reads, [own]),))
+        return [*self._call("following", self.s, "F w", given), cut]
 
     def _affine_forces(self, given: Mapping[str, str]) -> list[Statement]:
         """τ = constant + t (by time) + (by q) q + (by v) v."""
@@ -281,10 +335,10 @@ class CalledCollocation(CollocationFrame):
             lambda c, b, T: [c + b * T], [*self.space.each(["constant", "by time"], COMPONENT), at("T")], [tau]
         )
         more: list[Statement] = []
-        for part, n in self.parts.items():
+        for part in ("q", "v"):
             reads = [tau, at(f"by {part}", COMPONENT, OTHER_COMPONENT), at(given.get(part, part), OTHER_COMPONENT)]
             add = traced_block(lambda tau, gain, x: [tau + gain * x], reads, [tau])
-            more.append(Loop(OTHER_COMPONENT, n, (add,)))
+            more.append(Loop(OTHER_COMPONENT, self.parts[part], (add,)))
         return [Loop(COMPONENT, "nv", (begin, *more))]
 
     def _onto_constraints(self, states: int) -> list[Statement]:
@@ -296,7 +350,15 @@ class CalledCollocation(CollocationFrame):
             statements += self._normalise()
         if self.callees.residual:
             statements += self._close(states)
-        return statements + self._call("velocity", states, "v", {"v": "X v", "t": "T"})
+        statements += self._call("velocity", states, "v", {"v": "X v", "t": "T"})
+        return statements + (self._relax(states) if self.callees.relaxed else [])
+
+    def _relax(self, states: int) -> list[Statement]:
+        """Massless motions at the velocities that dampers give them under the forces at v."""
+        given, at = {"t": "T", "act": "X w"}, self.space.at
+        take = traced_block(lambda v: [v], [at("relaxed", COMPONENT)], [at("v", COMPONENT)])
+        found = self._call("relaxed", states, "relaxed", given)
+        return [*self._forces(states, given), *found, Loop(COMPONENT, "nv", (take,))]
 
     def _close(self, states: int) -> list[Statement]:
         """Positions onto the constraints, by corrections as long as they help."""
@@ -439,6 +501,7 @@ class CalledCollocation(CollocationFrame):
 
         return [
             *(self._onto_constraints(1) if self.loops else self._copy_end()),
+            *(self._within_ranges() if self.callees.following else []),
             put(0, at("way back")),
             *self._parts(components),
             self.judge_end(),
@@ -459,10 +522,20 @@ class CalledCollocation(CollocationFrame):
     def _copy_end(self) -> list[Statement]:
         """The end of a step of a tree, with quaternions at unit length."""
 
-        def copy(part: str) -> list[Statement]:
-            return [traced_block(lambda x: [x], [self._own("X", part)], [self.space.at(part, COMPONENT)])]
+        def copy(part: str) -> Statement:
+            own = traced_block(lambda x: [x], [self._own("X", part)], [self.space.at(part, COMPONENT)])
+            return Loop(COMPONENT, self.parts[part], (own,))
 
-        return [*self._parts(copy), *(self._normalise() if self.quaternions else [])]
+        return [copy("q"), copy("v"), *(self._normalise() if self.quaternions else [])]
+
+    def _within_ranges(self) -> list[Statement]:
+        """Activations at the end of a step, within their ranges."""
+
+        def within(x: Array, least: Any, greatest: Any) -> list[Any]:
+            return [[minimum(maximum(x[0], least), greatest)]]
+
+        reads = [self._first("X w"), self._own("least", "w"), self._own("greatest", "w")]
+        return [Loop(COMPONENT, "activations", (traced_block(within, reads, [self._first("w")]),))]
 
     def _tell_step(self, part: str) -> list[Statement]:
         at = self.space.at

@@ -1,0 +1,90 @@
+"""A function in plain Python that a program calls, at several states at once, as if it were compiled.
+
+Machine code has nowhere for an exception to go. So one that is raised is kept, no number comes back, and the status of
+all states says so: whoever has called the program looks at :attr:`PythonCall.error` afterwards.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from whippletree.arithmetic.arrays import Array
+
+AskedAtStates: TypeAlias = Callable[..., Array]
+"""Numbers (m, size) of inputs at m states, (m,) or (m, n) each."""
+
+_LOOP = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)
+"""As NumPy calls a loop: pointers to the arguments, the number of states, strides in bytes, and nothing more here."""
+
+NO_ANSWER = 1
+"""Status of a state that the function has no numbers for."""
+
+
+class PythonCall:
+    """A place for a function, which a program calls while :meth:`asking`; one program at a time."""
+
+    def __init__(self, inputs: Mapping[str, int], size: int) -> None:
+        """``inputs``: how many numbers each has, by name, 0 for a number without a dimension; ``size``: of the
+        output."""
+        self.inputs = tuple(inputs)
+        self._sizes = (*inputs.values(), size)
+        self._function: AskedAtStates | None = None
+        self.error: BaseException | None = None
+        """Why the function had no answer since it is asked."""
+        self._loop = _LOOP(self._answer)
+
+    @property
+    def address(self) -> int:
+        """Where machine code finds it."""
+        return int(ctypes.cast(self._loop, ctypes.c_void_p).value or 0)
+
+    @contextmanager
+    def asking(self, function: AskedAtStates) -> Iterator[None]:
+        """Let programs call a function. Afterwards it is let go: what is tied to a ufunc hides from the garbage
+        collector."""
+        self._function, self.error = function, None
+        try:
+            yield
+        finally:
+            self._function = None
+
+    def _answer(self, arguments: int, dimensions: int, steps: int, _: int) -> None:
+        states = ctypes.c_int64.from_address(dimensions).value
+        places = (ctypes.c_uint64 * (len(self._sizes) + 1)).from_address(arguments)
+        *inputs, output = self._arrays(places, steps, states)
+        status = _numbers(places[len(self._sizes)], (states,), (8,), ctypes.c_int64)
+        try:
+            if self.error is not None:
+                raise self.error
+            assert self._function is not None
+            # copies: a function may keep what it is given, and the program goes on
+            output[:], status[:] = self._function(*[x.copy() for x in inputs]), 0
+        except BaseException as error:  # also Ctrl-C: it is raised where there is somebody to hear it
+            self.error = error
+            output[:], status[:] = np.nan, NO_ANSWER
+
+    def _arrays(self, places: Any, steps: int, states: int) -> list[Array]:
+        """Inputs and the output as arrays (m,) or (m, n) on the memory of the program."""
+        count = len(self._sizes)
+        with_dimension = [n for n in self._sizes if n]
+        # outer strides, that of the status among them, then the inner one of each that has a dimension
+        strides = (ctypes.c_int64 * (count + 1 + len(with_dimension))).from_address(steps)
+        inner = iter(strides[count + 1 :])
+        return [
+            _numbers(places[k], (states, n), (strides[k], next(inner)), ctypes.c_double)
+            if n
+            else _numbers(places[k], (states,), (strides[k],), ctypes.c_double)
+            for k, n in enumerate(self._sizes)
+        ]
+
+
+def _numbers(place: int, shape: tuple[int, ...], strides: tuple[int, ...], kind: Any) -> Array:
+    """The numbers at an address of memory."""
+    reach = sum((n - 1) * step for n, step in zip(shape, strides, strict=True)) + ctypes.sizeof(kind)
+    memory = memoryview((ctypes.c_byte * reach).from_address(place))
+    return np.ndarray(shape, np.dtype(kind), memory, strides=strides)
