@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import whippletree as wt
 from scene_steps import STEP_OF_SCENES as H
 from scene_steps import by_other_ways, stepped
 from whippletree.contact.kinematics.scene_layout import Unsuited, scene_layout
+from whippletree.simulation.time_stepping import scene_method
 from whippletree.simulation.time_stepping.scene_method import SceneStepping
 from whippletree.simulation.time_stepping.scene_run import ROWS
 from whippletree.simulation.time_stepping.stepping_method import TimeStepping
@@ -280,3 +282,60 @@ def test_scenes_with_loops_are_compiled_and_the_others_say_why():
     (*others, glue) = sorted(model.constraints, key=lambda c: c.name == "glue")
     soft = replace(glue, parameters={**glue.parameters, "compliance": 1e-6})
     assert scene_layout(replace(model, constraints=(*others, soft))) == Unsuited("a constraint is compliant")
+
+
+# ---- driven by motors ---
+
+DRIVES = {
+    "motor": {"gear": 2.0},
+    "servo": {"gain": (400.0, 0, 0), "bias": (0, -400.0, -20.0)},
+    "stiff servo": {"gain": (1e5, 0, 0), "bias": (0, -1e5, -200.0)},
+    "servo at an end of its range": {"gain": (1e5, 0, 0), "bias": (0, -1e5, -200.0), "force_range": (-1.0, 1.0)},
+    "servo on two cranks": {"gain": (400.0, 0, 0), "bias": (0, -400.0, -20.0), "gear": (1.0, -0.5)},
+}
+
+
+def driven(drive, *, friction=0.5):
+    """Two four-bars, of which one or both are driven, and balls that fall on them."""
+    b = wt.Builder("driven").geometry("floor", "world", "half_space")
+    touching = ["floor", *four_bar(b, "0", (0, 0, 0.45)), *four_bar(b, "1", (0.7, 0, 0.5), lower=0.7, upper=1.4)]
+    b.actuator("drive", *(["A 0", "A 1"] if np.size(drive.get("gear", 1)) > 1 else ["A 0"]), **drive)
+    for k, x in enumerate((0.25, 0.9)):
+        b.body(f"ball{k}", 0.5, inertia=(1e-3,) * 3)
+        b.joint(f"fly{k}", "free", "world", f"ball{k}", position=(x, 0.01, 1.05))
+        b.geometry(f"skin{k}", f"ball{k}", "sphere", radius=0.06)
+        touching.append(f"skin{k}")
+    return b.contact_group("all", touching, friction=friction).build()
+
+
+def steps_of(model, as_scene, q, v, count):
+    with mock.patch.object(scene_method, "is_scene", return_value=as_scene):
+        return wt.simulate(
+            model, q, v, duration=count * H, output_dt=H, ctrl=np.array([1.3]), method="time_stepping", step=H,
+            tolerance=1e-10, progress=False,
+        )  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DRIVES)
+def test_driven_loops_move_as_those_of_any_mechanism(name):
+    """Step by step from the same states; what moves apart overlaps does so in another metric, to the third order."""
+    model = driven(DRIVES[name])
+    start_v = np.zeros(model.nv)
+    for k in (0, 1):
+        start_v[model.slice(f"fly{k}")] = [0, 0, 0, 0, 0, -3.0]
+    other = steps_of(model, False, None, start_v, 60)
+    assert "sleep" not in other.attrs
+    dyn, touched = wt.compile(model), 0
+    for q, v, q_next, v_next in zip(
+        other.q.values, other.v.values, other.q.values[1:], other.v.values[1:], strict=False
+    ):
+        one = steps_of(model, True, q, v, 1)
+        assert "sleep" in one.attrs
+        touched += int(one.contacts[-1] > 0)
+        apart = (H * np.abs(v_next).max()) ** 3 if one.contacts[-1] > 0 or one.limit_force.values[-1].any() else 1e-12
+        np.testing.assert_allclose(one.q.values[-1], q_next, rtol=0, atol=apart)
+        np.testing.assert_allclose(one.v.values[-1], v_next, rtol=0, atol=10 * apart / H)
+        assert np.abs(dyn.constraint_residual(one.q.values[-1])).max() < 1e-12
+        assert np.abs(dyn.constraint_jacobian(one.q.values[-1]) @ one.v.values[-1]).max() < 1e-11
+    assert touched >= 2
