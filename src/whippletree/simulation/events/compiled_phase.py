@@ -47,12 +47,22 @@ class SwitchedRows(NamedTuple):
 
     on: Array
     """(rows,): 1 for those that hold: constraints, held massless motions, rows of candidates that can move."""
-    holds: Array
-    """(h, n): massless motions that are held, of the h that may be, the rest zero."""
+    holds: Array | None
+    """(HELD_MOTIONS, n): held massless motions, the rest zero; None where there are no massless ones."""
     slide: Array
     """(candidates, 2) or one for each state: friction times direction of those that slide."""
     rub: Array
     """(n,): constant forces of dry joints that slide."""
+
+    @property
+    def projecting(self) -> tuple[Array, ...]:
+        """Arguments of a projection."""
+        return (self.on,) if self.holds is None else (self.on, self.holds)
+
+    @property
+    def arguments(self) -> tuple[Array, ...]:
+        """Of accelerations and steps."""
+        return (*self.projecting, self.slide, self.rub)
 
 
 class CompiledPhases:
@@ -107,14 +117,14 @@ class CompiledPhases:
         """Accelerations (m, n) and forces of all rows (m, rows); None where a pivot is not to be trusted."""
         function = self.dyn.program(("phase_loads", self._key), self._loads_program, width=1)
         with np.errstate(all="ignore"):
-            a, f, trust = function(t, q, v, tau, *self._active, *held)
+            a, f, trust = function(t, q, v, tau, *self._active, *held.arguments)
         return (a, f) if np.all(trust > 0) else None
 
     def project(self, t: Array, q: Array, v: Array, held: SwitchedRows) -> tuple[Array, Array] | None:
         """The nearest states (m, nq), (m, n) at which the rows hold; None where a pivot is not to be trusted."""
         function = self.dyn.program(("phase_projection", self._key), self._projection_program, width=1)
         with np.errstate(all="ignore"):
-            q, v, trust = function(t, q, v, *self._active, held.on, held.holds)
+            q, v, trust = function(t, q, v, *self._active, *held.projecting)
         return (q, v) if np.all(trust > 0) else None
 
     @property
@@ -160,12 +170,19 @@ class CompiledPhases:
 
     @property
     def _around(self) -> list[str]:
-        return [*(["active"] if self.switched else []), "on", "holds"]
+        return [*(["active"] if self.switched else []), "on", *(["holds"] if self.held else [])]
+
+    def _given(self, rest: Sequence[Any]) -> tuple[Any, Any, Any, tuple[Any, ...]]:
+        """What is around a state: the switches, rows that are on, held massless motions, and all behind them."""
+        active, rest = (rest[0], rest[1:]) if self.switched else (None, rest)
+        on, rest = rest[0], rest[1:]
+        holds, rest = (rest[0], rest[1:]) if self.held else (zeros(0, self.scene.model.nv), rest)
+        return active, on, holds, tuple(rest)
 
     def _held_motion(self, t: Any, q: Array, v: Array, tau: Array, *rest: Any) -> HeldMotion:
-        *on_off, on, holds, slide, rub = rest
+        active, on, holds, (slide, rub) = self._given(rest)
         m = Mechanism.of(self.scene.model)
-        state = {"t": t, "q": q, "v": v, "active": (*on_off, None)[0]}
+        state = {"t": t, "q": q, "v": v, "active": active}
         M, c = self._call(m, "mass_matrix", state), self._call(m, "bias", state)
         R, bias = self._rows(m, state, holds), self._bias(m, state)
         compliance = np.zeros(self.rows, dtype=object)
@@ -187,8 +204,8 @@ class CompiledPhases:
             return [q, q, [NOTHING_YET], [-1]]
 
         def look(x: Array, nearest: Array, residual: Array, t: Any, *rest: Any) -> list[Any]:
-            *on_off, on, _ = rest
-            state = {"t": t, "q": x, "active": (*on_off, None)[0]}
+            active, on, *_ = self._given(rest)
+            state = {"t": t, "q": x, "active": active}
             left = largest([0, *[abs(g) for g in self._residual(Mechanism.of(model), state) * on]])
             better = less(left, residual[0])
             # where a correction does not help, rounding has the last word
@@ -197,16 +214,16 @@ class CompiledPhases:
             return [kept, kept, [left], [closed], [-closed]]
 
         def correct(x: Array, sound: Array, t: Any, *rest: Any) -> list[Any]:
-            *on_off, on, holds = rest
+            active, on, holds, _ = self._given(rest)
             m = Mechanism.of(model)
-            state = {"t": t, "q": x, "active": (*on_off, None)[0]}
+            state = {"t": t, "q": x, "active": active}
             d = self._correction(m, state, holds, on, self._residual(m, state))
             return [m.manifold().integrate(x, d.a), [select(less(0, d.trust), sound[0], -1)]]
 
         def finish(x: Array, v: Array, sound: Array, t: Any, *rest: Any) -> list[Any]:
-            *on_off, on, holds = rest
+            active, on, holds, _ = self._given(rest)
             m = Mechanism.of(model)
-            state = {"t": t, "q": x, "v": v, "active": (*on_off, None)[0]}
+            state = {"t": t, "q": x, "v": v, "active": active}
             speed = self._rows(m, state, holds) @ v
             if self.scene.rows:
                 speed[: len(self.scene.rows)] = self._call(m, "constraint_velocity", state)[self.scene.rows]
@@ -238,7 +255,8 @@ class CompiledPhases:
     def inputs(self) -> dict[str, tuple[int, ...]]:
         """Rows that a mode holds."""
         n = self.scene.model.nv
-        return {"on": (self.rows,), "holds": (self.held, n), "slide": (self.scene.count, 2), "rub": (n,)}
+        holds = {"holds": (self.held, n)} if self.held else {}
+        return {"on": (self.rows,), **holds, "slide": (self.scene.count, 2), "rub": (n,)}
 
     def statements(self, space: WorkSpace, controlled: bool, watched: bool) -> tuple[list[Statement], list[Statement]]:
         """Rates at a point, with the forces of the rows where these are watched, and the end of a step brought back to

@@ -248,8 +248,9 @@ class Phase:
             return None
         on = np.zeros(phases.rows)
         on[[*self.kept, *range(len(scene.rows), len(scene.rows) + len(self.holds)), *touching]] = 1.0
-        holds = np.zeros((phases.held, scene.model.nv))
-        holds[: len(self.holds)] = self.holds
+        holds = np.zeros((phases.held, scene.model.nv)) if phases.held else None
+        if holds is not None:
+            holds[: len(self.holds)] = self.holds
         return SwitchedRows(on, holds, self._slide(self.heading[None])[0], self.rubbed)
 
     def _slide(self, d: Array) -> Array:
