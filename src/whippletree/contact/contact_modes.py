@@ -115,6 +115,9 @@ class HeldMotion(NamedTuple):
     """(r,), zero for rows that are off."""
     trust: Any
     """Positive where no pivot was small."""
+    room: Any
+    """Of rows that do not yield: the determinant of the block matrix in units of its value for E = R, or less than
+    that, with its sign; positive where loads push contacts apart, however these slide."""
 
 
 def held_motion(M: Array, b: Array, R: Array, E: Array, compliance: Array, bias: Array, on: Array) -> HeldMotion:
@@ -129,17 +132,21 @@ def held_motion(M: Array, b: Array, R: Array, E: Array, compliance: Array, bias:
     trust = _least([d / x for d, x in zip(factor.pivots, augmented.diagonal(), strict=True)])
     a = factor.solve(b - R.T @ (rho * bias))
     if not r:
-        return HeldMotion(a, np.zeros(0, dtype=object), trust)
+        return HeldMotion(a, np.zeros(0, dtype=object), trust, 1)
     pushes = factor.solve((E - (rho * compliance * on)[:, None] * R).T)
     S = R @ pushes
     for i in range(r):
         S[i, i] = S[i, i] + compliance[i] * on[i] + (1 - on[i])
-    f, least = _solve_by_elimination(S, -bias - R @ a)
-    return HeldMotion(a + pushes @ f, f, minimum(trust, least))
+    f, pivots, least = _solve_by_elimination(S, -bias - R @ a)
+    # det S against that for E = R, whose diagonal entries are below 1/ρ: so many times larger are pivots at least
+    room: Any = 1
+    for pivot, size, own in zip(pivots, rho, on, strict=True):
+        room = room * select(less(0, own), pivot * size, 1)
+    return HeldMotion(a + pushes @ f, f, minimum(trust, least), room)
 
 
-def _solve_by_elimination(S: Array, right: Array) -> tuple[Array, Any]:
-    """x of S x = right without exchanges, and the least share of its diagonal entry that a pivot had."""
+def _solve_by_elimination(S: Array, right: Array) -> tuple[Array, Array, Any]:
+    """x of S x = right without exchanges, the pivots, and whether each is a good share of its diagonal entry."""
     S, x, n = np.array(S, dtype=object), np.array(right, dtype=object), len(right)
     diagonal = S.diagonal().copy()
     for k in range(n):
@@ -150,7 +157,7 @@ def _solve_by_elimination(S: Array, right: Array) -> tuple[Array, Any]:
             x[i] = x[i] - share * x[k]
     for k in reversed(range(n)):
         x[k] = (x[k] - S[k, k + 1 :] @ x[k + 1 :]) / S[k, k]
-    return x, _least([S[k, k] / diagonal[k] for k in range(n)])
+    return x, S.diagonal(), _least([S[k, k] / diagonal[k] for k in range(n)])
 
 
 def _least(shares: list[Any]) -> Any:

@@ -7,10 +7,13 @@ import pytest
 
 import whippletree as wt
 from whippletree.contact.contact_modes import held_motion
+from whippletree.mechanisms.linkages import moving
 from whippletree.simulation.events import event_method, guards, smooth_motion
-from whippletree.simulation.events.compiled_phase import CompiledPhases
+from whippletree.simulation.events.compiled_phase import HELD_MOTIONS, CompiledPhases
+from whippletree.simulation.events.equations import EventEquations
 from whippletree.simulation.events.guards import Guards
 from whippletree.simulation.events.smooth_motion import PhaseSteps
+from whippletree.simulation.motion import Motion
 
 
 def block_matrix(M, b, R, E, C, bias, on):
@@ -46,6 +49,27 @@ def test_rows_that_are_on_hold_and_others_do_nothing(seed):
     assert found.f.astype(float) == pytest.approx(f, abs=1e-13 * scale)
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_the_room_to_slide_is_not_overestimated_and_has_its_sign(seed):
+    """Against the determinants of the block matrices with friction and without; also where loads have jammed."""
+    rng = np.random.default_rng(seed)
+    n, r = int(rng.integers(2, 7)), int(rng.integers(1, 3))
+    L = rng.normal(size=(n, n)) * 10.0 ** rng.uniform(-2, 2, size=n)[:, None]
+    M, R = L @ L.T, rng.normal(size=(r, n)) * 10.0 ** rng.uniform(-1, 1, size=r)[:, None]
+    E = R + rng.normal(size=(r, n)) * np.linalg.norm(R, axis=1)[:, None] * rng.uniform(0, 2)
+    on = np.append(np.ones(r), 0.0)
+    R, E = (np.concatenate([rows, rng.normal(size=(1, n))]) for rows in (R, E))
+    given = (M, rng.normal(size=n), R, E, np.zeros(r + 1), rng.normal(size=r + 1), on)
+    found = held_motion(*(x.astype(object) for x in given))
+
+    def determinant(rows):
+        return np.linalg.det(np.block([[M, -rows[:r].T], [R[:r], np.zeros((r, r))]]))
+
+    room = determinant(E) / determinant(R)
+    assert np.sign(found.room) == np.sign(room)
+    assert abs(found.room) <= abs(room) * (1 + 1e-9)
+
+
 def test_held_motion_is_exact_on_fractions():
     M = np.array([[2, 1], [1, 3]], dtype=object) * Fraction(1)
     R = np.array([[1, Fraction(1, 2)]], dtype=object)
@@ -62,11 +86,44 @@ def braked_crank_slider():
     return builder.joint("elbow", "revolute", "upper", "lower", position=(1, 0, 0), lower=-1.0, upper=1.0).build()
 
 
+def sleeve_on_a_pole():
+    """A bush that falls along a pole, tilts, and rubs on both sides: slips that might jam."""
+    builder = wt.Builder("sleeve", (0, -9.81, 0))
+    for side, x, turned in (("right", 0.02, 1.0), ("left", -0.02, -1.0)):
+        rotation = [[0, 0, turned], [0, 1.0, 0], [-turned, 0, 0]]
+        builder.geometry(f"pole {side}", "world", "half_space", position=(x, 0, 0), rotation=rotation)
+    builder.body("bush", 1.0, center=(0.02, 0, 0), inertia=(0.002, 0.002, 0.002)).joint(
+        "base", "planar", "world", "bush"
+    )
+    for side, x in (("right", 0.022), ("left", -0.022)):
+        for end, y in (("up", 0.1), ("down", -0.1)):
+            builder.geometry(f"{side} {end}", "bush", "point", position=(x, y, 0))
+            builder.contact(f"{side} {end}", f"{side} {end}", f"pole {side}", friction=0.15)
+    return moving(builder.build(), {"base": np.array([0.1, 0.0, 1.0])})
+
+
+def test_rows_along_which_nothing_moves_are_no_part_of_the_code():
+    model = sleeve_on_a_pole()
+    phases = EventEquations(Motion(wt.compile(model))).compiled
+    assert phases.possible
+    assert phases.moving == [row for i in range(4) for row in (3 * i, 3 * i + phases.moving[1])]
+    assert phases.rows == 8  # and none for massless motions, of which there are none
+    assert phases.places([3, 1]) is None or phases.places([3, 2]) is None
+    hopper = EventEquations(Motion(wt.compile(wt.mechanisms.hopper(), massless="hold"))).compiled
+    assert hopper.held == HELD_MOTIONS
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "duration"),
-    [(wt.mechanisms.hopper(), 1.2), (wt.mechanisms.rocking_block(), 1.0), (braked_crank_slider(), 1.8)],
-    ids=["massless foot", "block", "stops and dry friction"],
+    [
+        (wt.mechanisms.hopper(), 1.2),
+        (wt.mechanisms.rocking_block(), 1.0),
+        (braked_crank_slider(), 1.8),
+        (sleeve_on_a_pole(), 0.5),
+        (wt.mechanisms.rimless_wheel(), 1.0),
+    ],
+    ids=["massless foot", "block", "stops and dry friction", "slips that might jam", "eight spokes"],
 )
 def test_machine_code_meets_the_events_of_python(model, duration, monkeypatch):
     monkeypatch.setattr(smooth_motion, "BEFORE_COMPILING", 0)

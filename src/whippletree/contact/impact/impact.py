@@ -13,7 +13,7 @@ them. Massless links lose no energy of their own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import combinations
 from typing import NamedTuple
@@ -66,6 +66,8 @@ class Impact:
     """Before, (n,)."""
     friction: Array
     restitution: Array
+    _known: list[tuple[Law, Outcome]] = field(default_factory=list, init=False, repr=False)
+    """What laws have made of it: an event asks, and its derivative again."""
 
     def resolve(self, law: Law) -> Outcome:
         """The velocities after, by a law.
@@ -76,12 +78,16 @@ class Impact:
         Raises:
             SingularSystemError: if the law has no answer, or no choice of weightless contacts can.
         """
+        for known, outcome in self._known:
+            if known is law:
+                return outcome
         light = self.weightless()
         for count in range(len(light), -1, -1):
             for stuck in combinations(light, count):
-                outcome = self._with(law, list(stuck), [i for i in light if i not in stuck])
-                if outcome is not None:
-                    return outcome
+                found = self._with(law, list(stuck), [i for i in light if i not in stuck])
+                if found is not None:
+                    self._known.append((law, found))
+                    return found
         raise SingularSystemError(
             "contacts on parts without mass would have to pull, or to hold beyond their friction: what they do is not "
             "determined. Give the parts mass, or their contacts more friction."

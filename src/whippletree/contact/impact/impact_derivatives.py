@@ -29,7 +29,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.contact.impact.impact import LEAVES_CONE, Impact, block_inverse, block_matrix, holding_rows
 from whippletree.contact.impact.laws import Law, Newton, Plastic
 from whippletree.contact.problem import active_set
-from whippletree.contact.problem.active_set import SLIDE, STICK
+from whippletree.contact.problem.active_set import SLIDE, STICK, SlidingAnswer
 
 
 class Changes(NamedTuple):
@@ -130,26 +130,23 @@ def differentiate_law(
         law: any impact law. G, u, friction, restitution: as :meth:`Law.impulses` takes them.
         dG, du: m changes, (m, 3k, 3k) and (m, 3k).
     """
-    p = law.impulses(G, u, friction, restitution)
-    dp = None
     if isinstance(law, Plastic):
-        dp = _plastic(G, u, friction, p, dG, du)
-    elif isinstance(law, Newton):
-        dp = _struck_once(G, u, p, dG, du)
+        answer = active_set.solve(active_set.problem(G, u, friction))
+        if answer is not None:  # else contacts wedge, and the law goes another way
+            return Impulses(answer.p, _plastic(G, u, friction, answer, dG, du))
+    p = law.impulses(G, u, friction, restitution)
+    dp = _struck_once(G, u, p, dG, du) if isinstance(law, Newton) else None
     if dp is not None:
         return Impulses(p, dp)
     return Impulses(p, *_differences(law, G, u, friction, restitution, dG, du))
 
 
-def _plastic(G: Array, u: Array, friction: Array, p: Array, dG: Array, du: Array) -> Array | None:
+def _plastic(G: Array, u: Array, friction: Array, answer: SlidingAnswer, dG: Array, du: Array) -> Array:
     """Of contacts that stick, slide or part: G p + u is zero along what stops, and slips go against their friction.
 
     A slip along d = (cos θ, sin θ) ends along w = (G p + u)ₜ, so that e · w = 0 with e at a right angle to d.
     """
-    answer = active_set.solve(active_set.problem(G, u, friction))
-    if answer is None or not np.array_equal(answer.p, p):
-        return None  # wedged: the law went another way
-    k = len(friction)
+    p, k = answer.p, len(friction)
     w = (G @ p.reshape(-1) + u).reshape(k, 3)
     columns, rows, turns = [], [], []
     for i, status in enumerate(answer.status):

@@ -51,10 +51,11 @@ COMBINATIONS = 2187
 """Combinations up to which all are tried when no guess holds: seven contacts of three choices each."""
 
 
-def solve(p: SlidingProblem) -> SlidingAnswer | None:
+def solve(p: SlidingProblem, first: tuple[int, ...] | None = None) -> SlidingAnswer | None:
     """Impulses that meet every condition; None if there are none, or none was found.
 
-    Contacts that do not act on each other are solved apart.
+    Contacts that do not act on each other are solved apart. ``first``: a combination that is asked before all others
+    whether it holds, with any impulses where these are not unique.
     """
     if not p.count:
         return SlidingAnswer(np.zeros((0, 3)), (), np.zeros((0, 2)))
@@ -66,13 +67,23 @@ def solve(p: SlidingProblem) -> SlidingAnswer | None:
         own = SlidingProblem(
             p.G[np.ix_(rows, rows)], p.b[rows], p.friction[island], p.directions[island], allowed, size
         )
-        answer = _solve_combinations(own)
+        answer = None if first is None else _stay(own, tuple(first[int(i)] for i in island))
+        answer = _solve_combinations(own) if answer is None else answer
         if answer is None:
             return None
         x[island], directions[island] = answer.p, answer.directions
         for i, choice in zip(island, answer.status, strict=True):
             status[i] = choice
     return SlidingAnswer(x, tuple(status), directions)
+
+
+def _stay(p: SlidingProblem, status: tuple[int, ...]) -> SlidingAnswer | None:
+    """The answer of a combination that held a moment ago, if it still does."""
+    if any(own not in choices for own, choices in zip(status, p.allowed, strict=True)):
+        return None
+    inside = solve_wedged(p, status, np.zeros(3 * p.count))
+    # what is left of their equations is put right, or a mode would outlive its forces by that
+    return None if inside is None else settle(p, status, inside.p.reshape(-1))
 
 
 def _solve_combinations(p: SlidingProblem) -> SlidingAnswer | None:

@@ -7,6 +7,8 @@ rows are few enough to be unrolled; where a pivot is small, or rows depend on ea
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +21,7 @@ from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.compiler.rollout.rollout_blocks import has_passive_forces
 from whippletree.contact.contact_modes import HeldMotion, held_motion
+from whippletree.contact.impact.impact import massless_basis
 from whippletree.contact.problem.cones import largest
 from whippletree.simulation.events.equations import EventEquations
 from whippletree.tree.mechanism import Mechanism
@@ -43,13 +46,23 @@ class SwitchedRows(NamedTuple):
     """Rows that a mode holds, as numbers of a call."""
 
     on: Array
-    """(rows,): 1 for those that hold: constraints, held massless motions, three of each candidate."""
-    holds: Array
-    """(HELD_MOTIONS, n): held massless motions, the rest zero."""
+    """(rows,): 1 for those that hold: constraints, held massless motions, rows of candidates that can move."""
+    holds: Array | None
+    """(HELD_MOTIONS, n): held massless motions, the rest zero; None where there are no massless ones."""
     slide: Array
     """(candidates, 2) or one for each state: friction times direction of those that slide."""
     rub: Array
     """(n,): constant forces of dry joints that slide."""
+
+    @property
+    def projecting(self) -> tuple[Array, ...]:
+        """Arguments of a projection."""
+        return (self.on,) if self.holds is None else (self.on, self.holds)
+
+    @property
+    def arguments(self) -> tuple[Array, ...]:
+        """Of accelerations and steps."""
+        return (*self.projecting, self.slide, self.rub)
 
 
 class CompiledPhases:
@@ -58,30 +71,65 @@ class CompiledPhases:
     def __init__(self, scene: EventEquations) -> None:
         self.scene = scene
         model, self.dyn = scene.model, scene.motion.dyn
-        self.rows = len(scene.rows) + HELD_MOTIONS + 3 * scene.count
-        few = self.rows <= MOST_UNROLLED_ROWS and model.nv <= MOST_UNROLLED_VELOCITIES
-        self.possible = few and scene.motion.can_be_unrolled and bool(self.rows)
+        few = scene.count <= MOST_UNROLLED_ROWS and model.nv <= MOST_UNROLLED_VELOCITIES
+        self.moving = self._moving_rows() if few and scene.motion.can_be_unrolled else []
+        """Rows of candidates, three of each, along which something can move: in a plane one tangent has none."""
+        self.held = HELD_MOTIONS if few and self._has_massless_motions() else 0
+        """Rows for massless motions that a mode may hold."""
+        self.rows = len(scene.rows) + self.held + len(self.moving)
+        few = few and self.rows <= MOST_UNROLLED_ROWS
+        self.possible = few and scene.motion.can_be_unrolled and bool(scene.rows or scene.count)
         self.ready = False
         """Whether phases that begin now are to use them."""
         self.switched = bool(len(scene.motion.all_on)) if model.constraints else False
+
+    def _odd_states(self) -> list[Array]:
+        """Coordinates of two states that nothing is special about."""
+        model = self.scene.model
+        steps = np.cos(np.arange(1.0, 2 * model.nv + 1) ** 2).reshape(2, -1)
+        return [self.scene.move(model.home.q, d) for d in steps]
+
+    def _moving_rows(self) -> list[int]:
+        """Those that are not zero at odd states. (A mode that holds another one is left to Python.)"""
+        scene = self.scene
+        moves = np.any(scene.joints.rows != 0, axis=1)
+        if scene.touching:
+            own = [scene.motion.evaluate("contact_jacobian", q=q) for q in self._odd_states()]
+            moves = np.concatenate([np.any(own, axis=(0, 2)), moves])
+        return [int(row) for row in np.flatnonzero(moves)]
+
+    def _has_massless_motions(self) -> bool:
+        """At odd states. (A mode that holds one elsewhere is left to Python.)"""
+        evaluate = self.scene.motion.evaluate
+        return any(massless_basis(M, M[:0]).size for M in (evaluate("mass_matrix", q=q) for q in self._odd_states()))
+
+    def places(self, rows: Sequence[int]) -> list[int] | None:
+        """Where rows of candidates are among those of the machine code; None where one is not."""
+        known = self._place_of
+        return [known[row] for row in rows] if all(row in known for row in rows) else None
+
+    @cached_property
+    def _place_of(self) -> dict[int, int]:
+        first = len(self.scene.rows) + self.held
+        return {row: first + k for k, row in enumerate(self.moving)}
 
     def loads(self, t: Array, q: Array, v: Array, tau: Array, held: SwitchedRows) -> tuple[Array, Array] | None:
         """Accelerations (m, n) and forces of all rows (m, rows); None where a pivot is not to be trusted."""
         function = self.dyn.program(("phase_loads", self._key), self._loads_program, width=1)
         with np.errstate(all="ignore"):
-            a, f, trust = function(t, q, v, tau, *self._active, *held)
+            a, f, trust = function(t, q, v, tau, *self._active, *held.arguments)
         return (a, f) if np.all(trust > 0) else None
 
     def project(self, t: Array, q: Array, v: Array, held: SwitchedRows) -> tuple[Array, Array] | None:
         """The nearest states (m, nq), (m, n) at which the rows hold; None where a pivot is not to be trusted."""
         function = self.dyn.program(("phase_projection", self._key), self._projection_program, width=1)
         with np.errstate(all="ignore"):
-            q, v, trust = function(t, q, v, *self._active, held.on, held.holds)
+            q, v, trust = function(t, q, v, *self._active, *held.projecting)
         return (q, v) if np.all(trust > 0) else None
 
     @property
-    def _key(self) -> tuple[int, ...]:
-        return (self.rows, self.scene.touching)
+    def _key(self) -> tuple[Any, ...]:
+        return (self.rows, self.scene.touching, tuple(self.moving))
 
     @property
     def _active(self) -> tuple[Array, ...]:
@@ -122,12 +170,19 @@ class CompiledPhases:
 
     @property
     def _around(self) -> list[str]:
-        return [*(["active"] if self.switched else []), "on", "holds"]
+        return [*(["active"] if self.switched else []), "on", *(["holds"] if self.held else [])]
+
+    def _given(self, rest: Sequence[Any]) -> tuple[Any, Any, Any, tuple[Any, ...]]:
+        """What is around a state: the switches, rows that are on, held massless motions, and all behind them."""
+        active, rest = (rest[0], rest[1:]) if self.switched else (None, rest)
+        on, rest = rest[0], rest[1:]
+        holds, rest = (rest[0], rest[1:]) if self.held else (zeros(0, self.scene.model.nv), rest)
+        return active, on, holds, tuple(rest)
 
     def _held_motion(self, t: Any, q: Array, v: Array, tau: Array, *rest: Any) -> HeldMotion:
-        *on_off, on, holds, slide, rub = rest
+        active, on, holds, (slide, rub) = self._given(rest)
         m = Mechanism.of(self.scene.model)
-        state = {"t": t, "q": q, "v": v, "active": (*on_off, None)[0]}
+        state = {"t": t, "q": q, "v": v, "active": active}
         M, c = self._call(m, "mass_matrix", state), self._call(m, "bias", state)
         R, bias = self._rows(m, state, holds), self._bias(m, state)
         compliance = np.zeros(self.rows, dtype=object)
@@ -149,8 +204,8 @@ class CompiledPhases:
             return [q, q, [NOTHING_YET], [-1]]
 
         def look(x: Array, nearest: Array, residual: Array, t: Any, *rest: Any) -> list[Any]:
-            *on_off, on, _ = rest
-            state = {"t": t, "q": x, "active": (*on_off, None)[0]}
+            active, on, *_ = self._given(rest)
+            state = {"t": t, "q": x, "active": active}
             left = largest([0, *[abs(g) for g in self._residual(Mechanism.of(model), state) * on]])
             better = less(left, residual[0])
             # where a correction does not help, rounding has the last word
@@ -159,16 +214,16 @@ class CompiledPhases:
             return [kept, kept, [left], [closed], [-closed]]
 
         def correct(x: Array, sound: Array, t: Any, *rest: Any) -> list[Any]:
-            *on_off, on, holds = rest
+            active, on, holds, _ = self._given(rest)
             m = Mechanism.of(model)
-            state = {"t": t, "q": x, "active": (*on_off, None)[0]}
+            state = {"t": t, "q": x, "active": active}
             d = self._correction(m, state, holds, on, self._residual(m, state))
             return [m.manifold().integrate(x, d.a), [select(less(0, d.trust), sound[0], -1)]]
 
         def finish(x: Array, v: Array, sound: Array, t: Any, *rest: Any) -> list[Any]:
-            *on_off, on, holds = rest
+            active, on, holds, _ = self._given(rest)
             m = Mechanism.of(model)
-            state = {"t": t, "q": x, "v": v, "active": (*on_off, None)[0]}
+            state = {"t": t, "q": x, "v": v, "active": active}
             speed = self._rows(m, state, holds) @ v
             if self.scene.rows:
                 speed[: len(self.scene.rows)] = self._call(m, "constraint_velocity", state)[self.scene.rows]
@@ -200,7 +255,8 @@ class CompiledPhases:
     def inputs(self) -> dict[str, tuple[int, ...]]:
         """Rows that a mode holds."""
         n = self.scene.model.nv
-        return {"on": (self.rows,), "holds": (HELD_MOTIONS, n), "slide": (self.scene.count, 2), "rub": (n,)}
+        holds = {"holds": (self.held, n)} if self.held else {}
+        return {"on": (self.rows,), **holds, "slide": (self.scene.count, 2), "rub": (n,)}
 
     def statements(self, space: WorkSpace, controlled: bool, watched: bool) -> tuple[list[Statement], list[Statement]]:
         """Rates at a point, with the forces of the rows where these are watched, and the end of a step brought back to
@@ -217,12 +273,13 @@ class CompiledPhases:
             held = self._held_motion(t, q, v, tau, *rest)
             rate = self._call(Mechanism.of(model), "rate", {"q": q, "v": v})
             found = [rate, held.a, [select(less(0, held.trust), doubt[0], 1)]]
-            return [*found, held.f] if watched else found
+            return [*found, held.f, held.room] if watched else found
 
         space.work(sound=(1,))
         if watched:
-            space.work(force=(space.buffers["X"].shape[0], self.rows))
-        force = [at("force", "point")] if watched else []
+            places = space.buffers["X"].shape[0]
+            space.work(force=(places, self.rows), room=(places,))
+        force = [at("force", "point"), at("room", "point")] if watched else []
         state = [at("q"), at("v"), at("tau"), at("T", "point"), at("doubt")]
         reads = [*state, *space.each([*self._around, "slide", "rub"])]
         Y = at("Y", "point")
@@ -253,24 +310,26 @@ class CompiledPhases:
         return found
 
     def _rows(self, m: Mechanism, state: dict[str, Any], holds: Array) -> Array:
-        """(rows, n): the model's constraints, held massless motions, and three of each candidate."""
+        """(rows, n): the model's constraints, held massless motions, and those of candidates."""
         scene, n = self.scene, self.scene.model.nv
         own = self._call(m, "constraint_jacobian", state)[scene.rows] if scene.rows else zeros(0, n)
         touching = self._call(m, "contact_jacobian", state) if scene.touching else zeros(0, n)
-        return np.concatenate([own, holds, touching, scene.joints.rows.astype(object)])
+        return np.concatenate([own, holds, np.concatenate([touching, scene.joints.rows.astype(object)])[self.moving]])
 
     def _bias(self, m: Mechanism, state: dict[str, Any]) -> Array:
         scene = self.scene
         own = self._call(m, "constraint_bias", state)[scene.rows] if scene.rows else zeros(0)
         touching = self._call(m, "contact_bias", state) if scene.touching else zeros(0)
-        return np.concatenate([own, zeros(HELD_MOTIONS), touching, zeros(len(scene.joints.rows))])
+        touching = np.concatenate([touching, zeros(len(scene.joints.rows))])
+        return np.concatenate([own, zeros(self.held), touching[self.moving]])
 
     def _acting(self, R: Array, slide: Array) -> Array:
         """E: sliding contacts push along the edge of their cone."""
-        E, first = np.array(R, dtype=object), len(R) - 3 * self.scene.count
+        E, place = np.array(R, dtype=object), self._place_of
         for i in range(self.scene.count):
-            normal = first + 3 * i
-            E[normal] = R[normal] - (slide[i, 0] * R[normal + 1] + slide[i, 1] * R[normal + 2])
+            tangents = [(place[3 * i + 1 + j], slide[i, j]) for j in (0, 1) if 3 * i + 1 + j in place]
+            if 3 * i in place and tangents:
+                E[place[3 * i]] = R[place[3 * i]] - sum(along * R[row] for row, along in tangents)
         return E
 
     def _residual(self, m: Mechanism, state: dict[str, Any]) -> Array:
@@ -282,9 +341,9 @@ class CompiledPhases:
             found[: len(scene.rows)] = [g[k] for k in scene.position_rows]
         gaps = [*self._call(m, "contact_gaps", state)] if scene.touching else []
         gaps += [stop.gap(state["q"]) for stop in scene.joints.stops]
-        first = self.rows - 3 * scene.count
         for i, gap in enumerate(gaps):
-            found[first + 3 * i] = gap
+            if 3 * i in self._place_of:
+                found[self._place_of[3 * i]] = gap
         return found
 
     def _correction(self, m: Mechanism, state: dict[str, Any], holds: Array, on: Array, away: Array) -> HeldMotion:

@@ -18,7 +18,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.constraints.constraint_set import constraint_set
-from whippletree.contact.impact.impact import massless_basis
+from whippletree.contact.impact.impact import Impact, massless_basis
 from whippletree.contact.kinematics.contact_set import Candidate, Listed, contact_set
 from whippletree.contact.kinematics.joint_contacts import JointContacts
 from whippletree.simulation.motion import Motion
@@ -66,6 +66,8 @@ class EventEquations:
         """Single states that were asked for last, each with the controller that acted there."""
         self.trials: dict[tuple[Any, ...], Phase] = {}
         """Phases that massless feet have tried last, by mode and state."""
+        self.last_impact: tuple[tuple[Any, ...], Impact] | None = None
+        """With its time, state and contacts."""
         self.tangent: SceneTangent | None = None
         """How the pieces change with the state, once that is asked for."""
         self.joints = JointContacts(self.model)

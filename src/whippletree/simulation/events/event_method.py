@@ -195,9 +195,7 @@ class Events(Method):
 
     def _still(self, phase: Phase, t: float, y: Array) -> bool:
         """Whether complementarity asks for the mode of a phase at a state near it."""
-        q, v = self.scene.motion.split(phase.project(t, y))
-        mode, _ = self.rules.select_mode(t, q, v, phase.mode, (), phase.mode.closed)
-        return mode is not None and mode.status == phase.mode.status
+        return self.rules.mode_stays(t, *self.scene.motion.split(phase.project(t, y)), phase.mode)
 
     # --- events -------------------------------------------------------------------------------------------------------
 

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whippletree import functions
-from whippletree.arithmetic.arrays import Array
+from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.arithmetic.lanes import Lanes
 from whippletree.arithmetic.scalars import sqrt
 from whippletree.compiler.program import Statement
@@ -348,7 +348,8 @@ class CompiledGuards:
     def __init__(self, scene: EventEquations, held: bool) -> None:
         self.scene, self.needs_rates = scene, held
         self.kinds = (TOUCHDOWN, LIFT_OFF, SLIP, STICK) if held else (TOUCHDOWN,)
-        self.gaps, self.count = scene.count, len(self.kinds) * scene.count
+        # one jam stands for all contacts of a mode
+        self.gaps, self.count = scene.count, len(self.kinds) * scene.count + (1 if held else 0)
 
     @staticmethod
     def possible(scene: EventEquations) -> bool:
@@ -373,11 +374,12 @@ class CompiledGuards:
     def watch_arguments(self, guards: Guards) -> tuple[Array, ...] | None:
         """Arguments of a call about a phase's guards; None where Python has to look at some of them."""
         phase, k = guards.phase, self.scene.count
-        if any(kind == JAM or i in phase.trailing for kind, i in guards.guards):
+        yields = bool(np.any(self.scene.compliance))
+        if any((kind == JAM and yields) or i in phase.trailing for kind, i in guards.guards):
             return None
         offset, least, grazing = np.zeros(self.count), np.full(self.count, NOT_WATCHED), np.zeros(k)
         for g, (kind, i) in enumerate(guards.guards):
-            place = self.kinds.index(kind) * k + i
+            place = self.count - 1 if kind == JAM else self.kinds.index(kind) * k + i
             zero = bool(guards.zero[g])
             # one that is zero at the start must leave that by more than rounding
             offset[place] = guards.first[g] if zero else 0.0
@@ -395,17 +397,20 @@ class CompiledGuards:
             gaps = self._gaps(q)
             if not rest:
                 return [gaps]
-            force, heading = rest
-            own = force[len(force) - 3 * scene.count :].reshape(-1, 3)
+            force, room, heading = rest
+            own = zeros(3 * scene.count)
+            own[scene.compiled.moving] = force[len(force) - len(scene.compiled.moving) :]
+            own = own.reshape(-1, 3)
             normal = [f[0] + pressed for f, pressed in zip(own, scene.pressed, strict=True)]
             friction = np.where(np.isfinite(scene.contacts.friction), scene.contacts.friction, 0.0)
             held = [sqrt(f[1] * f[1] + f[2] * f[2]) for f in own]
             left = [mu * n - t for mu, n, t in zip(friction, normal, held, strict=True)]
             u = self._contact_velocity(q, v)
             along = [u[i, 1] * heading[i, 0] + u[i, 2] * heading[i, 1] for i in range(scene.count)]
-            return [[*gaps, *normal, *left, *along]]
+            return [[*gaps, *normal, *left, *along, room - JAMMED_GUARD]]
 
-        reads = [at("X", "point"), *([at("force", "point"), at("heading")] if self.needs_rates else [])]
+        of_rates = [*space.each(["force", "room"], "point"), at("heading")] if self.needs_rates else []
+        reads = [at("X", "point"), *of_rates]
         return [traced_block(evaluate, reads, [at("guards")])]
 
     def _gaps(self, q: Array) -> list[Any]:

@@ -24,7 +24,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.contact.contact_modes import Mode
 from whippletree.contact.impact.impact import block_matrix, holding_rows, massless_basis
 from whippletree.simulation.adaptive.integrator import IntegrationError
-from whippletree.simulation.events.compiled_phase import HELD_MOTIONS, SwitchedRows
+from whippletree.simulation.events.compiled_phase import SwitchedRows
 from whippletree.simulation.events.equations import REACHES_MASSLESS, At, EventEquations
 from whippletree.simulation.events.load_sharing import PseudoInverse, share
 
@@ -241,14 +241,16 @@ class Phase:
         """The mode as machine code knows it; None where it has no answer."""
         phases, scene = self.scene.compiled, self.scene
         plain = type(self) is Phase and self.reference is None and self.acting_rows == self.contact_rows
-        if not (phases.possible and phases.ready and plain) or self.hyperstatic or len(self.holds) > HELD_MOTIONS:
+        if not (phases.possible and phases.ready and plain) or self.hyperstatic or len(self.holds) > phases.held:
             return None
-        first = len(scene.rows) + HELD_MOTIONS
+        touching = phases.places(self.contact_rows)
+        if touching is None:
+            return None
         on = np.zeros(phases.rows)
-        on[[*self.kept, *range(len(scene.rows), len(scene.rows) + len(self.holds))]] = 1.0
-        on[[first + row for row in self.contact_rows]] = 1.0
-        holds = np.zeros((HELD_MOTIONS, scene.model.nv))
-        holds[: len(self.holds)] = self.holds
+        on[[*self.kept, *range(len(scene.rows), len(scene.rows) + len(self.holds)), *touching]] = 1.0
+        holds = np.zeros((phases.held, scene.model.nv)) if phases.held else None
+        if holds is not None:
+            holds[: len(self.holds)] = self.holds
         return SwitchedRows(on, holds, self._slide(self.heading[None])[0], self.rubbed)
 
     def _slide(self, d: Array) -> Array:
@@ -273,8 +275,9 @@ class Phase:
     @cached_property
     def _compiled_places(self) -> list[int]:
         """Where the rows that act are among those of the machine code."""
-        own, first = len(self.scene.rows), len(self.scene.rows) + HELD_MOTIONS
-        return [*self.kept, *range(own, own + len(self.holds)), *(first + row for row in self.acting_rows)]
+        own, touching = len(self.scene.rows), self.scene.compiled.places(self.acting_rows)
+        assert touching is not None  # or the mode is left to Python
+        return [*self.kept, *range(own, own + len(self.holds)), *touching]
 
     def turn_slips(self, t: Array, y: Array, d: Array) -> Turning:
         """Effect of slips along d (m, k, 2), whatever the velocities say, on m states."""

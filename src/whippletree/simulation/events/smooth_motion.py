@@ -60,9 +60,8 @@ class PhaseSteps:
     def of(self, guards: Guards) -> StepSolver | None:
         """Those of a phase with these guards; None where Python has to take its steps."""
         phase = guards.phase
-        held = not phase.is_free
-        rows = phase.held_rows if held else ()
-        if rows is None or phase.turning:
+        held, rows = not phase.is_free, phase.held_rows
+        if (held and rows is None) or phase.turning:
             return None
         watch = CompiledGuards(self.scene, held) if CompiledGuards.possible(self.scene) else None
         watched = None if watch is None else watch.watch_arguments(guards)
@@ -71,7 +70,7 @@ class PhaseSteps:
             blocks = self.scene.compiled if held else None
             own = None if watched is None else watch
             self._solvers[kind] = CompiledSteps(self.task, blocks, BEFORE_COMPILING, own)
-        self._solvers[kind].more = (*rows, *(watched or ()))
+        self._solvers[kind].more = (*(rows.arguments if held and rows is not None else ()), *(watched or ()))
         return self._solvers[kind]
 
 

@@ -127,17 +127,15 @@ class Transitions:
         return outcome
 
     def impact(self, t: float, q: Array, v: Array, contacts: Sequence[int]) -> Impact:
-        """An impact of these contacts, just before it."""
-        at = self.scene.at(np.array([t]), q[None], v[None])
-        rows, own = [3 * i + j for i in contacts for j in range(3)], self.scene.contacts
-        return Impact(
-            at.M[0],
-            at.A[0, self.rigid_rows],
-            at.J[0, rows],
-            v,
-            own.friction[list(contacts)],
-            own.restitution[list(contacts)],
-        )
+        """An impact of these contacts, just before it; the last one is kept, with what a law has made of it."""
+        key = t, q.tobytes(), v.tobytes(), tuple(contacts)
+        if self.scene.last_impact is None or self.scene.last_impact[0] != key:
+            at = self.scene.at(np.array([t]), q[None], v[None])
+            rows, own = [3 * i + j for i in contacts for j in range(3)], self.scene.contacts
+            friction, restitution = own.friction[list(contacts)], own.restitution[list(contacts)]
+            found = Impact(at.M[0], at.A[0, self.rigid_rows], at.J[0, rows], v, friction, restitution)
+            self.scene.last_impact = key, found
+        return self.scene.last_impact[1]
 
     @property
     def rigid_rows(self) -> list[int]:
@@ -207,10 +205,27 @@ class Transitions:
         fastest = float(np.abs(at.J[0, rows] @ free + at.beta[0, rows]).max())
         return self.strike(t, q, v + self.speed_tolerance / fastest * free, contacts, Plastic())
 
+    def mode_stays(self, t: float, q: Array, v: Array, mode: Mode) -> bool:
+        """Whether some forces of a mode that holds already meet the laws of contact, or complementarity asks for
+        another one."""
+        found, _ = self.select_mode(t, q, v, mode, (), mode.closed, stays=True)
+        return found is not None and found.status == mode.status
+
     def select_mode(
-        self, t: float, q: Array, v: Array, mode: Mode, fired: Sequence[Guard], touching: Sequence[int]
+        self,
+        t: float,
+        q: Array,
+        v: Array,
+        mode: Mode,
+        fired: Sequence[Guard],
+        touching: Sequence[int],
+        *,
+        stays: bool = False,
     ) -> tuple[Mode | None, list[int]]:
-        """The mode by complementarity, with what the guards that fired say; else None and the contacts that jam."""
+        """The mode by complementarity, with what the guards that fired say; else None and the contacts that jam.
+
+        ``stays``: whether the mode before is the first that is tried.
+        """
         u = self.scene.contact_velocity(q, v)
         near = [i for i in touching if u[i, 0] <= self.speed_tolerance]
         at = self.scene.at(np.array([t]), q[None], v[None])
@@ -231,7 +246,8 @@ class Transitions:
         answer = None
         if any(choice is not None for choice in forced):
             answer = active_set.solve(active_set.problem(G, b, friction, directions, forced, terms))
-        answer = active_set.solve(problem) if answer is None else answer
+        if answer is None:
+            answer = active_set.solve(problem, tuple(rest.status[i] for i in heavy) if stays else None)
         if answer is None:
             return None, [heavy[n] for n in jams]
         rates = (G @ answer.p.reshape(-1) + b).reshape(-1, 3)
