@@ -113,21 +113,22 @@ class ImpulseStep:
         self.actuators = self.blocks.actuators
         self._mechanism = Mechanism.of(self.model)
         self.contacts = len(self.blocks.contacts.candidates)
-        self.neighbourhood = Neighbourhood(self.blocks.contacts)
         self._free = FreeBodies(self.model)
         self.written = contact_set(self.model).closed_form
         """Whether compiled functions know all contacts."""
         every = list(zip(self.blocks.contacts.pairs, contact_set(self.model).pairs, strict=True))
         # a hull without corners in some octant has a slot for each octant here, and fewer candidates there
         alike = all(pair.slots == usual.slots for pair, usual in every)
-        self._compiled = self.neighbourhood.is_compiled and self.written and alike
-        slots = [usual.touching is None for pair, usual in every for _ in range(pair.slots)]
-        self.faces = np.array(slots, dtype=bool)
-        """Which candidates are those of faces that meet, bool: forces are far from unique there, (candidates,)."""
         self.kernel = suits_lists(self.model)
         """Whether single scenes are stepped in machine code,
         :mod:`whippletree.simulation.time_stepping.impulse_kernel`.
         """
+        self._compiled = Neighbourhood(self.blocks.contacts).is_compiled and self.written and alike
+        compares = self.kernel and not self._compiled
+        self.neighbourhood = Neighbourhood(self.blocks.contacts, self._compare if compares else None)
+        slots = [usual.touching is None for pair, usual in every for _ in range(pair.slots)]
+        self.faces = np.array(slots, dtype=bool)
+        """Which candidates are those of faces that meet, bool: forces are far from unique there, (candidates,)."""
         self.timed = bool(self.model.constraints) and constraint_set(self.model).timed
         """Whether a constraint depends on time."""
         self.wary = False
@@ -313,7 +314,8 @@ class ImpulseStep:
         if self._compiled:
             return np.asarray(self.dyn.contact_gaps(q)).reshape(*q.shape[:-1], self.contacts)
         if self.kernel:
-            return np.asarray(self.dyn.contact_list_touches(q))[..., 0].reshape(*q.shape[:-1], self.contacts)
+            found = self.dyn.contact_list_touches(q, self.neighbourhood.told_within)
+            return np.asarray(found)[..., 0].reshape(*q.shape[:-1], self.contacts)
         if q.ndim > 1:
             return np.array([self._gaps(one) for one in q])
         return self.neighbourhood.gaps(q)
@@ -389,15 +391,13 @@ class ImpulseStep:
     def immovable(self, q: Array) -> set[int]:
         """Numbers of the contacts that overlap at q (nq,) and whose gaps no velocity of the model changes."""
         # asked once, of a start that overlaps: rows of J in Python, rather than compile every one of them for it
-        near = self.neighbourhood.overlapping(q, self._compiled_points(q)) if self.contacts else self._nothing_near
+        near = self.neighbourhood.overlapping(q) if self.contacts else self._nothing_near
         normals = self._without_held(0.0, q, near.jacobian[::3])
         return {int(number) for number, row in zip(near.numbers, normals, strict=True) if not row.any()}
 
-    def _compiled_points(self, q: Array) -> Points | None:
-        """Where the candidates are, if the narrow phase of the kernel tells."""
-        if self._compiled or not self.kernel:
-            return None
-        found = np.asarray(self.dyn.contact_list_touches(q)).reshape(self.contacts, TOUCH)
+    def _compare(self, q: Array, reach: float) -> Points:
+        """Where the candidates are, by the narrow phase of the kernel."""
+        found = np.asarray(self.dyn.contact_list_touches(q, reach)).reshape(self.contacts, TOUCH)
         return Points(found[:, 0], found[:, 1:4], found[:, 4:].reshape(-1, 3, 3))
 
     def _choose_near(self, gaps: Array, J: Array, reach: float) -> Near:
