@@ -19,10 +19,12 @@ import numpy as np
 from whippletree import functions
 from whippletree.arithmetic import scalars
 from whippletree.arithmetic.arrays import Array, zeros
+from whippletree.compiler.compiled import Compiled
 from whippletree.compiler.compiled import compile as compile_model
 from whippletree.compiler.rollout.activation_steps import checked_activations
 from whippletree.errors import NameLookupError, ShapeError, UnsupportedError, list_items
 from whippletree.model import WORLD, Actuator, Model
+from whippletree.model.frozen import found_once
 from whippletree.tree.actuation import KnownActivations
 from whippletree.tree.element_forces import joints_of_tendon
 from whippletree.tree.mechanism import Mechanism
@@ -251,7 +253,7 @@ class _GravityCompensation:
 
     @cached_property
     def _compiled(self) -> Any:
-        return compile_model(self.model, watch="never").gravity
+        return _compiled_functions(self.model).gravity
 
 
 def actuated(model: Model, ctrl: Any = None, *, duration: float | None = None, act: Any = None) -> ActuatorForces:
@@ -358,7 +360,13 @@ class ActuatorForces:
     @cached_property
     def forces(self) -> Any:
         """Joint forces (..., nv) of (q, v, ctrl), and of activations where there are some."""
-        return compile_model(self.model, watch="never").actuator_forces
+        return _compiled_functions(self.model).actuator_forces
+
+
+@found_once
+def _compiled_functions(model: Model) -> Compiled:
+    """The functions of a model, compiled once: every run has controllers of its own."""
+    return compile_model(model, watch="never")
 
 
 def _commands(model: Model, given: Any, *, table: bool = True) -> Array:

@@ -453,6 +453,10 @@ class Model(Part):
     @property
     def tree(self) -> Model:
         """This tree of bodies without its constraints; contacts, which bind nothing until they touch, stay."""
+        return self._without_constraints if self.constraints else self
+
+    @cached_property
+    def _without_constraints(self) -> Model:
         return replace(self, constraints=())
 
     @property

@@ -7,6 +7,7 @@ tolerance.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -15,7 +16,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.lanes import lanes_of_columns, plain
-from whippletree.compiler.compiled import compile
+from whippletree.compiler.compiled import Compiled, compile
 from whippletree.compiler.rollout.contact_kinds import TOUCH
 from whippletree.compiler.rollout.contact_lists.contact_list_gaps import tendon_limits
 from whippletree.compiler.rollout.contact_lists.contact_list_suitability import (
@@ -37,6 +38,8 @@ from whippletree.contact.problem.solver import ContactSolution, solve
 from whippletree.contact.restitution_share import gains, islands_of, may_gain, restitution_share
 from whippletree.contact.servos import AT_AN_END, Servo
 from whippletree.contact.time_step import POSITION_PROGRESS, POSITION_ROUNDS, RELAXATION_SPEED, ContactBlocks, shifts
+from whippletree.model import Model
+from whippletree.model.frozen import found_once
 from whippletree.simulation.fixed_step.free_bodies import FreeBodies
 from whippletree.simulation.motion import Motion
 from whippletree.simulation.time_stepping.motors import Motors
@@ -52,6 +55,9 @@ leave is left to the next round or step."""
 
 HELD_ROW, TINY = 1e-12, 1e-300
 """Share of a row below which what constraints leave of it is rounding; and a length that is none."""
+
+STIFFENED_MODELS = 4
+"""Models with dampers and servos in their inertia that are kept for later runs: one for each length of steps."""
 
 COMPILED = "compiled"
 """Word for runs whose steps are machine code."""
@@ -141,7 +147,9 @@ class ImpulseStep:
         """Whether joints have springs, or elements act on bodies."""
         self.stride = 1 if self.watched else STEPS_OF_CALL
         """Steps that the next call of the kernel is worth: few at first, and after one that was refused."""
-        self._implicit: dict[str, tuple[Motion, StepDamping]] = {}
+        self._implicit: dict[float, tuple[Motion, StepDamping]] = {}
+        self._last: tuple[bytes, Step] | None = None
+        """The last step that was taken, and what it was asked for."""
         self._friction = self.blocks.friction.astype(float)
         self._restitution = self.blocks.restitution.astype(float)
         self._may_gain = may_gain(self.blocks)
@@ -172,8 +180,16 @@ class ImpulseStep:
     def step(self, t: float, y: Array, start: Array, tau: Array, h: float, ctrl: Array | None = None) -> Step:
         """One step of length h from a state y (nq + nv,) under a controller's forces (nv,) and commands (actuators,).
 
-        Its iteration begins with impulses (blocks, 3).
+        Its iteration begins with impulses (blocks, 3). A step that is asked for twice in a row, as the first one of a
+        run is, is taken once.
         """
+        given = [np.array([t, h]), y, start, tau, *([] if ctrl is None else [ctrl])]
+        asked = b"".join(part.tobytes() for part in given)
+        if self._last is None or self._last[0] != asked:
+            self._last = asked, self._take_step(t, y, start, tau, h, ctrl)
+        return self._last[1]
+
+    def _take_step(self, t: float, y: Array, start: Array, tau: Array, h: float, ctrl: Array | None) -> Step:
         q, v = self.motion.split(y)
         act = self.motion.act(y)
         if self.motion.remembers:
@@ -290,15 +306,12 @@ class ImpulseStep:
         """The model with M + h D̃, and D̃, of springs, dampers and servos; steps that differ by rounding share."""
         if not self.has_springs and not self.actuators.joints and not self.motors.holds:
             return self.motion, self.damping
-        key = f"{h:.12g}"
-        if key not in self._implicit:
-            servos = self._servo_damping(float(key))
-            damping = implicit_dampings(self.model, float(key), servos).as_floats()
-            self._implicit[key] = (
-                Motion(compile(implicit_model(self.model, float(key), servos), watch="never")),
-                damping,
-            )
-        return self._implicit[key]
+        rounded = float(f"{h:.12g}")
+        if rounded not in self._implicit:
+            servos = self._servo_damping(rounded)
+            damping = implicit_dampings(self.model, rounded, servos).as_floats()
+            self._implicit[rounded] = Motion(_stiffened_functions(self.model, rounded, servos)), damping
+        return self._implicit[rounded]
 
     def gaps(self, q: Array) -> tuple[Array, Array, Array]:
         """Of all contacts (..., contacts) and limits of joints and tendons (..., limits), m or rad, and their signs."""
@@ -494,6 +507,22 @@ class ImpulseStep:
             if left.velocity <= h * self.tolerance:  # here a length, m
                 break
         return push.ravel()
+
+
+def _stiffened_functions(model: Model, h: float, servos: Array) -> Compiled:
+    """The functions of a model with M + h D̃; ``servos``: their dampers (nv,). Later runs share them."""
+    kept, key = _stiffened_models(model), (h, servos.tobytes())
+    if key not in kept:
+        kept[key] = compile(implicit_model(model, h, servos), watch="never")
+        while len(kept) > STIFFENED_MODELS:
+            kept.popitem(last=False)
+    return kept[key]
+
+
+@found_once
+def _stiffened_models(model: Model) -> OrderedDict[tuple[float, bytes], Compiled]:
+    """The last of them, by the length of a step and the servos' dampers."""
+    return OrderedDict()
 
 
 def _shifts(gaps: Array, speeds: Array, restitution: Array, h: float) -> Array:
