@@ -24,6 +24,7 @@ from whippletree.arithmetic.scalars import less, select
 from whippletree.compiler.program import Address, Buffer, If, Index, Lookup, Loop, Register, Statement
 from whippletree.compiler.program.traced_blocks import Piece, looped_block, piece, traced_block
 from whippletree.compiler.rollout.contact_lists.contact_list_reach import Reach, can_be_far
+from whippletree.contact.geometry.box_pairs import boxes_at_least_apart
 from whippletree.contact.geometry.closed_forms import closed_form
 from whippletree.contact.geometry.shape_numbers import (
     POSE,
@@ -33,6 +34,7 @@ from whippletree.contact.geometry.shape_numbers import (
     pose_of,
     with_numbers,
 )
+from whippletree.contact.geometry.shapes import Box
 from whippletree.contact.geometry.solid_distance import separation_at_least
 from whippletree.contact.geometry.solid_pairs import SolidForm
 from whippletree.contact.kinematics.pairs import Pair
@@ -104,7 +106,9 @@ def narrow_phase(
         told_within: where ``reach`` is None, an argument of the program, m: solids that are farther apart, seen by the
             boxes around them, are not compared, and have infinite gaps.
     """
-    kinds = _kinds(pairs, tree)
+    parted = () if reach is None else reach.parted
+    kinds = [[m for m in own if m.pair.contact.name not in parted] for own in _kinds(pairs, tree)]
+    kinds = [members for members in kinds if members]
     # what is rarely run is written for shapes of the same types together, all numbers from tables: less code
     coarse: dict[Any, list[Member]] = {}
     for member in (member for members in kinds for member in members):
@@ -185,7 +189,9 @@ class _Kind:
         pairs = [(m.pair, m.places) for m in self.members]
         if self.reach is not None and can_be_far(*pairs[0]):
             nodes = [b.name for b in self.nodes.values()]
-            remember = self.reach.remember(pairs[0][0], self.first.name, nodes)
+            boxes = pairs[0][0].solids is None and all(isinstance(shape, Box) for shape in pairs[0][0].shapes)
+            bound = (self._boxes_apart, reads) if boxes else None
+            remember = self.reach.remember(pairs[0][0], self.first.name, nodes, bound)
             close = Address("within", (Index(self.first.name),))
             compare = [If(close, (*compare, *remember))]
             if judges:
@@ -250,6 +256,11 @@ class _Kind:
         """The same with a normal (3,) beside the numbers, that is known of the solids, or 0."""
         (first, second), (X, Y), margin = self._placed(*given[:-1])
         return separation_at_least(first, second, X, Y, given[-1]) - margin
+
+    def _boxes_apart(self, *given: Array) -> Any:
+        """A gap that two boxes have at least."""
+        (first, second), (X, Y), margin = self._placed(*given)
+        return boxes_at_least_apart(first, second, X, Y) - margin
 
     def _placed(self, *given: Array) -> tuple[list[Any], list[Pose], Any]:
         """Shapes, poses and margin of a pair."""

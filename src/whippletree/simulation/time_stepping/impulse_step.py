@@ -205,7 +205,7 @@ class ImpulseStep:
         )
         free = v + h * coupled.add_coupling(rate)
         numbers, gaps, rows = self._rows(q, v, free, h)
-        rows = self._without_held(t, q, rows)
+        numbers, gaps, rows = self._without_immovable(numbers, gaps, self._without_held(t, q, rows))
 
         def respond(rows: Any) -> Any:
             return coupled.add_coupling(self._responses(implicit, t, q, rows))
@@ -355,6 +355,19 @@ class ImpulseStep:
         own[:, 1] = self._servo_rows(q)
         every = np.concatenate([numbers, np.arange(self.blocks.passive, self.blocks.count)])
         return every, np.concatenate([gaps, np.zeros(count)]), append_rows(rows, own.reshape(3 * count, -1))
+
+    def _without_immovable(self, numbers: Array, gaps: Array, rows: Any) -> tuple[Array, Array, Any]:
+        """These blocks, less the contacts whose gaps no velocity changes: whatever would press there, presses for no
+        reason, and friction would hold what turns freely."""
+        normals = abs(rows[::3]).sum(axis=1)
+        still = (numbers < self.contacts) & (np.asarray(normals).ravel() == 0)
+        if not still.any():
+            return numbers, gaps, rows
+        candidates = {int(number) for number in numbers[still]}
+        moments = enumerate(self.blocks.moments, start=self.blocks.first_moment)
+        hosted = [number for number, moment in moments if moment.candidate in candidates]
+        kept = np.flatnonzero(~(still | np.isin(numbers, hosted)))
+        return numbers[kept], gaps[kept], rows[(3 * kept[:, None] + np.arange(3)).ravel()]
 
     def _with_moments(self, q: Array, near: Near, numbers: Array, gaps: Array, rows: Any) -> tuple[Array, Array, Any]:
         """These blocks, and the torsional and rolling friction of those contacts that are near."""
