@@ -20,6 +20,8 @@ help:  ## this list
 demo: $(VENV)/.plot  ## install the core, simulate a few mechanisms, leave pictures, replays and data in out/demo
 	@$(PY) -m whippletree.cli demo
 
+# memory that a kernel has not written is no zero there: what reads it before gives other results (glibc; ignored elsewhere)
+suite test-slow: export MALLOC_PERTURB_ := 1
 # each process has a core for itself; without this, the threads of a linear algebra library take it from the others
 suite test-slow: export OPENBLAS_NUM_THREADS := 1
 # and each keeps the bytecode that it has made, whatever the surroundings say: without it, every process of the tests, and

@@ -67,7 +67,8 @@ def started(code, **environment):
     path = os.pathsep.join([os.path.join(os.getcwd(), "src"), *sys.path])
     process = subprocess.Popen(
         [sys.executable, "-c", HEAD + code + TAIL],
-        env={**os.environ, "PYTHONPATH": path, **environment},
+        # large arrays are let go slowly where the suite has memory overwritten
+        env={**os.environ, "MALLOC_PERTURB_": "0", "PYTHONPATH": path, **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -177,8 +178,8 @@ signal.signal(signal.SIGINT, lambda number, frame: print("heard", flush=True))
 def test_ctrl_c_while_the_second_variant_compiles(first, second):
     """LLVM itself goes on, on a thread of its own: the interrupt is raised at once, where it used to be lost."""
     code = f"""
-f = wt.compile(wt.mechanisms.chain(12), threads=1).forward_dynamics_derivatives
-q = np.full((9, 12), 0.1)
+f = wt.compile(wt.mechanisms.chain(16), threads=1).forward_dynamics_derivatives
+q = np.full((9, 16), 0.1)
 wanted = f({first}, {first}, {first})
 def call():
     a = f({second}, {second}, {second})

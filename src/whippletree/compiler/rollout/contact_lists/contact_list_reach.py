@@ -37,14 +37,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from whippletree.arithmetic.arrays import Array, vector
+from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.scalars import less, select, sqrt
 from whippletree.compiler.program import Address, Buffer, Collect, Each, If, Index, Lookup, Loop, Register, Statement
 from whippletree.compiler.program.traced_blocks import Piece, looped_block, piece, traced_block
 from whippletree.compiler.rollout.contact_lists.contact_list_parted import HeightsKept
 from whippletree.compiler.rollout.step_space import BLOCK, STEP, StepSpace
 from whippletree.contact.geometry.bounds import bound_about_middle, bounding_radius, middle
-from whippletree.contact.geometry.box_pairs import NOWHERE
 from whippletree.contact.geometry.height_field import HeightsAround
 from whippletree.contact.geometry.shape_numbers import POSE, pose_of
 from whippletree.contact.geometry.shapes import HalfSpace, HeightField
@@ -64,6 +63,9 @@ SHAPE_LEEWAY = 0.01
 TIMES_RADIUS = 2
 """Times the radius of a ball within which the highest place of a height field counts: no ball is known to be farther
 above it than by this, less its radius."""
+
+NORMAL = range(4, 7)
+"""Where the normal of a candidate is among its numbers in ``touch``."""
 
 NODE, BALL, ROOM, PARTED = "moving node", "ball", "number of a room", "parted"
 PlacedPair: TypeAlias = tuple[Pair, Sequence[Place]]
@@ -179,7 +181,10 @@ class Reach:
             found.append(put(0, *self.space.each(("travelled", "mileage"))))
             found.append(self._no_rooms())
             found.append(Loop(NODE, len(self.space.tree.nodes) + 1, (put(0, at("pose seen", NODE)),)))
-            found.append(Loop(BLOCK, self.contacts, (put(-math.inf, at("clear", BLOCK)),)))
+            # no comparison has told a normal yet, and boxes may hold a pair apart before one does
+            normal = tuple(Address("touch", (Index(BLOCK), Index(None, i))) for i in NORMAL)
+            unknown = put(-math.inf, at("clear", BLOCK)), put(0, Piece((len(NORMAL),), normal))
+            found.append(Loop(BLOCK, self.contacts, unknown))
         return [*found, *self._leave_parted()]
 
     def _leave_parted(self) -> list[Statement]:
@@ -370,13 +375,12 @@ class Reach:
             name: for the work space.
         """
         at, slots = self.space.at, pair.slots
-        normal = tuple(Address("touch", (Index(first, slots - 1), Index(None, i))) for i in range(4, 7))
+        normal = tuple(Address("touch", (Index(first, slots - 1), Index(None, i))) for i in NORMAL)
 
         def find(*given: Any) -> list[Any]:
             own, (n, clear, impulses, h, *moving) = given[: len(shapes)], given[len(shapes) :]
             moving, travelled = moving[: 2 * len(nodes)], moving[2 * len(nodes) :]
-            known = less(-NOWHERE, clear)
-            distance = separation(*own, vector(*[select(known, x, 0) for x in n]))
+            distance = separation(*own, n)
             after = largest([clear, distance - NEARER_POINT + sum(travelled)])
             return [[select(_is_far(distance, impulses, h, moving), -1, 1)] * slots, [distance], after]
 
