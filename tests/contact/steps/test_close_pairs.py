@@ -84,3 +84,47 @@ def test_a_state_that_has_nothing_to_do_with_the_last_one_begins_anew(thrown):
         for k in order:
             for a, b in zip(steps(thrown, states[k], 40), alone[k], strict=True):
                 np.testing.assert_array_equal(a, b)
+
+
+@pytest.fixture(scope="module")
+def crates():
+    """Boxes that may touch each other."""
+    builder = wt.Builder("crates", gravity=(0, 0, 0))
+    for k, size in enumerate([(0.1, 0.1, 0.1), (0.2, 0.06, 0.1), (0.06, 0.06, 0.3)]):
+        builder.body(f"crate {k}", 1.0, inertia=(2e-3, 2e-3, 2e-3)).joint(f"crate {k}", "free", "world", f"crate {k}")
+        builder.geometry(f"crate {k}", f"crate {k}", "box", size=size)
+        for other in range(k):
+            builder.contact(f"{k} on {other}", f"crate {k}", f"crate {other}", friction=0.3)
+    return wt.compile(builder.build(), threads=1)
+
+
+def test_boxes_that_come_from_beside_each_other_meet(crates):
+    """Seen along the normal that separates them most, their faces lie beside each other, and have no candidates."""
+    directions = np.array([[1, 1, 1], [-1, 1, 0.7], [1, -1, -0.8]])
+    q = np.column_stack([0.3 * directions, np.tile([1, 0, 0, 0], (3, 1))])
+    gaps = crates.contact_list_touches(q.ravel())[:, 0]
+    assert gaps.reshape(3, -1).min(axis=1).max() > 1e8  # none at all
+    touched = 0
+    for seed in range(4):
+        v = np.column_stack([np.zeros((3, 3)), -3.0 * directions]) + 0.3 * np.random.default_rng(seed).normal(
+            size=(3, 6)
+        )
+        state = (q.ravel(), v.ravel(), np.zeros((len(gaps), 3)))
+        whole, single = steps(crates, state, 80), one_by_one(crates, state, 80)
+        np.testing.assert_array_equal(whole[0], single[0])
+        assert crates.contact_list_touches(whole[0])[..., 0].min() > -1e-8
+        touched += bool(whole[2].any())
+    assert touched == 4
+
+
+@pytest.mark.slow
+def test_within_a_reach_candidates_are_those_that_all_comparisons_find(thrown):
+    q = np.stack([start(thrown, seed, 3.0)[0] for seed in range(6)])
+    states = np.concatenate([steps(thrown, (one, *start(thrown, 0, 3.0)[1:]), 40)[0][::13] for one in q])
+    every = np.asarray(thrown.contact_list_touches(states))
+    for reach in (0.0, 0.01, 0.1):
+        some = np.asarray(thrown.contact_list_touches(states, reach))
+        told = np.isfinite(some[..., 0])
+        np.testing.assert_array_equal(some[told], every[told])
+        assert np.all(every[~told][:, 0] > reach)
+        assert told.any() and (~told).any()

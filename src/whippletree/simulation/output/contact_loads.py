@@ -112,8 +112,10 @@ def actuator_wrenches(motion: Motion, t: Array, q: Array, v: Array, act: Array |
 
 
 def _places(motion: Motion, q: Array, contacts: ContactSet, forces: Array) -> tuple[Array, Array]:
-    """Points (k, contacts, 3) and axes (k, contacts, 3, 3) of candidates at configurations q (k, nq), in the world; what
-    is far apart and carries no force (k, contacts, 3) may be anywhere."""
+    """Points (k, contacts, 3) and axes (k, contacts, 3, 3) of candidates at configurations q (k, nq), in the world.
+
+    What is far apart and carries no force, of ``forces`` (k, contacts, 3), may be anywhere.
+    """
     if contacts.closed_form and contacts is contact_set(motion.model):
         points, axes = (np.asarray(motion.evaluate(name, q=q)) for name in ("contact_points", "contact_axes"))
         return points, axes
