@@ -444,8 +444,10 @@ class Compiled(CompiledTable):
         return self.program(("contact_lists",), lambda: contact_lists_program(self.model))
 
     def contact_list_touches(self, q: Any, reach: float = np.inf) -> Any:
-        """The function of :func:`whippletree.compiler.rollout.contact_lists.contact_list_gaps.contact_list_touches_program`
-        at coordinates q (..., nq)."""
+        """The function of
+        :func:`whippletree.compiler.rollout.contact_lists.contact_list_gaps.contact_list_touches_program` at coordinates
+        q (..., nq).
+        """
         from whippletree.compiler.rollout.contact_lists.contact_list_gaps import contact_list_touches_program
 
         # its code is long, and that of lanes would be compiled beside that of single states

@@ -127,4 +127,4 @@ def test_within_a_reach_candidates_are_those_that_all_comparisons_find(thrown):
         told = np.isfinite(some[..., 0])
         np.testing.assert_array_equal(some[told], every[told])
         assert np.all(every[~told][:, 0] > reach)
-        assert told.any() and (~told).any()
+        assert 0 < told.mean() < 1
