@@ -118,8 +118,7 @@ def narrow_phase(
     late: list[Statement] = []
     buffers: list[Buffer] = []
     for number, members in enumerate(kinds):
-        folds = members[0].folds
-        kind = _Kind(f"kind {number}", members, poses, touches, reach, folds=folds)
+        kind = _Kind(f"kind {number}", members, poses, touches, reach)
         found, tables = kind.loop() if told_within is None else kind.loop_of_near(told_within)
         statements += found
         buffers += tables
