@@ -443,7 +443,7 @@ class Compiled(CompiledTable):
 
         return self.program(("contact_lists",), lambda: contact_lists_program(self.model))
 
-    def contact_list_touches(self, q: Any, reach: float = np.inf) -> Any:
+    def contact_list_touches(self, q: Any, *, reach: float = np.inf) -> Any:
         """The function of
         :func:`whippletree.compiler.rollout.contact_lists.contact_list_gaps.contact_list_touches_program` at coordinates
         q (..., nq).

@@ -71,7 +71,7 @@ def _joint_forces(motion: Motion, q: Array, contacts: ContactSet, forces: Array,
         J = motion.evaluate("contact_jacobian", q=q)
         return np.asarray(np.einsum("krv,kr->kv", J, forces.reshape(len(q), -1)))
     if _is_listed(contacts) and not model.is_flexible:
-        touches = _touches(motion, q, contacts, forces)
+        touches = candidates_of_loads(motion, q, contacts, forces)
         return np.asarray(motion.dyn.contact_list_loads(q, touches, forces, moments))
     rows = zip(q, forces, moments, strict=True)
     return np.array([nearby.joint_forces(*row[:2]) + nearby.joint_forces(row[0], row[2], turning=True) for row in rows])
@@ -120,17 +120,17 @@ def _places(motion: Motion, q: Array, contacts: ContactSet, forces: Array) -> tu
         points, axes = (np.asarray(motion.evaluate(name, q=q)) for name in ("contact_points", "contact_axes"))
         return points, axes
     if _is_listed(contacts):
-        touches = _touches(motion, q, contacts, forces)
+        touches = candidates_of_loads(motion, q, contacts, forces)
         return touches[..., 1:4], touches[..., 4:].reshape(*touches.shape[:-1], 3, 3)
     found = [Snapshot(contacts, row).points for row in q]
     return np.array([at.point for at in found]), np.array([at.axes for at in found])
 
 
-def _touches(motion: Motion, q: Array, contacts: ContactSet, forces: Array) -> Array:
+def candidates_of_loads(motion: Motion, q: Array, contacts: ContactSet, forces: Array) -> Array:
     """The candidates of a model's compiled steps (k, contacts, 13) at configurations q (k, nq), as far as they are near
     or carry a force (k, contacts, 3)."""
     find = motion.dyn.contact_list_touches
-    touches = np.asarray(find(q, Neighbourhood(contacts).told_within))
+    touches = np.asarray(find(q, reach=Neighbourhood(contacts).told_within))
     # what bounced away within a step is far again at its end
     rows = np.flatnonzero(np.any(np.isinf(touches[..., 0]) & np.any(forces, axis=-1), axis=-1))
     if len(rows):

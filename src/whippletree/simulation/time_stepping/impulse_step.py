@@ -327,7 +327,7 @@ class ImpulseStep:
         if self._compiled:
             return np.asarray(self.dyn.contact_gaps(q)).reshape(*q.shape[:-1], self.contacts)
         if self.kernel:
-            found = self.dyn.contact_list_touches(q, self.neighbourhood.told_within)
+            found = self.dyn.contact_list_touches(q, reach=self.neighbourhood.told_within)
             return np.asarray(found)[..., 0].reshape(*q.shape[:-1], self.contacts)
         if q.ndim > 1:
             return np.array([self._gaps(one) for one in q])
@@ -423,7 +423,7 @@ class ImpulseStep:
 
     def _compare(self, q: Array, reach: float) -> Points:
         """Where the candidates are, by the narrow phase of the kernel."""
-        found = np.asarray(self.dyn.contact_list_touches(q, reach)).reshape(self.contacts, TOUCH)
+        found = np.asarray(self.dyn.contact_list_touches(q, reach=reach)).reshape(self.contacts, TOUCH)
         return Points(found[:, 0], found[:, 1:4], found[:, 4:].reshape(-1, 3, 3))
 
     def _choose_near(self, gaps: Array, J: Array, reach: float) -> Near:
