@@ -125,7 +125,7 @@ def scene_of_file(path: Path) -> Scene:
     free = peer.njnt > 0 and peer.jnt_type[0] == mujoco.mjtJoint.mjJNT_FREE
     rest = np.array(model.home.q, dtype=float)
     if free:
-        rest[2] += max(0.0, -float(np.min(wt.compile(model).contact_list_touches(rest)[..., 0], initial=0.0)))
+        rest[2] -= float(np.min(gaps_at(wt.compile(model), rest), initial=0.0))
     return Scene(path.stem, model, peer, rest, 2 if free else None, np.zeros((1, len(model.actuators))))
 
 
@@ -154,6 +154,13 @@ def model_with_floor(path: Path) -> tuple[Model, float]:
     return replace(
         model, contacts=tuple(Contact(f"{s} on floor", s, floor, friction, 0.0, None) for s in shapes)
     ), friction
+
+
+def gaps_at(dyn: Any, q: Array) -> Array:
+    """Of all candidates (..., candidates) at coordinates q (..., nq), m."""
+    if not dyn.model.pairs:
+        return np.zeros((*q.shape[:-1], 0))
+    return np.asarray(dyn.contact_list_touches(q))[..., 0]
 
 
 class Ours:
@@ -190,8 +197,8 @@ class Ours:
 
     def overlap(self, states: Array, start: Array) -> float:
         """The largest in some states, beyond what there is at the start, m."""
-        before = np.minimum(self.dyn.contact_list_touches(start)[..., 0], 0)
-        return float(max(0.0, -np.min(self.dyn.contact_list_touches(np.ascontiguousarray(states))[..., 0] - before)))
+        before = np.minimum(gaps_at(self.dyn, start), 0)
+        return abs(float(np.min(gaps_at(self.dyn, np.ascontiguousarray(states)) - before, initial=0.0)))
 
     def energy(self, q: Array, v: Array) -> float:
         """Mechanical energy, J."""
@@ -341,7 +348,7 @@ def _scattered(ours: Ours, rng: np.random.Generator) -> tuple[Array, Array]:
     q, tied = scene.rest, bool(scene.model.constraints)
     if scene.height is not None and not tied:
         q = np.asarray(ours.dyn.integrate(scene.rest, 0.1 * rng.normal(size=scene.model.nv)))
-        q[scene.height] += max(0.0, -float(np.min(ours.dyn.contact_list_touches(q)[..., 0])))
+        q[scene.height] -= float(np.min(gaps_at(ours.dyn, q), initial=0.0))
     v = rng.normal(size=scene.model.nv)
     return q, np.asarray(ours.dyn.project_velocity(q, v)) if tied else v
 

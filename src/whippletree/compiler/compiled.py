@@ -452,13 +452,16 @@ class Compiled(CompiledTable):
 
         return self.program(("contact_lists",), lambda: contact_lists_program(self.model))
 
-    @cached_property
-    def contact_list_touches(self) -> NamedFunction:
-        """The function of :func:`whippletree.compiler.rollout.contact_list_gaps.contact_list_touches_program`."""
+    def contact_list_touches(self, q: Any, *, reach: float = np.inf) -> Any:
+        """The function of
+        :func:`whippletree.compiler.rollout.contact_lists.contact_list_gaps.contact_list_touches_program` at coordinates
+        q (..., nq).
+        """
         from whippletree.compiler.rollout.contact_lists.contact_list_gaps import contact_list_touches_program
 
         # its code is long, and that of lanes would be compiled beside that of single states
-        return self.program(("contact_list_touches",), lambda: contact_list_touches_program(self.model), width=1)
+        find = self.program(("contact_list_touches",), lambda: contact_list_touches_program(self.model), width=1)
+        return find(q, reach)
 
     @cached_property
     def contact_list_loads(self) -> NamedFunction:

@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 
 import whippletree as wt
+from whippletree.contact.kinematics import broad_phase
+from whippletree.contact.kinematics.broad_phase import Neighbourhood
 from whippletree.contact.kinematics.contact_set import contact_set_of_steps
+from whippletree.simulation.motion import Motion
+from whippletree.simulation.output.contact_loads import candidates_of_loads
+from whippletree.simulation.time_stepping.impulse_step import ImpulseStep
 
 H, TOLERANCE = 2e-3, 1e-7
 ROUND = np.random.default_rng(3).normal(size=(80, 3))
@@ -84,3 +89,82 @@ def test_a_state_that_has_nothing_to_do_with_the_last_one_begins_anew(thrown):
         for k in order:
             for a, b in zip(steps(thrown, states[k], 40), alone[k], strict=True):
                 np.testing.assert_array_equal(a, b)
+
+
+@pytest.fixture(scope="module")
+def crates():
+    """Boxes that may touch each other."""
+    builder = wt.Builder("crates", gravity=(0, 0, 0))
+    for k, size in enumerate([(0.1, 0.1, 0.1), (0.2, 0.06, 0.1), (0.06, 0.06, 0.3)]):
+        builder.body(f"crate {k}", 1.0, inertia=(2e-3, 2e-3, 2e-3)).joint(f"crate {k}", "free", "world", f"crate {k}")
+        builder.geometry(f"crate {k}", f"crate {k}", "box", size=size)
+        for other in range(k):
+            builder.contact(f"{k} on {other}", f"crate {k}", f"crate {other}", friction=0.3)
+    return wt.compile(builder.build(), threads=1)
+
+
+def test_boxes_that_come_from_beside_each_other_meet(crates):
+    """Seen along the normal that separates them most, their faces lie beside each other, and have no candidates."""
+    directions = np.array([[1, 1, 1], [-1, 1, 0.7], [1, -1, -0.8]])
+    q = np.column_stack([0.3 * directions, np.tile([1, 0, 0, 0], (3, 1))])
+    gaps = crates.contact_list_touches(q.ravel())[:, 0]
+    assert gaps.reshape(3, -1).min(axis=1).max() > 1e8  # none at all
+    touched = 0
+    for seed in range(4):
+        v = np.column_stack([np.zeros((3, 3)), -3.0 * directions]) + 0.3 * np.random.default_rng(seed).normal(
+            size=(3, 6)
+        )
+        state = (q.ravel(), v.ravel(), np.zeros((len(gaps), 3)))
+        whole, single = steps(crates, state, 80), one_by_one(crates, state, 80)
+        np.testing.assert_array_equal(whole[0], single[0])
+        assert crates.contact_list_touches(whole[0])[..., 0].min() > -1e-8
+        touched += bool(whole[2].any())
+    assert touched == 4
+
+
+@pytest.mark.slow
+def test_within_a_reach_candidates_are_those_that_all_comparisons_find(thrown):
+    q = np.stack([start(thrown, seed, 3.0)[0] for seed in range(6)])
+    states = np.concatenate([steps(thrown, (one, *start(thrown, 0, 3.0)[1:]), 40)[0][::13] for one in q])
+    every = np.asarray(thrown.contact_list_touches(states))
+    for reach in (0.0, 0.01, 0.1):
+        some = np.asarray(thrown.contact_list_touches(states, reach=reach))
+        told = np.isfinite(some[..., 0])
+        np.testing.assert_array_equal(some[told], every[told])
+        assert np.all(every[~told][:, 0] > reach)
+        assert 0 < told.mean() < 1
+
+
+@pytest.mark.slow
+def test_rows_of_output_tell_what_is_near_and_what_carries_a_force(thrown, monkeypatch):
+    contacts = contact_set_of_steps(thrown.model)
+    q = np.stack([start(thrown, seed, 0.0)[0] for seed in range(3)])
+    every = np.asarray(thrown.contact_list_touches(q))
+    stepper = ImpulseStep(Motion(thrown), TOLERANCE)
+    np.testing.assert_array_equal(stepper.gaps(q)[0], every[..., 0])  # few pairs are all worked out
+    monkeypatch.setattr(broad_phase, "TOLD_ALL_UP_TO", 5)
+    stepper = ImpulseStep(Motion(thrown), TOLERANCE)
+    gaps = stepper.gaps(q)[0]
+    told = np.isfinite(gaps)
+    np.testing.assert_array_equal(gaps[told], every[told][:, 0])
+    assert np.all(every[~told][:, 0] > broad_phase.TOLD_WITHIN)
+    assert 0 < told.mean() < 1
+    # what bounced away within a step is far at its end, and its force acts somewhere
+    forces = np.zeros((*gaps.shape, 3))
+    row, number = np.argwhere(~told)[0]
+    forces[row, number] = 1.0
+    found = candidates_of_loads(stepper.motion, q, contacts, forces)
+    np.testing.assert_array_equal(found[row], every[row])
+
+
+@pytest.mark.slow
+def test_steps_in_python_find_the_same_candidates_by_the_compiled_narrow_phase(thrown):
+    contacts = contact_set_of_steps(thrown.model)
+    stepper = ImpulseStep(Motion(thrown), TOLERANCE)
+    for reach in (0.0, 0.02, 0.3):
+        for seed in range(3):
+            q = start(thrown, seed, 0.0)[0]
+            compiled, plain = stepper.neighbourhood.within(q, reach), Neighbourhood(contacts).within(q, reach)
+            np.testing.assert_array_equal(compiled.numbers, plain.numbers)
+            np.testing.assert_allclose(compiled.gaps, plain.gaps, atol=1e-12)
+            np.testing.assert_allclose(compiled.jacobian.toarray(), plain.jacobian.toarray(), atol=1e-9)

@@ -10,6 +10,7 @@ are close enough (:mod:`~whippletree.compiler.rollout.contact_lists.contact_list
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,9 +20,11 @@ from typing import Any
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
+from whippletree.arithmetic.scalars import less, select
 from whippletree.compiler.program import Address, Buffer, If, Index, Lookup, Loop, Register, Statement
-from whippletree.compiler.program.traced_blocks import Piece, looped_block, piece
+from whippletree.compiler.program.traced_blocks import Piece, looped_block, piece, traced_block
 from whippletree.compiler.rollout.contact_lists.contact_list_reach import Reach, can_be_far
+from whippletree.contact.geometry.box_pairs import boxes_at_least_apart
 from whippletree.contact.geometry.closed_forms import closed_form
 from whippletree.contact.geometry.shape_numbers import (
     POSE,
@@ -31,6 +34,7 @@ from whippletree.contact.geometry.shape_numbers import (
     pose_of,
     with_numbers,
 )
+from whippletree.contact.geometry.shapes import Box
 from whippletree.contact.geometry.solid_distance import separation_at_least
 from whippletree.contact.geometry.solid_pairs import SolidForm
 from whippletree.contact.kinematics.pairs import Pair
@@ -84,7 +88,12 @@ class Member:
 
 
 def narrow_phase(
-    pairs: Sequence[Pair], tree: Skeleton, poses: Buffer, touches: Buffer, reach: Reach | None
+    pairs: Sequence[Pair],
+    tree: Skeleton,
+    poses: Buffer,
+    touches: Buffer,
+    reach: Reach | None,
+    told_within: Buffer | None = None,
 ) -> tuple[list[Statement], list[Statement], list[Buffer]]:
     """Statements that find out which pairs are close, and their candidates; statements that find the candidates of
     those that were found close since; and the tables that they need.
@@ -94,8 +103,12 @@ def narrow_phase(
         poses: of the nodes in the world, and of the world itself, (nodes + 1, 12).
         touches: where the candidates go, (candidates, 13).
         reach: what tells which pairs are close; None: all are compared.
+        told_within: where ``reach`` is None, an argument of the program, m: solids that are farther apart, seen by the
+            boxes around them, are not compared, and have infinite gaps.
     """
-    kinds = _kinds(pairs, tree)
+    parted = () if reach is None else reach.parted
+    kinds = [[m for m in own if m.pair.contact.name not in parted] for own in _kinds(pairs, tree)]
+    kinds = [members for members in kinds if members]
     # what is rarely run is written for shapes of the same types together, all numbers from tables: less code
     coarse: dict[Any, list[Member]] = {}
     for member in (member for members in kinds for member in members):
@@ -105,8 +118,8 @@ def narrow_phase(
     late: list[Statement] = []
     buffers: list[Buffer] = []
     for number, members in enumerate(kinds):
-        folds = members[0].folds
-        found, tables = _Kind(f"kind {number}", members, poses, touches, reach, folds=folds).loop()
+        kind = _Kind(f"kind {number}", members, poses, touches, reach)
+        found, tables = kind.loop() if told_within is None else kind.loop_of_near(told_within)
         statements += found
         buffers += tables
     for number, members in enumerate(coarse.values()):
@@ -170,30 +183,56 @@ class _Kind:
 
     def loop(self, judges: bool = True) -> tuple[list[Statement], list[Buffer]]:
         """The loop over the pairs, and its tables; ``judges``: it finds out, too, which of them are close."""
-        indices = [self.first, *self.nodes.values()]
-        lookups = [Lookup(b.name, Address(b.name, (Index(PAIR),))) for b in indices]
-        reads = [piece(self.poses, b.name, None) for b in self.nodes.values()]
-        tables = [self.table] if len(self.open) else []
-        reads += [piece(table, PAIR, None) for table in tables]
-        slots = self.members[0].pair.slots
-        writes = [self._slot(self.first.name, slot) for slot in range(slots)]
-        compare, work = looped_block(self._touches, reads, writes, self.name)
+        indices, tables, lookups, reads = self._numbers()
+        compare, work = looped_block(self._touches, reads, self._slots(), self.name)
         pairs = [(m.pair, m.places) for m in self.members]
         if self.reach is not None and can_be_far(*pairs[0]):
             nodes = [b.name for b in self.nodes.values()]
-            remember = self.reach.remember(pairs[0][0], self.first.name, nodes)
+            boxes = pairs[0][0].solids is None and all(isinstance(shape, Box) for shape in pairs[0][0].shapes)
+            bound = (self._boxes_apart, reads) if boxes else None
+            remember = self.reach.remember(pairs[0][0], self.first.name, nodes, bound)
             close = Address("within", (Index(self.first.name),))
             compare = [If(close, (*compare, *remember))]
             if judges:
                 pair = pairs[0][0]
                 if isinstance(pair.touching, SolidForm):
                     own = f"{self.name} apart"
-                    hold, more = self.reach.hold_apart(self._separation, reads, pair, self.first.name, nodes, own)
+                    hold, more = self.reach.hold_apart(self._separation_along, reads, pair, self.first.name, nodes, own)
                     compare, work = [If(close, tuple(hold)), *compare], [*work, *more]
                 judge, more = self.reach.judge(self.name, PAIR, pairs, self.first.name, nodes)
                 found = self.reach.each_due(self.name, PAIR, pairs, (*lookups, *judge, *compare))
                 return found, [*indices, *tables, *more, *work]
         return [Loop(PAIR, len(self.members), (*lookups, *compare))], [*indices, *tables, *work]
+
+    def loop_of_near(self, told_within: Buffer) -> tuple[list[Statement], list[Buffer]]:
+        """The loop over the pairs of which solids that are farther apart than that, m, have infinite gaps; and its
+        tables."""
+        pair = self.members[0].pair
+        if not isinstance(pair.touching, SolidForm):
+            return self.loop()
+        indices, tables, lookups, reads = self._numbers()
+        near = Buffer(f"{self.name} near", "work", (1,))
+
+        def judge(within: Any, *given: Array) -> list[Any]:
+            apart = [math.inf, 0, 0, 0, *np.eye(3, dtype=int).ravel().tolist()]
+            return [[select(less(within, self._separation(*given)), -1, 1)], *[apart] * pair.slots]
+
+        look = traced_block(judge, [piece(told_within), *reads], [piece(near), *self._slots()])
+        compare, work = looped_block(self._touches, reads, self._slots(), self.name)
+        body = (*lookups, look, If(Address(near.name, (Index(None),)), tuple(compare)))
+        return [Loop(PAIR, len(self.members), body)], [*indices, *tables, near, *work]
+
+    def _numbers(self) -> tuple[list[Buffer], list[Buffer], list[Statement], list[Piece]]:
+        """Tables of indices and of numbers, and how the pair in hand is looked up and read."""
+        indices = [self.first, *self.nodes.values()]
+        lookups: list[Statement] = [Lookup(b.name, Address(b.name, (Index(PAIR),))) for b in indices]
+        reads = [piece(self.poses, b.name, None) for b in self.nodes.values()]
+        tables = [self.table] if len(self.open) else []
+        return indices, tables, lookups, [*reads, *[piece(table, PAIR, None) for table in tables]]
+
+    def _slots(self) -> list[Piece]:
+        """Where the candidates of the pair in hand go."""
+        return [self._slot(self.first.name, slot) for slot in range(self.members[0].pair.slots)]
 
     def _slot(self, register: Register, slot: int) -> Piece:
         places = [Address(self.touches.name, (Index(register, slot), Index(None, i))) for i in range(TOUCH)]
@@ -208,9 +247,19 @@ class _Kind:
         return [np.concatenate([[touch.gap - margin], touch.point, touch.axes.ravel()]) for touch in found]
 
     def _separation(self, *given: Array) -> Any:
-        """A gap that two solids have at least, from the same numbers and a normal (3,) that is known of them, or 0."""
+        """A gap that two solids have at least, from the same numbers."""
+        (first, second), (X, Y), margin = self._placed(*given)
+        return separation_at_least(first, second, X, Y) - margin
+
+    def _separation_along(self, *given: Array) -> Any:
+        """The same with a normal (3,) beside the numbers, that is known of the solids, or 0."""
         (first, second), (X, Y), margin = self._placed(*given[:-1])
         return separation_at_least(first, second, X, Y, given[-1]) - margin
+
+    def _boxes_apart(self, *given: Array) -> Any:
+        """A gap that two boxes have at least."""
+        (first, second), (X, Y), margin = self._placed(*given)
+        return boxes_at_least_apart(first, second, X, Y) - margin
 
     def _placed(self, *given: Array) -> tuple[list[Any], list[Pose], Any]:
         """Shapes, poses and margin of a pair."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.model import Model
-from whippletree.spatial import cross
+from whippletree.spatial import Pose, cross
 from whippletree.spatial.joints import Planar, Prismatic, Screw, plane_directions
 from whippletree.spatial.modal import Modal, Port
 from whippletree.tree.links import world_poses
@@ -116,11 +116,17 @@ def _common_normal(model: Model, tree: Skeleton) -> Array | None:
 
 def axes_at_home(model: Model, tree: Skeleton) -> list[list[tuple[Array, Array]]]:
     """How each node moves against its parent at home: turn and shift (3,) of each velocity, in the world's axes."""
+    links = Mechanism(tree).still(np.asarray(model.home.q, dtype=float).astype(object))
+    motions = [link.H.astype(float).T for link in links]
+    poses = poses_at_home(model, tree)
+    return [[(X.R @ h[:3], X.R @ h[3:]) for h in own] for X, own in zip(poses, motions, strict=True)]
+
+
+def poses_at_home(model: Model, tree: Skeleton) -> list[Pose]:
+    """Of every node in the world."""
     m = Mechanism(tree)
     links = m.still(np.asarray(model.home.q, dtype=float).astype(object))
-    poses = [X.R.astype(float) for X in world_poses(m.sweep, links)]
-    motions = [link.H.astype(float).T for link in links]
-    return [[(R @ h[:3], R @ h[3:]) for h in own] for R, own in zip(poses, motions, strict=True)]
+    return [Pose(X.R.astype(float), X.p.astype(float)) for X in world_poses(m.sweep, links)]
 
 
 def _product(direction: Array, numbers: Array) -> Any:

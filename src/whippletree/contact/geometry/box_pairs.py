@@ -23,7 +23,7 @@ from whippletree.arithmetic.arrays import Array, vector
 from whippletree.arithmetic.scalars import less, negated, select, sqrt
 from whippletree.contact.geometry.closed_forms import Touch, axes_of
 from whippletree.contact.geometry.shapes import Box
-from whippletree.contact.problem.cones import both
+from whippletree.contact.problem.cones import both, largest
 from whippletree.spatial import Pose, cross
 
 NOWHERE = 1e9
@@ -80,6 +80,15 @@ def box_on_box(first: Box, second: Box, X: Pose, Y: Pose) -> list[Touch]:
     gap, point, n = edge
     touches.append(Touch(select(crossed, gap, NOWHERE), point, axes_of(n)))
     return touches
+
+
+def boxes_at_least_apart(first: Box, second: Box, X: Pose, Y: Pose) -> Any:
+    """A distance that two boxes have at least, m: the largest along the normal of one of their faces.
+
+    The least of their gaps may be more: boxes whose faces lie beside each other have no candidates at all, and where
+    they overlap in part, the lowest corner may be beside.
+    """
+    return largest([_separation(X.p - Y.p, axis, X, Y, first, second) for axis in (*X.R.T, *Y.R.T)])
 
 
 def _separation(d: Array, axis: Array, X: Pose, Y: Pose, first: Box, second: Box) -> Any:

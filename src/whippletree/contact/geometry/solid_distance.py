@@ -248,18 +248,20 @@ def _boxes_apart(sides: Sides) -> tuple[Array, Array, Any]:
     return line, found, best
 
 
-def separation_at_least(first: Solid, second: Solid, X: Pose, Y: Pose, normal: Array) -> Any:
+def separation_at_least(first: Solid, second: Solid, X: Pose, Y: Pose, normal: Array | None = None) -> Any:
     """A distance that two solids have at least, m, at little cost: that of the boxes around them, or their separation
     along a normal (3,) that is known from before, and 0 otherwise."""
+    sides, margins = Sides((first, second), (X.R, Y.R), X.p - Y.p), first.margin + second.margin
+    if normal is None:
+        return _boxes_apart(sides)[2] - margins
 
     def along(state: list[Any], given: list[Any]) -> list[Any]:
         *parts, n = given
         return [1, sides.of(parts).separation(n)]
 
-    sides = Sides((first, second), (X.R, Y.R), X.p - Y.p)
     known = select(less(0, normal @ normal), -1, 1)
     _, apart = iterate(along, [known, -NOWHERE], [*sides.parts(), normal], 1)
-    return largest([_boxes_apart(sides)[2], apart]) - first.margin - second.margin
+    return largest([_boxes_apart(sides)[2], apart]) - margins
 
 
 # ---- nearest points of solids that are apart -----------------------------------------------------------------------

@@ -7,9 +7,10 @@ left out on request.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -50,46 +51,61 @@ class Near(NamedTuple):
     """(3k, nv), an array or sparse."""
 
 
+Comparison: TypeAlias = Callable[[Array, float], Points]
+"""(q (nq,), reach) → all candidates; those of pairs that are farther apart, m, may have infinite gaps."""
+
+
 class Neighbourhood:
     """The contacts of a model, looked up by distance."""
 
-    def __init__(self, contacts: ContactSet) -> None:
-        self.contacts = contacts
+    def __init__(self, contacts: ContactSet, compare: Comparison | None = None) -> None:
+        """``compare``: a narrow phase in machine code; default: that of Python."""
+        self.contacts, self._compare = contacts, compare
 
     @property
     def is_compiled(self) -> bool:
         """Whether the kinematics of all candidates is worth compiling."""
         return self.contacts.closed_form and 0 < self.contacts.corners <= COMPILED_UP_TO
 
+    @cached_property
+    def told_within(self) -> float:
+        """How near slow pairs must be for a row of output to tell their gaps, m; others may have infinite ones."""
+        return TOLD_WITHIN if sum(map(is_slow, self.contacts.pairs)) > TOLD_ALL_UP_TO else np.inf
+
     def gaps(self, q: Array) -> Array:
         """Of all candidates at q (nq,), m; in a scene with many slow pairs, those of them that are farther apart than
         ``TOLD_WITHIN`` may have infinite gaps."""
-        many = sum(map(is_slow, self.contacts.pairs)) > TOLD_ALL_UP_TO
-        return Snapshot(self.contacts, q).within(TOLD_WITHIN if many else np.inf, of_slow_pairs=True).gap
+        return Snapshot(self.contacts, q).within(self.told_within, of_slow_pairs=True).gap
 
     def near(self, q: Array, motions: Sequence[Array], h: float) -> Near:
         """Candidates that may touch within h seconds from q (nq,) at the velocities (nv,) of ``motions``."""
         at = Snapshot(self.contacts, q)
-        return _find_near(at, LOOK_AHEAD * h * max(at.fastest(v) for v in motions))
+        return self._find_near(at, q, LOOK_AHEAD * h * max(at.fastest(v) for v in motions))
 
     def within(self, q: Array, reach: float) -> Near:
         """Candidates whose gaps at q (nq,) are at most ``reach``, m."""
-        return _find_near(Snapshot(self.contacts, q), reach)
+        return self._find_near(Snapshot(self.contacts, q), q, reach)
 
-    def overlapping(self, q: Array, points: Points | None = None) -> Near:
-        """Candidates that touch or overlap at q (nq,), which are few in any scene that makes sense: with dense rows.
+    def _find_near(self, at: Snapshot, q: Array, reach: float) -> Near:
+        points = self._points(at, q, reach)
+        numbers = np.flatnonzero(points.gap <= reach)
+        return Near(numbers, points.gap[numbers], at.jacobian(numbers, points))
 
-        ``points``: where all candidates are, if that is known.
-        """
+    def _points(self, at: Snapshot, q: Array, reach: float) -> Points:
+        """All candidates; those of pairs that are farther apart than ``reach``, m, may have infinite gaps."""
+        return at.within(reach) if self._compare is None else self._compare(q, reach)
+
+    def overlapping(self, q: Array) -> Near:
+        """Candidates that touch or overlap at q (nq,), which are few in any scene that makes sense: with dense rows."""
         at = Snapshot(self.contacts, q)
-        points = at.within(0.0) if points is None else points
+        points = self._points(at, q, 0.0)
         numbers = np.flatnonzero(points.gap <= 0)
         return Near(numbers, points.gap[numbers], at.dense_jacobian(numbers, points))
 
     def turning_jacobian(self, q: Array, near: Near) -> Any:
         """Of the angular velocities of some candidates' bodies about their axes at q (nq,), (3k, nv), sparse."""
         at = Snapshot(self.contacts, q)
-        return at.turning_jacobian(near.numbers, at.within(float(near.gaps.max(initial=0.0))))
+        return at.turning_jacobian(near.numbers, self._points(at, q, float(near.gaps.max(initial=0.0))))
 
     def joint_forces(self, q: Array, forces: Array, *, turning: bool = False) -> Array:
         """Jᵀ λ (nv,) of forces λ (candidates, 3) at q (nq,), from the rows of those that carry a force.
@@ -105,12 +121,6 @@ class Neighbourhood:
             points = at.points
         rows = at.turning_jacobian if turning else at.jacobian
         return np.asarray(rows(numbers, points).T @ forces[numbers].ravel())
-
-
-def _find_near(at: Snapshot, reach: float) -> Near:
-    points = at.within(reach)
-    numbers = np.flatnonzero(points.gap <= reach)
-    return Near(numbers, points.gap[numbers], at.jacobian(numbers, points))
 
 
 def without_overlaps(model: Model, q: Any = None, *, tolerance: float = DRAWN_OVERLAP) -> Model:

@@ -71,7 +71,8 @@ def _joint_forces(motion: Motion, q: Array, contacts: ContactSet, forces: Array,
         J = motion.evaluate("contact_jacobian", q=q)
         return np.asarray(np.einsum("krv,kr->kv", J, forces.reshape(len(q), -1)))
     if _is_listed(contacts) and not model.is_flexible:
-        return np.asarray(motion.dyn.contact_list_loads(q, motion.dyn.contact_list_touches(q), forces, moments))
+        touches = candidates_of_loads(motion, q, contacts, forces)
+        return np.asarray(motion.dyn.contact_list_loads(q, touches, forces, moments))
     rows = zip(q, forces, moments, strict=True)
     return np.array([nearby.joint_forces(*row[:2]) + nearby.joint_forces(row[0], row[2], turning=True) for row in rows])
 
@@ -84,7 +85,7 @@ def body_wrenches(motion: Motion, q: Array, loads: ContactLoads) -> Array:
         wrenches += np.asarray(limited_tendon_wrenches(motion.dyn)(q, loads.pulls))
     if not loads.forces.shape[1]:
         return wrenches
-    points, axes = _places(motion, q, loads.contacts)
+    points, axes = _places(motion, q, loads.contacts, loads.forces)
     pushes, turns = (np.einsum("kca,kcai->kci", x, axes) for x in (loads.forces, loads.moments))
     for name, numbers in _touching(loads.contacts).items():
         pose = np.asarray(motion.dyn.pose(name)(q))
@@ -110,16 +111,31 @@ def actuator_wrenches(motion: Motion, t: Array, q: Array, v: Array, act: Array |
     return motion.evaluate("actuator_wrenches", **state)
 
 
-def _places(motion: Motion, q: Array, contacts: ContactSet) -> tuple[Array, Array]:
-    """Points (k, contacts, 3) and axes (k, contacts, 3, 3) of candidates at configurations q (k, nq), in the world."""
+def _places(motion: Motion, q: Array, contacts: ContactSet, forces: Array) -> tuple[Array, Array]:
+    """Points (k, contacts, 3) and axes (k, contacts, 3, 3) of candidates at configurations q (k, nq), in the world.
+
+    What is far apart and carries no force, of ``forces`` (k, contacts, 3), may be anywhere.
+    """
     if contacts.closed_form and contacts is contact_set(motion.model):
         points, axes = (np.asarray(motion.evaluate(name, q=q)) for name in ("contact_points", "contact_axes"))
         return points, axes
     if _is_listed(contacts):
-        touches = np.asarray(motion.dyn.contact_list_touches(q))
+        touches = candidates_of_loads(motion, q, contacts, forces)
         return touches[..., 1:4], touches[..., 4:].reshape(*touches.shape[:-1], 3, 3)
     found = [Snapshot(contacts, row).points for row in q]
     return np.array([at.point for at in found]), np.array([at.axes for at in found])
+
+
+def candidates_of_loads(motion: Motion, q: Array, contacts: ContactSet, forces: Array) -> Array:
+    """The candidates of a model's compiled steps (k, contacts, 13) at configurations q (k, nq), as far as they are near
+    or carry a force (k, contacts, 3)."""
+    find = motion.dyn.contact_list_touches
+    touches = np.asarray(find(q, reach=Neighbourhood(contacts).told_within))
+    # what bounced away within a step is far again at its end
+    rows = np.flatnonzero(np.any(np.isinf(touches[..., 0]) & np.any(forces, axis=-1), axis=-1))
+    if len(rows):
+        touches[rows] = find(q[rows])
+    return touches
 
 
 def _is_listed(contacts: ContactSet) -> bool:

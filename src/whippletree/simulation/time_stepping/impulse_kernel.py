@@ -53,7 +53,7 @@ class Steps(NamedTuple):
         works = (step.contact_work, step.friction_work, step.joint_work, step.correction_work)
         numbers = [np.array([x], dtype=float) for x in (step.solution.sweeps, step.solution.newton_steps, *works)]
         measure = np.array([step.solution.measure], dtype=float)
-        return Steps(step.state[None], step.impulses[None], measure, *numbers)
+        return Steps(step.state[None].copy(), step.impulses[None], measure, *numbers)
 
 
 def kernel_steps(
@@ -206,5 +206,6 @@ def _begins_to_press(impulses: Array, found: Array, faces: Array) -> Array:
     """
     pressed = np.any(found, axis=(-1, -2))
     before = np.concatenate([np.any(impulses, axis=(-1, -2))[..., None], pressed[..., :-1]], axis=-1)
-    by_faces = np.any(found[..., : len(faces), :][..., faces, :], axis=(-1, -2))
-    return np.asarray(by_faces & ~before)
+    begins = np.asarray(pressed & ~before)
+    begins[begins] = np.any(found[begins][:, : len(faces)][:, faces], axis=(-1, -2))
+    return begins

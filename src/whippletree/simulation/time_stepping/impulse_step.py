@@ -7,6 +7,7 @@ tolerance.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -15,7 +16,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.lanes import lanes_of_columns, plain
-from whippletree.compiler.compiled import compile
+from whippletree.compiler.compiled import Compiled, compile
 from whippletree.compiler.rollout.contact_kinds import TOUCH
 from whippletree.compiler.rollout.contact_lists.contact_list_gaps import tendon_limits
 from whippletree.compiler.rollout.contact_lists.contact_list_suitability import (
@@ -37,6 +38,8 @@ from whippletree.contact.problem.solver import ContactSolution, solve
 from whippletree.contact.restitution_share import gains, islands_of, may_gain, restitution_share
 from whippletree.contact.servos import AT_AN_END, Servo
 from whippletree.contact.time_step import POSITION_PROGRESS, POSITION_ROUNDS, RELAXATION_SPEED, ContactBlocks, shifts
+from whippletree.model import Model
+from whippletree.model.frozen import found_once
 from whippletree.simulation.fixed_step.free_bodies import FreeBodies
 from whippletree.simulation.motion import Motion
 from whippletree.simulation.time_stepping.motors import Motors
@@ -52,6 +55,9 @@ leave is left to the next round or step."""
 
 HELD_ROW, TINY = 1e-12, 1e-300
 """Share of a row below which what constraints leave of it is rounding; and a length that is none."""
+
+STIFFENED_MODELS = 4
+"""Models with dampers and servos in their inertia that are kept for later runs: one for each length of steps."""
 
 COMPILED = "compiled"
 """Word for runs whose steps are machine code."""
@@ -113,21 +119,22 @@ class ImpulseStep:
         self.actuators = self.blocks.actuators
         self._mechanism = Mechanism.of(self.model)
         self.contacts = len(self.blocks.contacts.candidates)
-        self.neighbourhood = Neighbourhood(self.blocks.contacts)
         self.free_bodies = FreeBodies(self.model)
         self.written = contact_set(self.model).closed_form
         """Whether compiled functions know all contacts."""
         every = list(zip(self.blocks.contacts.pairs, contact_set(self.model).pairs, strict=True))
         # a hull without corners in some octant has a slot for each octant here, and fewer candidates there
         alike = all(pair.slots == usual.slots for pair, usual in every)
-        self._compiled = self.neighbourhood.is_compiled and self.written and alike
-        slots = [usual.touching is None for pair, usual in every for _ in range(pair.slots)]
-        self.faces = np.array(slots, dtype=bool)
-        """Which candidates are those of faces that meet, bool: forces are far from unique there, (candidates,)."""
         self.kernel = suits_lists(self.model)
         """Whether single scenes are stepped in machine code,
         :mod:`whippletree.simulation.time_stepping.impulse_kernel`.
         """
+        self._compiled = Neighbourhood(self.blocks.contacts).is_compiled and self.written and alike
+        compares = self.kernel and not self._compiled
+        self.neighbourhood = Neighbourhood(self.blocks.contacts, self._compare if compares else None)
+        slots = [usual.touching is None for pair, usual in every for _ in range(pair.slots)]
+        self.faces = np.array(slots, dtype=bool)
+        """Which candidates are those of faces that meet, bool: forces are far from unique there, (candidates,)."""
         self.timed = bool(self.model.constraints) and constraint_set(self.model).timed
         """Whether a constraint depends on time."""
         self.wary = False
@@ -140,7 +147,9 @@ class ImpulseStep:
         """Whether joints have springs, or elements act on bodies."""
         self.stride = 1 if self.watched else STEPS_OF_CALL
         """Steps that the next call of the kernel is worth: few at first, and after one that was refused."""
-        self._implicit: dict[str, tuple[Motion, StepDamping]] = {}
+        self._implicit: dict[float, tuple[Motion, StepDamping]] = {}
+        self._last: tuple[bytes, Step] | None = None
+        """The last step that was taken, and what it was asked for."""
         self._friction = self.blocks.friction.astype(float)
         self._restitution = self.blocks.restitution.astype(float)
         self._may_gain = may_gain(self.blocks)
@@ -171,8 +180,16 @@ class ImpulseStep:
     def step(self, t: float, y: Array, start: Array, tau: Array, h: float, ctrl: Array | None = None) -> Step:
         """One step of length h from a state y (nq + nv,) under a controller's forces (nv,) and commands (actuators,).
 
-        Its iteration begins with impulses (blocks, 3).
+        Its iteration begins with impulses (blocks, 3). A step that is asked for twice in a row, as the first one of a
+        run is, is taken once.
         """
+        given = [np.array([t, h]), y, start, tau, *([] if ctrl is None else [ctrl])]
+        asked = b"".join(part.tobytes() for part in given)
+        if self._last is None or self._last[0] != asked:
+            self._last = asked, self._take_step(t, y, start, tau, h, ctrl)
+        return self._last[1]
+
+    def _take_step(self, t: float, y: Array, start: Array, tau: Array, h: float, ctrl: Array | None) -> Step:
         q, v = self.motion.split(y)
         act = self.motion.act(y)
         if self.motion.remembers:
@@ -188,7 +205,7 @@ class ImpulseStep:
         )
         free = v + h * coupled.add_coupling(rate)
         numbers, gaps, rows = self._rows(q, v, free, h)
-        rows = self._without_held(t, q, rows)
+        numbers, gaps, rows = self._without_immovable(numbers, gaps, self._without_held(t, q, rows))
 
         def respond(rows: Any) -> Any:
             return coupled.add_coupling(self._responses(implicit, t, q, rows))
@@ -289,15 +306,12 @@ class ImpulseStep:
         """The model with M + h D̃, and D̃, of springs, dampers and servos; steps that differ by rounding share."""
         if not self.has_springs and not self.actuators.joints and not self.motors.holds:
             return self.motion, self.damping
-        key = f"{h:.12g}"
-        if key not in self._implicit:
-            servos = self._servo_damping(float(key))
-            damping = implicit_dampings(self.model, float(key), servos).as_floats()
-            self._implicit[key] = (
-                Motion(compile(implicit_model(self.model, float(key), servos), watch="never")),
-                damping,
-            )
-        return self._implicit[key]
+        rounded = float(f"{h:.12g}")
+        if rounded not in self._implicit:
+            servos = self._servo_damping(rounded)
+            damping = implicit_dampings(self.model, rounded, servos).as_floats()
+            self._implicit[rounded] = Motion(_stiffened_functions(self.model, rounded, servos)), damping
+        return self._implicit[rounded]
 
     def gaps(self, q: Array) -> tuple[Array, Array, Array]:
         """Of all contacts (..., contacts) and limits of joints and tendons (..., limits), m or rad, and their signs."""
@@ -313,7 +327,8 @@ class ImpulseStep:
         if self._compiled:
             return np.asarray(self.dyn.contact_gaps(q)).reshape(*q.shape[:-1], self.contacts)
         if self.kernel:
-            return np.asarray(self.dyn.contact_list_touches(q))[..., 0].reshape(*q.shape[:-1], self.contacts)
+            found = self.dyn.contact_list_touches(q, reach=self.neighbourhood.told_within)
+            return np.asarray(found)[..., 0].reshape(*q.shape[:-1], self.contacts)
         if q.ndim > 1:
             return np.array([self._gaps(one) for one in q])
         return self.neighbourhood.gaps(q)
@@ -340,6 +355,19 @@ class ImpulseStep:
         own[:, 1] = self._servo_rows(q)
         every = np.concatenate([numbers, np.arange(self.blocks.passive, self.blocks.count)])
         return every, np.concatenate([gaps, np.zeros(count)]), append_rows(rows, own.reshape(3 * count, -1))
+
+    def _without_immovable(self, numbers: Array, gaps: Array, rows: Any) -> tuple[Array, Array, Any]:
+        """These blocks, less the contacts whose gaps no velocity changes: whatever would press there, presses for no
+        reason, and friction would hold what turns freely."""
+        normals = abs(rows[::3]).sum(axis=1)
+        still = (numbers < self.contacts) & (np.asarray(normals).ravel() == 0)
+        if not still.any():
+            return numbers, gaps, rows
+        candidates = {int(number) for number in numbers[still]}
+        moments = enumerate(self.blocks.moments, start=self.blocks.first_moment)
+        hosted = [number for number, moment in moments if moment.candidate in candidates]
+        kept = np.flatnonzero(~(still | np.isin(numbers, hosted)))
+        return numbers[kept], gaps[kept], rows[(3 * kept[:, None] + np.arange(3)).ravel()]
 
     def _with_moments(self, q: Array, near: Near, numbers: Array, gaps: Array, rows: Any) -> tuple[Array, Array, Any]:
         """These blocks, and the torsional and rolling friction of those contacts that are near."""
@@ -389,15 +417,13 @@ class ImpulseStep:
     def immovable(self, q: Array) -> set[int]:
         """Numbers of the contacts that overlap at q (nq,) and whose gaps no velocity of the model changes."""
         # asked once, of a start that overlaps: rows of J in Python, rather than compile every one of them for it
-        near = self.neighbourhood.overlapping(q, self._compiled_points(q)) if self.contacts else self._nothing_near
+        near = self.neighbourhood.overlapping(q) if self.contacts else self._nothing_near
         normals = self._without_held(0.0, q, near.jacobian[::3])
         return {int(number) for number, row in zip(near.numbers, normals, strict=True) if not row.any()}
 
-    def _compiled_points(self, q: Array) -> Points | None:
-        """Where the candidates are, if the narrow phase of the kernel tells."""
-        if self._compiled or not self.kernel:
-            return None
-        found = np.asarray(self.dyn.contact_list_touches(q)).reshape(self.contacts, TOUCH)
+    def _compare(self, q: Array, reach: float) -> Points:
+        """Where the candidates are, by the narrow phase of the kernel."""
+        found = np.asarray(self.dyn.contact_list_touches(q, reach=reach)).reshape(self.contacts, TOUCH)
         return Points(found[:, 0], found[:, 1:4], found[:, 4:].reshape(-1, 3, 3))
 
     def _choose_near(self, gaps: Array, J: Array, reach: float) -> Near:
@@ -494,6 +520,22 @@ class ImpulseStep:
             if left.velocity <= h * self.tolerance:  # here a length, m
                 break
         return push.ravel()
+
+
+def _stiffened_functions(model: Model, h: float, servos: Array) -> Compiled:
+    """The functions of a model with M + h D̃; ``servos``: their dampers (nv,). Later runs share them."""
+    kept, key = _stiffened_models(model), (h, servos.tobytes())
+    if key not in kept:
+        kept[key] = compile(implicit_model(model, h, servos), watch="never")
+        while len(kept) > STIFFENED_MODELS:
+            kept.popitem(last=False)
+    return kept[key]
+
+
+@found_once
+def _stiffened_models(model: Model) -> OrderedDict[tuple[float, bytes], Compiled]:
+    """The last of them, by the length of a step and the servos' dampers."""
+    return OrderedDict()
 
 
 def _shifts(gaps: Array, speeds: Array, restitution: Array, h: float) -> Array:

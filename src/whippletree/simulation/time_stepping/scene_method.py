@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.compiler.compiled import Compiled, compile
+from whippletree.compiler.compiled import shared_functions
 from whippletree.compiler.rollout.contact_lists.contact_list_gaps import tendon_limits
 from whippletree.compiler.rollout.contact_lists.contact_list_suitability import MOST_LISTED_VELOCITIES
 from whippletree.contact.geometry.box_pairs import NOWHERE
@@ -159,7 +159,7 @@ class SceneStepping(TimeStepping):
         self._motors = None if layout.mechanism is None else Motors(task.motion)
         if self._motors is not None:
             self._motors.hold(self.longest)  # gains of a controller that steps do not resolve
-        self._energies = None if layout.mechanism is None else _compiled(layout.mechanism.model)
+        self._energies = None if layout.mechanism is None else shared_functions(layout.mechanism.model)
         self._start_energy = self._energy(task.start)
         if not np.isfinite(self._start_energy):
             raise ValueError("simulate: the energy of the start state is not finite: its velocities are too large")
@@ -489,11 +489,6 @@ class SceneStepping(TimeStepping):
 def _row_numbers(lists: Sequence[Array]) -> Array:
     """To which row of output each entry of such lists, one for every row, belongs."""
     return np.repeat(np.arange(len(lists)), [len(own) for own in lists])
-
-
-@found_once
-def _compiled(model: Model) -> Compiled:
-    return compile(model, watch="never")
 
 
 def _pair_count(layout: SceneLayout) -> int:

@@ -32,14 +32,17 @@ if TYPE_CHECKING:
 
 
 def contact_list_touches_program(model: Model) -> Program:
-    """q (nq,) → touches (candidates, 13) of a model whose steps are compiled over lists: gap, point and axes."""
+    """(q (nq,), reach) → touches (candidates, 13) of a model whose steps are compiled over lists: gap, point and axes.
+
+    Solids that are farther apart than ``reach`` (m), seen by the boxes around them, have infinite gaps.
+    """
     space = StepSpace(model, Driven(), single=True)
-    space.add(Buffer("q", "input", (model.nq,)), Buffer("touches", "output", (space.contacts, TOUCH)))
+    space.add(Buffer("q", "input", (model.nq,)), Buffer("reach", "input", ()))
+    space.add(Buffer("touches", "output", (space.contacts, TOUCH)))
     space.work(touch=(space.contacts, TOUCH))
     placed = _placed_tree(space)
-    narrow, _, tables = narrow_phase(
-        space.blocks.contacts.pairs, space.tree, space.buffers["pose"], space.buffers["touch"], None
-    )
+    pose, touch, reach = (space.buffers[name] for name in ("pose", "touch", "reach"))
+    narrow, _, tables = narrow_phase(space.blocks.contacts.pairs, space.tree, pose, touch, None, reach)
     space.add(*tables)
     copy = traced_block(lambda touch: [touch], [space.at("touch", BLOCK)], [space.at("touches", BLOCK)])
     return space.program("contact_list_touches", [*placed, *narrow, Loop(BLOCK, space.contacts, (copy,))])
