@@ -139,6 +139,31 @@ def test_the_user_chooses_where_a_loop_is_cut(tmp_path: Path) -> None:
         np.testing.assert_allclose(wt.reference(found).constraint_residual(found.neutral.q), 0, atol=1e-15)
 
 
+def platform(base: str) -> str:
+    """The plate of a parallelogram whose legs, which stand on a base, name it as their second parent."""
+    top = "<pose>0 1 0 0 0 0</pose><axis><xyz>0 0 1</xyz></axis>"
+    legs = link("left", "-0.5 0 0 0 0 0") + link("right", "0.5 0 0 0 0 0")
+    feet = joint("a", base, "left") + joint("b", base, "right")
+    return legs + feet + joint("c", "plate", "left", inner=top) + joint("d", "plate", "right", inner=top)
+
+
+def test_a_link_that_is_nobodys_child_is_reached_from_its_children(tmp_path: Path) -> None:
+    model = load_text(tmp_path, link("plate", "0 1 0 0 0 0") + platform("world"))
+    assert [(j.name, j.parent) for j in model.joints if j.kind != "weld"] == [
+        ("a", "world"),
+        ("c", "left"),
+        ("b", "world"),
+    ]
+    assert "joint 'c' is turned round: 'left' carries 'plate'" in model.source
+    assert (wt.diagnose(model).freedoms, [c.name for c in model.constraints]) == (1, ["d"])
+
+
+def test_of_links_that_are_nobodys_children_the_first_is_the_base(tmp_path: Path) -> None:
+    model = load_text(tmp_path, link("ground") + link("plate", "0 1 0 0 0 0") + platform("ground"))
+    assert [(j.name, j.child) for j in model.joints if j.parent == "world"] == [("root_joint", "ground")]
+    assert wt.diagnose(model).freedoms == 1
+
+
 @pytest.mark.parametrize(("first", "second", "ratio"), [("0 0 1", "0 0 1", -0.5), ("0 0 -1", "0 0 1", 0.5)])
 def test_a_gearbox_couples_two_joints(tmp_path: Path, first: str, second: str, ratio: float) -> None:
     gear = joint(

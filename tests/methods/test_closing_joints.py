@@ -248,3 +248,8 @@ def test_a_link_of_a_urdf_with_two_parents(tmp_path: Path) -> None:
     assert [(c.name, c.kind) for c in model.constraints] == [("c", "hinge")]
     assert "loop cut at joint 'c'" in model.source
     assert [c.name for c in wt.load(urdf(tmp_path, ("c", "coupler", "rocker", 0.8)), cut=["d"]).constraints] == ["d"]
+
+
+def test_a_joint_that_was_cut_is_told_where_its_name_is_asked_for() -> None:
+    with pytest.raises(wt.NameLookupError, match="Joint 'c' closed a loop, which was cut there, and is the constraint"):
+        four_bar().joint_index("c")

@@ -411,6 +411,55 @@ def test_independent_velocities_are_checked_by_name():
         wt.embed(model, independent=("crank_1", "crank_9"))
 
 
+def test_coordinates_of_a_joint_expand_one_by_one():
+    """A universal joint of which one velocity is independent and the other is not; a ball is left to follow."""
+    builder = wt.Builder("crank and ball").body("arm", 1.0, (0.2, 0, 0), (0.01, 0.02, 0.02))
+    builder.body("rod", 0.5, (0.5, 0, 0), (0.01, 0.05, 0.05)).body("rocker", 1.0, (0, 0.2, 0), (0.02, 0.01, 0.02))
+    builder.joint("drive", "universal", "world", "arm", axis=(0, 0, 1), second_axis=(0, 1, 0), start=(0.3, 0.2))
+    builder.joint("ball", "spherical", "arm", "rod", position=(0.4, 0, 0))
+    builder.joint("swing", "revolute", "world", "rocker", position=(1.2, 0.5, 0.1), axis=(1, 0.2, 0), start=0.2)
+    builder.frame("rod end", "rod", position=(1.3, 0, 0)).frame("rocker end", "rocker", position=(0, 0.5, 0))
+    model = builder.constraint("closing ball", "point", "rocker end", "rod end").build()
+    minimal = wt.embed(model, independent=["drive[0]", "ball[0]", "swing"])
+    with pytest.raises(wt.UnsupportedError, match=r"joint 'ball' .* no rates of its coordinates, a quaternion"):
+        minimal.reduce(model.home.q)
+    held = wt.assemble(model, hold={"drive[0]": 0.4, "swing": 0.25})
+    assert (held[model.q_slice("drive")][0], *held[model.q_slice("swing")]) == (0.4, 0.25)
+    with pytest.raises(wt.UnsupportedError, match=r"'ball\[1\]': joint 'ball' stores a quaternion"):
+        wt.assemble(model, hold={"ball[1]": 0.0})
+    with pytest.raises(wt.NameLookupError, match=r"no coordinate 'drive\[2\]'; known: 'drive\[0\]', 'drive\[1\]'"):
+        wt.assemble(model, hold={"drive[2]": 0.0})
+    fork = replace(model, constraints=(*model.constraints, Constraint("fixed", "hold", ("ball",), {"component": 0})))
+    chosen = wt.embed(fork)
+    values = chosen.reduce(fork.home.q)
+    assert len(chosen.independent) == 2
+    assert not any(name.startswith("ball") for name in chosen.independent)
+    moved = chosen.expand({name: x + 0.05 for name, x in values.items()}, guess=fork.home.q)
+    assert np.abs(wt.reference(fork).constraint_residual(moved)).max() < 1e-10
+    for name, value in chosen.reduce(moved).items():
+        np.testing.assert_allclose(value, values[name] + 0.05, rtol=1e-14)
+
+
+def test_what_minimal_coordinates_are_asked_with_is_checked():
+    model = wt.mechanisms.four_bar()
+    minimal, q = wt.embed(model, independent=["crank"]), model.home.q
+    with pytest.raises(wt.ShapeError, match=r"rates: v has shape \(2,\), expected \(3,\)"):
+        minimal.rates([1.0, 2.0])
+    with pytest.raises(wt.ShapeError, match=r"forces: tau has shape \(1,\), expected \(3,\)"):
+        minimal.forces(q, [1.0])
+    for ask in (minimal.bias, minimal.acceleration_bias):
+        with pytest.raises(wt.ShapeError, match=r"v has shape \(4,\), expected \(3,\)"):
+            ask(q, np.zeros(4))
+    with pytest.raises(wt.ShapeError, match="expand: no value is given for crank"):
+        minimal.expand({})
+    with pytest.raises(wt.NameLookupError, match="there is no independent coordinate 'rocker'; known: 'crank'"):
+        minimal.expand({"crank": 0.1, "rocker": 0.2})
+    with pytest.raises(TypeError, match="expand: expected values by name, as reduce"):
+        minimal.expand(0.3)
+    with pytest.raises(wt.ShapeError, match="embed: crank named more than once"):
+        wt.embed(model, independent=["crank", "crank"])
+
+
 @pytest.mark.parametrize("k", [1, 2, 3, 5])
 def test_the_motion_that_rows_leave_is_made_of_their_minors(k):
     """A x = 0 and x² = det A Aᵀ, exactly; zero where a row repeats another."""

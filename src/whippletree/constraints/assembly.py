@@ -90,7 +90,8 @@ def assemble(
     Args:
         model: with or without constraints.
         guess: where to start, (nq,); default: the model's own start.
-        hold: joints by name whose coordinates are set to these values and do not move: ``{"crank": 0.3}``.
+        hold: joints by name whose coordinates are set to these values and do not move: ``{"crank": 0.3}``; one of
+            several plain coordinates is ``joint[i]``.
         tolerance: largest residual of a row, m or rad.
         t: time, for constraints that depend on it.
         repair: None, or ``"frames"``.

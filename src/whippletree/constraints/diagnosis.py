@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
+from whippletree.arithmetic.linalg import null_spaces
 from whippletree.constraints.constraint_set import ConstraintSet, constraint_set
 from whippletree.constraints.dynamics import by_sweeps, default_route, route_reason
 from whippletree.constraints.loop_closure import CLOSED_LOOP, Closure
 from whippletree.constraints.redundancy import FAINT, independent_rows, row_sines
 from whippletree.constraints.routes import RANK_TOLERANCE
 from whippletree.constraints.singular.dead_points import IMMOBILE
-from whippletree.constraints.singular.exploration import generic_configurations
+from whippletree.constraints.singular.exploration import generic_configurations, random_combination, try_to_close
 from whippletree.constraints.singular.motions import (
     FreeDirection,
     allowed_motions,
@@ -33,6 +34,9 @@ from whippletree.tree.skeleton import skeleton
 
 NEARLY_MASSLESS = 1e-6
 """Relative inertia of an allowed motion below which it is reported as nearly massless."""
+
+A_LITTLE_WAY = 0.03
+"""rad or m: how far on rows are looked at once more, to tell a configuration at which they vanish from a branch."""
 
 MATRICES = 1000
 """Velocities beyond which no mass matrix is formed, and so no single motions are looked at."""
@@ -63,6 +67,8 @@ class Diagnosis:
     """Rows that depend on others when certain switchable constraints are on together."""
     astray: tuple[str, ...]
     """Redundant rows that are independent here: the configuration is on another branch than the model's start."""
+    exchanged: tuple[str, ...]
+    """Redundant rows that are independent here and not nearby: rows that are kept vanish here, and these serve."""
     open: dict[str, float]
     """Position rows that this configuration does not meet, with their residual, m or rad."""
     conflict: bool
@@ -143,6 +149,11 @@ class Diagnosis:
             )
         if self.dependent:
             lines.append(f"  rows that depend on others here: {_list_names(self.dependent)}")
+        if self.exchanged:
+            lines.append(
+                f"  left out elsewhere, and needed at this configuration in their place: {_list_names(self.exchanged)}."
+                f" The choice of rows fails here, not the mechanism: answers are right and take longer"
+            )
         if self.conditional:
             lines.append(f"  rows that depend on others when all switches are on: {_list_names(self.conditional)}")
         if self.open:
@@ -250,6 +261,7 @@ class _RowReport(NamedTuple):
     redundant: list[int]
     conditional: list[int]
     astray: list[int]
+    exchanged: list[int]
     faint: dict[int, float]
     freedoms: int
     branches: tuple[int, ...]
@@ -262,21 +274,27 @@ def _rows_in_conflict(system: ConstraintSet, A: Array, rigid: list[int]) -> _Row
     here = independent_rows(A, rigid, RANK_TOLERANCE)
     left = system.model.nv - len(here)
     redundant = [i for i in rigid if i not in here]
-    return _RowReport(here, redundant, [], [], {}, left, (left,), False, "none")
+    return _RowReport(here, redundant, [], [], [], {}, left, (left,), False, "none")
 
 
-def _rows_by_structure(system: ConstraintSet, m: Mechanism, A: Array, rigid: list[int], met: bool) -> _RowReport:
-    """Rows as the structure of the model has them; ``met``: whether all of them are, at this configuration."""
+def _rows_by_structure(
+    system: ConstraintSet, m: Mechanism, A: Array, rigid: list[int], at: tuple[Array, float], met: bool
+) -> _RowReport:
+    """Rows as the structure of the model has them, ``at`` a configuration and time; ``met``: whether all are, there."""
     found = system.structure
     redundant = list(found.redundant)
     # against all rows that are kept, faint ones too: their share may be what explains a redundant row
-    order = [*(i for i in rigid if i not in redundant), *redundant]
+    kept = [i for i in rigid if i not in set(redundant)]
+    order = [*kept, *redundant]
     sines = row_sines(A, order)
+    needed = [i for i in redundant if sines.get(i, 0.0) > FAINT] if met else []
+    only_here = bool(needed) and len(sines) == len(kept) and _serve_nearby(system, m, A[rigid], kept, at)
     return _RowReport(
         here=independent_rows(A, order, RANK_TOLERANCE),
         redundant=redundant,
         conditional=list(found.conditional),
-        astray=[i for i in redundant if sines.get(i, 0.0) > FAINT] if met else [],
+        astray=[] if only_here else needed,
+        exchanged=needed if only_here else [],
         faint=found.faint,
         freedoms=0 if found.stuck else found.mobility,
         branches=found.branches,
@@ -285,12 +303,25 @@ def _rows_by_structure(system: ConstraintSet, m: Mechanism, A: Array, rigid: lis
     )
 
 
+def _serve_nearby(system: ConstraintSet, m: Mechanism, A: Array, kept: list[int], at: tuple[Array, float]) -> bool:
+    """Whether the kept rows are independent a little way on along a motion that all rows A (m, nv) allow."""
+    q, t = at
+    motions, _ = null_spaces(A, RANK_TOLERANCE)
+    if not motions.size:
+        return False
+    closure = Closure(m, system.demands, t)
+    near = try_to_close(closure, q, A_LITTLE_WAY * random_combination(motions))
+    return near is not None and len(independent_rows(_rows(system, m, near, t), kept)) == len(kept)
+
+
 def _diagnosis(
     system: ConstraintSet, m: Mechanism, q: Array, t: float, gaps: dict[str, float], conflict: bool
 ) -> Diagnosis:
     A, nv = _rows(system, m, q, t), system.model.nv
     rigid = [i for i, c in enumerate(system.compliance) if not c]
-    rows = _rows_in_conflict(system, A, rigid) if conflict else _rows_by_structure(system, m, A, rigid, not gaps)
+    rows = (
+        _rows_in_conflict(system, A, rigid) if conflict else _rows_by_structure(system, m, A, rigid, (q, t), not gaps)
+    )
     explained = {*rows.here, *rows.redundant, *rows.conditional}
     motions: list[FreeDirection] = []
     massless: list[FreeDirection] = []
@@ -311,6 +342,7 @@ def _diagnosis(
         dependent=system.named([i for i in rigid if i not in explained]),
         conditional=system.named(rows.conditional),
         astray=system.named(rows.astray),
+        exchanged=system.named(rows.exchanged),
         open=gaps,
         conflict=conflict,
         massless=tuple(sparsest(massless, system.model)),

@@ -194,6 +194,9 @@ def _on_branch(at: Closed, m: Mechanism, q: Array, v: Array, t: Any, load: Array
     """The factor with rows that take the place of those that have vanished: along the velocity, or from rest."""
     factor, hard = _rigid_part(at)
     assert isinstance(factor, kkt.Nullspace)
+    usual = sum(not at.system.compliance[i] for i in at.system.structure.independent)
+    if len(v) - factor.basis.shape[1] >= usual:
+        return at.factor  # other rows take the place of those that vanished: nothing is singular but their choice
     rates = SystemRates(m, at.system, [at.kept[i] for i in hard], q, t)
     y = factor.idle_rows() if at.mask is None else (factor.idle_rows().T * at.mask[hard]).T
     gamma = at.right(at.rows.bias())
@@ -247,6 +250,8 @@ def route_reason(m: Mechanism, system: ConstraintSet, route: str) -> str:
         assert clusters is not None
         sizes = [(clusters.kinds[c.word].nv, len(c.kept)) for c in clusters.looped]
         n, k = max(sizes)
+        if len(sizes) == 1:
+            return f"{n} velocities and {k} rows of its loops cost less by themselves than carried to the world"
         return (
             f"{len(sizes)} clusters of loops, the largest of {n} velocities and {k} rows, cost less one by one than "
             f"rows that are carried to the world"

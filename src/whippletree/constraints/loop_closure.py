@@ -19,7 +19,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.dual_numbers import Dual, duals, slopes
 from whippletree.constraints.rows import Prepared, Rows
 from whippletree.constraints.ties import find_ties
-from whippletree.errors import AssemblyError, ShapeError
+from whippletree.errors import AssemblyError, NameLookupError, ShapeError, UnsupportedError
 from whippletree.model import Model
 from whippletree.model.input_checks import coordinates, floats
 from whippletree.tree.mechanism import Mechanism
@@ -270,15 +270,39 @@ def _require_numbers(closure: Closure, q: Array) -> None:
 
 
 def with_held(model: Model, q: Array, hold: Mapping[str, Any]) -> tuple[Array, Array]:
-    """Coordinates (nq,) with those of some joints set, and which velocities (nv,) do not move."""
+    """Coordinates (nq,) with some of them set, by the names of joints or of single coordinates, ``joint[i]``, and which
+    velocities (nv,) do not move."""
     held = np.zeros(model.nv, dtype=bool)
-    for joint, value in hold.items():
-        own = q[model.q_slice(joint)]
+    for name, value in hold.items():
+        place, rates = held_part(model, name)
+        own = q[place]
         if np.shape(value) not in ((), own.shape):
-            raise ShapeError(f"assemble: joint {joint!r} has {len(own)} coordinates, hold gives {np.shape(value)}")
-        own[:] = floats("assemble", f"hold[{joint!r}]", value)
-        held[model.slice(joint)] = True
+            raise ShapeError(f"assemble: joint {name!r} has {len(own)} coordinates, hold gives {np.shape(value)}")
+        own[:] = floats("assemble", f"hold[{name!r}]", value)
+        held[rates] = True
     return q, held
+
+
+def held_part(model: Model, name: str) -> tuple[slice, slice]:
+    """The places in q and in v of a joint, or of ``joint[i]``, one of several coordinates that are plain numbers.
+
+    Raises:
+        NameLookupError: there is no such joint.
+        UnsupportedError: a single number of a quaternion.
+    """
+    joint, _, number = name.removesuffix("]").rpartition("[")
+    known = {own.name: k for k, own in enumerate(model.joints)}
+    if name in known or joint not in known or not number.isdecimal():
+        return model.q_slice(name), model.slice(name)
+    kind, i = model.joint_types[known[joint]], int(number)
+    if kind.nq != kind.nv:
+        raise UnsupportedError(
+            f"{name!r}: joint {joint!r} stores a quaternion, of which no number can be held alone: hold {joint!r}"
+        )
+    if i >= kind.nq:
+        raise NameLookupError("coordinate", name, [f"{joint}[{k}]" for k in range(kind.nq)])
+    place, rates = model.q_slice(joint).start + i, model.slice(joint).start + i
+    return slice(place, place + 1), slice(rates, rates + 1)
 
 
 def open_loops(model: Model, closure: Closure, g: Array, hold: Mapping[str, Any], tolerance: float) -> str:

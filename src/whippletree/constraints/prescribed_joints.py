@@ -36,7 +36,7 @@ from whippletree.constraints.dynamics import (
 )
 from whippletree.constraints.routes import MASSLESS_TOLERANCE, PIVOT_TOLERANCE, RowTerms, factor_block
 from whippletree.constraints.singular.exploration import LONG_SYSTEM, STRUCTURE_TOLERANCE
-from whippletree.errors import UnsupportedError
+from whippletree.errors import ShapeError, UnsupportedError
 from whippletree.tree import inertia, kinematics
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.sweeps import Field
@@ -106,7 +106,10 @@ def task_rows(m: Mechanism, task: Sequence[str]) -> list[tuple[str, list[int]]]:
 
     Raises:
         NameLookupError: there is no such frame.
+        ShapeError: no frame is named.
     """
+    if not task:
+        raise ShapeError("operational inertia: the task names no frame; name one, several, or rows of them: 'tool.x'")
     found = []
     for name in task:
         head, dot, tail = name.rpartition(".")

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 FAINT = 1e-4
 """Sine below which an independent row is reported as all but redundant."""
 
+CLEAR_ROW = 0.1
+"""Sine below which a row at the start waits until rows with a larger angle to each other have been chosen."""
+
 
 @dataclass(frozen=True)
 class Structure:
@@ -91,15 +94,15 @@ def find_structure(system: ConstraintSet) -> Structure:
 
     explored = explore(system, 1 if system.model.nv > LONG_SYSTEM else 3, are_independent)
     matrices = [matrix_at(q) for q in explored.configurations]
-    if explored.branching:
-        # of rows that explain each other on the branches, those are kept that do not vanish where the branches meet
-        state = explored.start.astype(object)
-        firmest = independent_rows(system.matrix(m, m.still(state), state), always)
-        always = [*firmest, *[i for i in always if i not in firmest]]
     # the richest configuration decides: a dependency that is missing at one generic configuration is not structural,
     # nor is one that is missing on one of several branches
     ranks = [len(independent_rows(A, always + switched)) for A in matrices]
     richest = int(np.argmax(ranks))
+    if explored.branching or ranks[richest] < len(rigid):
+        # of rows that explain each other, those are kept that do not vanish at the start, nor nearly so: a tilt about
+        # an axis that turns with its body comes and goes, and motions pass the start more often than other places
+        firmest = row_sines(matrix_at(explored.start), always, clear=CLEAR_ROW)
+        always = [*firmest, *[i for i in always if i not in firmest]]
     best = matrices[richest]
     sines = row_sines(best, always)
     firm = list(sines)
@@ -180,17 +183,19 @@ def independent_rows(A: Array, order: Sequence[int], tolerance: float = STRUCTUR
     return [i for i in order if i in chosen]
 
 
-def row_sines(A: Array, order: Sequence[int], tolerance: float = STRUCTURE_TOLERANCE) -> dict[int, float]:
+def row_sines(
+    A: Array, order: Sequence[int], tolerance: float = STRUCTURE_TOLERANCE, *, clear: float = FAINT
+) -> dict[int, float]:
     """Independent rows with the sine of each row's angle to the rows chosen before it; by orthogonalisation done twice.
 
     Rows that are all but explained by earlier ones wait until all others have been chosen: of rows that rounded data
-    made nearly dependent, the clearest are kept.
+    made nearly dependent, the clearest are kept. So do, before that, those whose sine is below ``clear``.
     """
     largest = max((float(np.linalg.norm(A[i])) for i in order), default=0.0)
     rest = {i: A[i] / norm for i in order if (norm := float(np.linalg.norm(A[i]))) > tolerance * largest}
     basis = np.zeros((0, A.shape[1]))
     kept: dict[int, float] = {}
-    for threshold in (max(FAINT, tolerance), tolerance):
+    for threshold in sorted({max(x, tolerance) for x in (clear, FAINT, 0.0)}, reverse=True):
         for i in [i for i in rest if i not in kept]:
             row = rest[i]
             for _ in range(2):
@@ -202,15 +207,19 @@ def row_sines(A: Array, order: Sequence[int], tolerance: float = STRUCTURE_TOLER
     return kept
 
 
-def free_velocities(A: Array, n: int) -> list[int]:
-    """Velocities that determine all others, chosen so that the others follow from them as gently as possible."""
+def free_velocities(A: Array, n: int, weights: Sequence[float] | None = None) -> list[int]:
+    """Velocities that determine all others, chosen so that the others follow from them as gently as possible.
+
+    ``weights``: of each velocity (n,), smaller for those that are to be taken where the rest would do worse.
+    """
+    weight = np.ones(n) if weights is None else np.asarray(weights)
     # rows of a basis of the null space: the most independent ones, by pivoting
     _, _, Vt = np.linalg.svd(A, full_matrices=True) if len(A) else (None, None, np.eye(n))
     basis = Vt[len(A) :]
     chosen = []
     for _ in range(len(basis)):
         sizes = np.linalg.norm(basis, axis=0)
-        k = int(np.argmax(sizes))
+        k = int(np.argmax(weight * sizes))
         chosen.append(k)
         direction = basis[:, k] / sizes[k]
         basis = basis - np.outer(direction, direction @ basis)

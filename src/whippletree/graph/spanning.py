@@ -87,7 +87,7 @@ def spanning_tree(
             f"spanning_tree: the cut names unknown edges: {quote_names(unknown)}; known: {quote_names(ends) or 'none'}."
         )
 
-    components = _Components(forest.nodes)
+    components = Components(forest.nodes)
     kept: dict[Node, Edge] = {}
     closing: dict[Node, Edge] = {}
     for name, (a, b) in ends.items():
@@ -112,7 +112,7 @@ def spanning_tree(
 Item = TypeVar("Item", bound=Node)
 
 
-class _Components(Generic[Item]):
+class Components(Generic[Item]):
     """Union-find: which nodes, or edges, belong together by what was joined so far."""
 
     def __init__(self, nodes: Iterable[Item]) -> None:
@@ -156,7 +156,7 @@ def _grow(roots: Iterable[Node], kept: Mapping[Node, Edge]) -> dict[Node, tuple[
     return reached
 
 
-def _roots(forest: Digraph, components: _Components[Node], roots: Iterable[Node] | None) -> list[Node]:
+def _roots(forest: Digraph, components: Components[Node], roots: Iterable[Node] | None) -> list[Node]:
     """One root per component: those given, checked, or the first node of each."""
     found: dict[Node, Node] = {}
     for root in forest.nodes if roots is None else roots:
@@ -187,7 +187,7 @@ def _check_edges(forest: Digraph, ends: Mapping[Node, Edge]) -> None:
         )
 
 
-def _check_connected(components: _Components[Node], cut: Mapping[Node, Edge]) -> None:
+def _check_connected(components: Components[Node], cut: Mapping[Node, Edge]) -> None:
     for name, (a, b) in cut.items():
         if components.find(a) != components.find(b):
             raise GraphError(
@@ -279,7 +279,7 @@ class _Classes:
         self.depth = [0] * len(tree)
         for k in tree.topological_indices:
             self.depth[k] = self.depth[self.parent[k]] + 1 if self.parent[k] >= 0 else 0
-        self.joined = _Components(range(len(tree)))
+        self.joined = Components(range(len(tree)))
         self.top = list(self.parent)
 
     def find(self, edge: int) -> int:

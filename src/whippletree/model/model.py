@@ -514,8 +514,18 @@ class Model(Part):
     def _find(self, kind: str, numbers: Mapping[str, int], name: str) -> int:
         if name not in numbers:
             known = [*numbers, *self._body_numbers] if kind == "frame or body" else numbers
-            raise NameLookupError(kind, name, known, where=f"model {self.name!r}")
+            raise NameLookupError(kind, name, known, where=f"model {self.name!r}", hint=self._about_cut(kind, name))
         return numbers[name]
+
+    def _about_cut(self, kind: str, name: object) -> str:
+        """Where a joint went that closed a loop."""
+        cut = next((c for c in self.constraints if c.joint and c.name == name), None) if kind == "joint" else None
+        if cut is None:
+            return ""
+        return (
+            f". Joint {name!r} closed a loop, which was cut there, and is the constraint {name!r} ({cut.kind}): "
+            "to keep its coordinate, cut another one (cut=[...])"
+        )
 
 
 def require_model(given: object, function: str) -> None:

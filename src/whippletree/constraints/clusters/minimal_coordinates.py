@@ -6,9 +6,10 @@
 
 X_S is made cluster by cluster (:mod:`whippletree.constraints.clusters.loop_clusters`): the rows of a cluster, split
 into columns of independent and of other velocities, A = [A_y A_x], give A_x v_x = −A_y y − gₜ. The independent ones are
-chosen by pivoting where the user is, so that A_x is as far from singular as possible, or by the user; near a dead point
-of that choice another one is taken (:meth:`MinimalSystem.suited`). Forward dynamics needs none of this: the recursion
-over clusters has no dead points but those of the mechanism itself.
+chosen by pivoting where the user is, so that A_x is as far from singular as possible (velocities that are no rates of
+coordinates, of balls and free bodies, come last), or by the user; near a dead point of that choice another one is taken
+(:meth:`MinimalSystem.suited`). Of redundant rows those serve that are clear at the configuration. Forward dynamics
+needs none of this: the recursion over clusters has no dead points but those of the mechanism itself.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.constraints.clusters.loop_clusters import cluster_tree
 from whippletree.constraints.constraint_set import ConstraintSet, constraint_set
 from whippletree.constraints.dynamics import bias_forces, closed
-from whippletree.constraints.loop_closure import Closure, attainable, close_loops
-from whippletree.constraints.redundancy import free_velocities, independent_rows
-from whippletree.errors import NameLookupError, ShapeError, SingularSystemError, UnsupportedError
+from whippletree.constraints.loop_closure import Closure, attainable, close_loops, held_part
+from whippletree.constraints.redundancy import CLEAR_ROW, free_velocities, independent_rows, row_sines
+from whippletree.errors import NameLookupError, ShapeError, SingularSystemError, UnsupportedError, quote
 from whippletree.model import Model, require_model
-from whippletree.model.input_checks import as_names, coordinates, floats
+from whippletree.model.input_checks import as_names, coordinates, floats, shape_hints
 from whippletree.tree import inertia
 from whippletree.tree.mechanism import Mechanism
 
@@ -40,6 +41,11 @@ the largest singular value of the rows below which they depend on each other."""
 NEAR_DEAD_POINT = 1e-2
 """Sine of the angle to a dead point below which other independent velocities are worth a change: the maps lose two
 digits there."""
+
+
+LATER = 0.2
+"""Weight of velocities that are no rates of coordinates where independent ones are chosen: they are taken where others
+would do five times worse."""
 
 
 class VelocityMap(NamedTuple):
@@ -55,7 +61,20 @@ class _Block(NamedTuple):
     """Velocities that some rows relate, and no others."""
 
     rows: list[int]
+    """The rows that are factored: as many as are independent."""
     columns: list[int]
+    spare: list[int]
+    """Redundant rows, of which some serve where factored ones vanish."""
+
+    def at(self, A: Array) -> _Block:
+        """The block with rows that are clear where all rows are A (m, nv)."""
+        sizes = np.linalg.svd(A[np.ix_(self.rows, self.columns)], compute_uv=False)
+        if not self.spare or sizes.min(initial=1.0) > NEAR_DEAD_POINT * sizes.max(initial=0.0):
+            return self
+        every = [*self.rows, *self.spare]
+        found = row_sines(A[np.ix_(every, self.columns)], range(len(every)), clear=CLEAR_ROW)
+        chosen = [every[i] for i in found]
+        return self._replace(rows=chosen) if len(chosen) == len(self.rows) else self
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +102,7 @@ class MinimalSystem:
         A, drift = self._rows(at, np.zeros(nv), t, "velocity")
         X, s = np.zeros((nv, len(self.numbers))), np.zeros(nv)
         X[list(self.numbers), range(len(self.numbers))] = 1
-        for block, others, own in self._split():
+        for block, others, own in self._split(A):
             answer = self._solve_block(
                 A, block, others, np.column_stack([A[np.ix_(block.rows, own)], drift[block.rows]])
             )
@@ -98,14 +117,14 @@ class MinimalSystem:
 
     def rates(self, v: Any) -> Array:
         """y (d,) of velocities v (nv,)."""
-        return np.asarray(np.asarray(v, dtype=float)[list(self.numbers)])
+        return self._velocities("rates", "v", v)[list(self.numbers)]
 
     def acceleration_bias(self, q: Any, v: Any, t: float = 0.0) -> Array:
         """b (nv,) with v̇ = X_S ẏ + b."""
-        at, rates = coordinates("acceleration_bias", "q", q, self.model), np.asarray(v, dtype=float)
-        A, gamma = self._rows(at, rates, t, "bias")
+        at = coordinates("acceleration_bias", "q", q, self.model)
+        A, gamma = self._rows(at, self._velocities("acceleration_bias", "v", v), t, "bias")
         b = np.zeros(self.model.nv)
-        for block, others, _ in self._split():
+        for block, others, _ in self._split(A):
             b[others] = -self._solve_block(A, block, others, gamma[block.rows])
         return b
 
@@ -117,7 +136,7 @@ class MinimalSystem:
 
     def forces(self, q: Any, tau: Any, t: float = 0.0) -> Array:
         """X_Sᵀ τ (d,): the generalised forces of y. Many joint forces τ (nv,) have the same."""
-        return np.asarray(self.velocity_map(q, t).X.T @ np.asarray(tau, dtype=float))
+        return np.asarray(self.velocity_map(q, t).X.T @ self._velocities("forces", "tau", tau))
 
     def mass_matrix(self, q: Any, t: float = 0.0) -> Array:
         """X_Sᵀ M X_S (d, d), M with the inertia C⁻¹ of compliant rows."""
@@ -142,7 +161,7 @@ class MinimalSystem:
     def bias(self, q: Any, v: Any, t: float = 0.0) -> Array:
         """X_Sᵀ (M b + c) (d,): the generalised forces of y that keep ẏ = 0, those of compliant rows included."""
         m = Mechanism.of(self.model)
-        at, speeds = coordinates("bias", "q", q, self.model), np.asarray(v, dtype=float)
+        at, speeds = coordinates("bias", "q", q, self.model), self._velocities("bias", "v", v)
         links = m.moving(at.astype(object), speeds.astype(object))
         M = inertia.mass_matrix(m.tree, m.sweep, links).astype(float)
         c = bias_forces(m, links).astype(float)
@@ -151,20 +170,25 @@ class MinimalSystem:
         return np.asarray(self.velocity_map(q, t).X.T @ (M @ b + c + A_soft.T @ (stiffness * (A_soft @ b + gamma))))
 
     def reduce(self, q: Any) -> dict[str, Array]:
-        """The coordinates of the independent joints, by name, out of q (nq,)."""
+        """The independent coordinates by name, out of q (nq,): all of a joint's, or ``joint[i]`` where some depend."""
         at = coordinates("reduce", "q", q, self.model)
-        return {name: at[self.model.q_slice(name)] for name in self._joints("reduce")}
+        places = {name: held_part(self.model, name) for name in self._coordinates("reduce")}
+        return {name: at[place] for name, (place, _) in places.items()}
 
     def expand(self, values: Mapping[str, Any], guess: Any = None, t: float = 0.0) -> Array:
-        """q (nq,) with the independent joints at these coordinates, on the branch of a guess (default: home).
+        """q (nq,) with the independent coordinates at these values, on the branch of a guess (default: home).
 
         Raises:
             AssemblyError: if the loops cannot close there.
         """
-        known = self._joints("expand")
-        if set(values) != set(known):
-            unknown = [name for name in values if name not in known]
-            raise NameLookupError("independent joint", str((unknown or ["(missing)"])[0]), known)
+        if not isinstance(values, Mapping):
+            raise TypeError(f"expand: expected values by name, as reduce(q) gives them, got {quote(values)}")
+        known = self._coordinates("expand")
+        for name in values:
+            if name not in known:
+                raise NameLookupError("independent coordinate", str(name), known)
+        if missing := [name for name in known if name not in values]:
+            raise ShapeError(f"expand: no value is given for {', '.join(missing)}: name all independent coordinates")
         start = self.model.home.q if guess is None else guess
         closure = Closure(Mechanism.of(self.model), self._system.demands, t)
         return close_loops(closure, np.asarray(start, dtype=float), dict(values), attainable(self.model))
@@ -181,7 +205,7 @@ class MinimalSystem:
         """
         at = coordinates("sine", "q", q, self.model)
         A, _ = self._rows(at, np.zeros(self.model.nv), t, "velocity")
-        return min([1.0, *[_sine_of_choice(A, block, others) for block, others, _ in self._split()]])
+        return min([1.0, *[_sine_of_choice(A, block, others) for block, others, _ in self._split(A)]])
 
     def suited(self, q: Any, t: float = 0.0, *, least: float = NEAR_DEAD_POINT) -> MinimalSystem:
         """This system, or, nearer to a dead point of its choice than ``least``, the one that suits q best.
@@ -193,31 +217,36 @@ class MinimalSystem:
         other = self.rechosen(q, t)
         return other if other.sine(q, t) > self.sine(q, t) else self
 
-    def _joints(self, function: str) -> list[str]:
-        """The joints whose velocities are all independent.
+    def _coordinates(self, function: str) -> list[str]:
+        """The names of the coordinates whose rates are independent.
 
         Raises:
-            UnsupportedError: some joint has independent velocities and others.
+            UnsupportedError: a joint with a quaternion has independent velocities and others.
         """
-        names = []
-        for joint, part in zip(self.model.joints, self.model.v_slices, strict=True):
-            own = set(range(part.start, part.stop))
-            if own and own <= set(self.numbers):
+        names: list[str] = []
+        for joint, kind, part in zip(self.model.joints, self.model.joint_types, self.model.v_slices, strict=True):
+            own = [k - part.start for k in range(part.start, part.stop) if k in self.numbers]
+            if not own:
+                continue
+            if len(own) == kind.nv:
                 names.append(joint.name)
-            elif own & set(self.numbers):
+            elif kind.nq == kind.nv:
+                names += [f"{joint.name}[{i}]" for i in own]
+            else:
                 raise UnsupportedError(
-                    f"{function}: only some velocities of joint {joint.name!r} are independent, so its coordinates are "
-                    f"not: choose others with wt.embed(model, independent=...), or work with velocities"
+                    f"{function}: only some velocities of joint {joint.name!r} are independent, and they are no rates "
+                    f"of its coordinates, a quaternion: choose others with wt.embed(model, independent=...), or work "
+                    f"with velocities"
                 )
         return names
 
-    def _split(self) -> list[tuple[_Block, list[int], list[int]]]:
-        """Every block with its dependent and its independent velocities."""
+    def _split(self, A: Array) -> list[tuple[_Block, list[int], list[int]]]:
+        """Every block where its rows are A, with its dependent and its independent velocities."""
         free = set(self.numbers)
         found = []
         for block in _blocks(self._system):
             others = [k for k in block.columns if k not in free]
-            found.append((block, others, [k for k in block.columns if k in free]))
+            found.append((block.at(A), others, [k for k in block.columns if k in free]))
         return found
 
     def _solve_block(self, A: Array, block: _Block, others: list[int], right: Array) -> Array:
@@ -246,6 +275,15 @@ class MinimalSystem:
         A, gamma = self._rows(q, v, t, "bias")
         return A[soft], 1 / np.array([float(self._system.compliance[i]) for i in soft]), gamma[soft]
 
+    def _velocities(self, function: str, word: str, values: Any) -> Array:
+        """Velocities, or forces that go with them, (nv,) as floats."""
+        array = floats(function, word, values)
+        if array.shape != (self.model.nv,):
+            hint = shape_hints(self.model).get(word, "")
+            found = f"{function}: {word} has shape {array.shape}, expected ({self.model.nv},)"
+            raise ShapeError(f"{found}. {hint}" if hint else found)
+        return array
+
     def _check_values(self, name: str, values: Any) -> Array:
         array = floats("embed", name, values)
         if array.shape != (len(self.numbers),):
@@ -270,7 +308,7 @@ def embed(model: Model, *, independent: Sequence[str] | None = None, q: Any = No
 
     Raises:
         NameLookupError: there is no such velocity.
-        ShapeError: too many or too few independent velocities in some loop.
+        ShapeError: too many or too few independent velocities in some loop, or one of them twice.
         UnsupportedError: constraints that are switched change the number of freedoms.
     """
     require_model(model, "embed")
@@ -288,10 +326,13 @@ def embed(model: Model, *, independent: Sequence[str] | None = None, q: Any = No
     tied = {k for block in blocks for k in block.columns}
     chosen = [k for k in range(model.nv) if k not in tied]
     if independent is None:
+        unlike = _not_rates(model)
         for block in blocks:
-            chosen += [block.columns[i] for i in _free_columns(A, block)]
+            chosen += [block.columns[i] for i in _free_columns(A, block.at(A), unlike)]
     else:
         given = [_velocity_number(names, name) for name in as_names(independent)]
+        if repeated := [names[k] for k in dict.fromkeys(given) if given.count(k) > 1]:
+            raise ShapeError(f"embed: {', '.join(repeated)} named more than once: each can be independent once")
         _check_counts(model, names, blocks, given, chosen)
         chosen = given
     numbers = tuple(sorted(chosen)) if independent is None else tuple(chosen)
@@ -311,21 +352,33 @@ def _blocks(system: ConstraintSet) -> list[_Block]:
     """The rigid factored rows with the velocities that they relate: of each cluster, or of the whole."""
     rigid = [i for i in system.structure.independent if not system.compliance[i]]
     clusters = cluster_tree(system)
+    spare = system.structure.redundant
     if clusters is None:
-        return [_Block(rigid, list(range(system.model.nv)))]
+        return [_Block(rigid, list(range(system.model.nv)), list(spare))]
     tree = Mechanism.of(system.model).tree
-    kept = set(rigid)
+    kept, left_out = set(rigid), set(spare)
     return [
-        _Block(rows, [k for node in c.members for k in range(tree.v_slices[node].start, tree.v_slices[node].stop)])
+        _Block(
+            rows,
+            [k for node in c.members for k in range(tree.v_slices[node].start, tree.v_slices[node].stop)],
+            [i for i in c.rows if i in left_out],
+        )
         for c in clusters.looped
         if (rows := [i for i in c.rows if i in kept])
     ]
 
 
-def _free_columns(A: Array, block: _Block) -> list[int]:
-    """Positions of the velocities of a block that determine the others as gently as possible."""
+def _free_columns(A: Array, block: _Block, last: set[int]) -> list[int]:
+    """Positions of the velocities of a block that determine the others as gently as possible; some come last."""
     own = A[np.ix_(block.rows, block.columns)]
-    return free_velocities(own[independent_rows(own, range(len(own)))], len(block.columns))
+    ranks = [LATER if k in last else 1.0 for k in block.columns]
+    return free_velocities(own[independent_rows(own, range(len(own)))], len(block.columns), ranks)
+
+
+def _not_rates(model: Model) -> set[int]:
+    """Numbers of the velocities that are no rates of coordinates: those of joints with a quaternion."""
+    joints = zip(model.joint_types, model.v_slices, strict=True)
+    return {k for kind, part in joints if kind.nq != kind.nv for k in range(part.start, part.stop)}
 
 
 def _velocity_number(names: list[str], name: str) -> int:

@@ -134,6 +134,10 @@ class DeadBlock(NamedTuple):
 
     def branch(self, factor: kkt.Nullspace) -> tuple[Array, Array, Array]:
         """Rows that keep to the branch of the velocity, their bias, and combinations of rows that have none."""
+        usual = sum(self.terms.compliance[i] == 0 for i in self.kind.kept)
+        if self.kind.nv - factor.basis.shape[1] >= usual:
+            # other rows take the place of those that vanished: nothing is singular but their choice
+            return zeros(0, self.kind.nv), zeros(0), zeros(len(self.hard), 0)
         y = factor.idle_rows()
         if self.terms.mask is not None:
             y = (y.T * self.terms.mask[self.hard]).T

@@ -144,7 +144,7 @@ def _is_regular(closure: Closure, q: Array) -> bool:
     rows = _decompose(closure.jacobian(q), STRUCTURE_TOLERANCE)
     if not (rows.Y.size and rows.N.size):
         return True
-    rate = rows.scale[:, None] * closure.jacobian_rate(q, _random(rows.N))
+    rate = rows.scale[:, None] * closure.jacobian_rate(q, random_combination(rows.N))
     return bool(np.abs(rows.Y.T @ rate @ rows.N).max() <= STRUCTURE_TOLERANCE * np.abs(rate).max())
 
 
@@ -245,10 +245,10 @@ def _nudge(closure: Closure, q: Array) -> Array:
 
 def _random_tangent(closure: Closure, q: Array) -> Array:
     """A random direction (nv,) that the rows allow at q, its largest entry ±1."""
-    return _random(_decompose(closure.jacobian(q), NEARLY_SINGULAR).N)
+    return random_combination(_decompose(closure.jacobian(q), NEARLY_SINGULAR).N)
 
 
-def _random(N: Array) -> Array:
+def random_combination(N: Array) -> Array:
     """A random combination of the columns of N, its largest entry ±1."""
     d = N @ np.random.default_rng(3).normal(size=N.shape[1])
     return np.asarray(d / np.abs(d).max())

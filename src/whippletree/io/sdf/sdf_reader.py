@@ -2,10 +2,12 @@
 
 Each link is carried by the first joint that names it as child, gearboxes apart; every other joint closes a loop and
 becomes a constraint of the same kind between two frames, ``JOINT/1`` on the parent and ``JOINT/2`` on the child; what
-acts along it is told, and has no effect. Where the user chooses the joints to cut, the rules of
-:mod:`whippletree.model.closing_joints` hold for all, which keep what acts along a joint that is cut. A gearbox becomes
-a coupling of the two joints that it gears, and so does a mimic. Links that no joint carries hang from the world by a
-weld, or float with ``base="free"``. At q = 0 every link is where the file puts it.
+acts along it is told, and has no effect. Where the user chooses the joints to cut, or where a link that no joint
+carries has to be reached from its children (the platform of a file whose legs hang from the world and from it), the
+rules of :mod:`whippletree.model.closing_joints` hold for all joints: some are turned round, and what acts along one
+that is cut is kept. A gearbox becomes a coupling of the two joints that it gears, and so does a mimic. Other links that
+no joint carries, one of all that joints connect, hang from the world by a weld, or float with ``base="free"``. At q = 0
+every link is where the file puts it.
 
 SDF's own rule for a link without ``<inertial>`` is 1 kg and 1 kg m²; it is followed, and the report says so.
 
@@ -27,6 +29,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.errors import route
+from whippletree.graph.spanning import Components
 from whippletree.io import rotations
 from whippletree.io.draft import Draft, fresh
 from whippletree.io.sdf.sdf_values import KEPT, Values, read_inertia, read_shapes
@@ -208,7 +211,9 @@ def _assemble(draft: Draft, joints: list[_SdfJoint], places: dict[str, Array], b
         if joint.type != "gearbox":
             carriers.setdefault(joint.child, joint)
     root_joint = fresh(root_joint, [joint.name for joint in joints])
-    roots = [name for name in places if name != WORLD and name not in carriers]
+    uncarried = [name for name in places if name != WORLD and name not in carriers]
+    roots = _roots(joints, places, uncarried)
+    any_way = bool(draft.cut) or len(roots) < len(uncarried)
     if base == "free" and (held := [j for j in carriers.values() if j.parent == WORLD]):
         names = (f"{joint.name} of {joint.child}" for joint in held)
         draft.leave_out("base='free' for what joints of the file hold on the world", *names)
@@ -221,11 +226,24 @@ def _assemble(draft: Draft, joints: list[_SdfJoint], places: dict[str, Array], b
         draft.declare("joint", joint.name, joint.line)
         if joint.type == "gearbox":
             _gear(draft, joint, carriers, places)
-        elif draft.cut or carriers[joint.child] is joint or joint.type not in CLOSING:
+        elif any_way or carriers[joint.child] is joint or joint.type not in CLOSING:
             _carry(draft, joint, places)
         else:
             _close(draft, joint, places)
     _add_mimics(draft, joints, carriers)
+
+
+def _roots(joints: list[_SdfJoint], places: dict[str, Array], uncarried: list[str]) -> list[str]:
+    """The links that hang from the world by a joint that the file does not have: of links that no joint carries the
+    first of each connected piece, and none where joints lead to the world."""
+    pieces = Components([WORLD, *(name for name in places if name != WORLD)])
+    for joint in joints:
+        if joint.type != "gearbox":
+            pieces.join(joint.parent, joint.child)
+    found = {pieces.find(WORLD): ""}
+    for name in uncarried:
+        found.setdefault(pieces.find(name), name)
+    return [name for name in found.values() if name]
 
 
 def _relative(first: Array, second: Array) -> Array:
