@@ -209,10 +209,10 @@ def every_function_of_the_catalogue_has_derivatives():
 def sizes_of_compiled_code():
     from whippletree.compiler.cuda import split
     from whippletree.compiler.frontend import code_forms
-    from whippletree.compiler.llvm import cache
     from whippletree.compiler.rollout import rollout
     from whippletree.constraints.long_systems.node_rows import LOOPED, factor_cost
     from whippletree.constraints.singular.exploration import LONG_SYSTEM
+    from whippletree.files import cache
 
     assert (code_forms.UNROLL_UP_TO, code_forms.UNROLL_MATRICES_UP_TO, rollout.LOOPS_BEYOND, LONG_SYSTEM) == (
         48,
