@@ -83,7 +83,7 @@ def project_file_says_so():
 def extras_are_those_that_the_library_asks_for():
     sources = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
     asked = set(re.findall(r'MissingExtraError\([^)]*"(\w+)"\)', sources))
-    assert asked == {"plot", "view", "mjcf", "contact", "casadi", "zarr", "sweep", "cluster"}
+    assert asked == {"plot", "view", "mjcf", "contact", "decompose", "casadi", "zarr", "sweep", "cluster"}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert asked <= set(project["optional-dependencies"])
 

@@ -1,4 +1,4 @@
-"""The library CoACD in a process of its own: ``python -m whippletree.contact.geometry.coacd_process``.
+"""The library CoACD in a process of its own, which runs this file and imports nothing else of ours.
 
 A mesh that it cannot cope with may end the process that it runs in or keep it for hours, and it cannot be interrupted.
 Input and output are archives of arrays (``.npz``):

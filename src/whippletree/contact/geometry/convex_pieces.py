@@ -2,8 +2,9 @@
 
     1  the mesh falls into parts that hang together; each is cut by itself, so that parts may reach into each other
     2  CoACD cuts a part by planes, until the hull of what is left is as near to it as asked for
-    3  the pieces are compared with the mesh: what they hold beyond it, and what of it they miss
-    4  where that is more than was asked for, once more with half the distance
+    3  corners of pieces go back to the mesh that they were cut from, which CoACD keeps to four digits
+    4  the pieces are compared with the mesh: what they hold beyond it, and what of it they miss
+    5  where that is more than was asked for, once more with half the distance
 
 Pieces are the same on every run: the library's search begins with a fixed seed, and does not depend on the number of
 threads. They are kept on disk with compiled code (:mod:`whippletree.files.cache`), by the mesh, the tolerance and the
@@ -22,6 +23,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from importlib import metadata
+from pathlib import Path
 
 import numpy as np
 
@@ -31,8 +33,14 @@ from whippletree.errors import MissingExtraError, ModelError
 from whippletree.files.cache import default_cache
 
 FINEST_PIECES = 0.005
-"""Share of a mesh's longest side that its pieces can be asked to keep to: CoACD compares shapes at some thousand points,
-and below this cuts without end."""
+"""Share of a mesh's longest side that its pieces can be asked to keep to: CoACD compares shapes at some thousand
+points, and below this cuts without end."""
+
+ROUNDED_BY = 5e-4
+"""Share of a mesh's longest side by which CoACD moves corners at most: it keeps cuts off vertices (1.4e-4 was seen)."""
+
+NO_VOLUME = 1e-12
+"""Volume of a mesh, as a share of the cube of its longest side, up to which it encloses none but rounding."""
 
 LONGEST_CUTTING = 600.0
 """s that CoACD may take for one mesh."""
@@ -40,7 +48,7 @@ LONGEST_CUTTING = 600.0
 COMPARED_AT_ONCE = 2**18
 """Pairs of points and triangles (or planes) that are compared at once, in some tens of megabytes."""
 
-_FORMAT = "convex pieces 1"
+_FORMAT = "convex pieces 2"
 """Of entries of the cache; another number makes all pieces anew."""
 
 
@@ -70,14 +78,16 @@ def convex_pieces(where: str, vertices: Array, faces: Array, tolerance: float) -
         ModelError: the mesh is not closed, has no volume, or CoACD finds no pieces.
     """
     faces = faces if volume(vertices, faces) >= 0 else faces[:, ::-1]
-    _require_closed(where, vertices, faces)
+    part = _closed_parts(where, vertices, faces)
+    if volume(vertices, faces) <= NO_VOLUME * float(np.ptp(vertices, axis=0).max()) ** 3:
+        raise ModelError(where, ["the mesh encloses no volume"])
     # one size for all meshes: what CoACD does with a mesh of metres and one of millimetres is not the same
     low, size = vertices.min(axis=0), float(np.ptp(vertices, axis=0).max())
     mesh = (vertices - low) / size, faces
     cache, key = default_cache(), _key(*mesh, tolerance)
     kept = cache.load(key)
     if kept is None:
-        found = _fitting_pieces(where, *mesh, tolerance)
+        found = _fitting_pieces(where, *mesh, part, tolerance)
         cache.store(key, _packed(found))
     else:
         found = _unpacked(kept)
@@ -118,48 +128,54 @@ def volume(vertices: Array, faces: Array) -> float:
     return float(np.einsum("ij,ij->", a, np.cross(b, c)) / 6)
 
 
-def _require_closed(where: str, vertices: Array, faces: Array) -> None:
-    """Every edge must be run through once in each direction."""
-    edges = np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]])
-    ways, counts = np.unique(edges, axis=0, return_counts=True)
-    n = len(vertices)
-    there, back = ways @ [n, 1], ways @ [1, n]
-    faulty = ways[(counts > 1) | ~np.isin(there, back)]
-    if len(faulty):
-        place = ", ".join(f"{x:.4g}" for x in vertices[faulty[0]].mean(axis=0))
-        raise ModelError(
-            where,
-            [
-                f"the mesh is not closed: {len(faulty)} of its {len(ways)} edges, the first at ({place}) m, have no "
-                f"triangle on one side, or more than one; mend it (what is inside must be told from what is outside), "
-                f"or give the body boxes, capsules and cylinders"
-            ],
-        )
-    flat = 1e-12 * float(np.ptp(vertices, axis=0).max()) ** 3
-    if volume(vertices, faces) <= flat:
-        raise ModelError(where, ["the mesh encloses no volume"])
+def _closed_parts(where: str, vertices: Array, faces: Array) -> Array:
+    """For every triangle (m,) the part of the mesh that it is of; every part is closed.
 
-
-def _parts(vertices: Array, faces: Array) -> Array:
-    """For every triangle (m,) the part of the mesh that it is of. Hollows, whose triangles look inwards, belong to what
-    is around them, so that a mesh that has any is one part."""
+    Triangles belong together across edges that no others share, so that bodies which touch, or reach into each other,
+    are parts. Hollows, whose triangles look inwards, belong to what is around them: a mesh with any is one part.
+    """
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    ends = faces[:, [0, 1]].ravel(), faces[:, [1, 2]].ravel()
-    links = coo_array((np.ones(2 * len(faces)), ends), shape=(len(vertices), len(vertices)))
-    count, label = connected_components(links, directed=False)
-    part = np.asarray(label[faces[:, 0]])
+    edges = np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]])
+    owner = np.tile(np.arange(len(faces)), 3)
+    there, back = edges @ [len(vertices), 1], edges @ [1, len(vertices)]
+    ways, first, counts = np.unique(there, return_index=True, return_counts=True)
+    place = np.minimum(np.searchsorted(ways, back), len(ways) - 1)
+    returns = np.where(ways[place] == back, counts[place], 0)
+    goes = counts[np.searchsorted(ways, there)]
+    if np.any(goes != returns):
+        raise _open_mesh(where, vertices[edges[goes != returns]], len(ways))
+    alone = goes == 1
+    links = coo_array((np.ones(alone.sum()), (owner[alone], owner[first[place[alone]]])), shape=(len(faces),) * 2)
+    count, part = connected_components(links, directed=False)
+    # parts that hang together only at a shared edge are not told apart
+    torn = [k for k in range(count) if np.any(np.sort(there[part[owner] == k]) != np.sort(back[part[owner] == k]))]
+    if torn:
+        raise _open_mesh(where, vertices[edges[~alone]], len(ways))
     hollow = any(volume(vertices, faces[part == k]) < 0 for k in range(count))
-    return np.zeros_like(part) if hollow else part
+    return np.zeros_like(part) if hollow else np.asarray(part)
+
+
+def _open_mesh(where: str, edges: Array, count: int) -> ModelError:
+    """Of edges (n, 2, 3), among so many."""
+    place = ", ".join(f"{x:.4g}" for x in edges[0].mean(axis=0))
+    return ModelError(
+        where,
+        [
+            f"the mesh is not closed: {len(edges)} of its {count} edges, the first at ({place}) m, have no triangle on "
+            f"one side, or several; mend it, so that what is inside can be told from what is outside, or give the body "
+            f"boxes, capsules and cylinders"
+        ],
+    )
 
 
 # --- cutting ---
 
 
-def _fitting_pieces(where: str, vertices: Array, faces: Array, tolerance: float) -> Pieces:
-    """Pieces of a mesh with a longest side of 1."""
-    part, asked = _parts(vertices, faces), tolerance
+def _fitting_pieces(where: str, vertices: Array, faces: Array, part: Array, tolerance: float) -> Pieces:
+    """Pieces of a mesh with a longest side of 1, whose triangles are of the parts (m,)."""
+    asked = tolerance
     while True:
         hulls = [hull for hull in _cut(where, vertices, faces, part, asked) if hull is not None]
         pieces = Pieces(tuple(hulls), *_fit(hulls, vertices, faces, tolerance))
@@ -172,18 +188,41 @@ def _cut(where: str, vertices: Array, faces: Array, part: Array, tolerance: floa
     """The corners of each piece; None in place of a piece without volume."""
     given = io.BytesIO()
     np.savez(given, vertices=vertices, faces=faces, part=part, tolerance=tolerance)
-    command = [sys.executable, "-m", "whippletree.contact.geometry.coacd_process"]
+    # by its path: the process needs this file alone, and finds the library where Python does
+    command = [sys.executable, "-P", str(Path(__file__).with_name("coacd_process.py"))]
     try:
         done = subprocess.run(command, input=given.getvalue(), capture_output=True, timeout=LONGEST_CUTTING, check=True)
     except subprocess.TimeoutExpired:
         text = f"CoACD has found no pieces within {LONGEST_CUTTING:g} s"
     except subprocess.CalledProcessError as error:
         said = error.stderr.decode(errors="replace").strip().splitlines()
-        text = f"CoACD has ended without an answer (status {error.returncode}{': ' if said else ''}{(said or [''])[-1]})"
+        text = (
+            f"CoACD has ended without an answer (status {error.returncode}{': ' if said else ''}{(said or [''])[-1]})"
+        )
     else:
         with np.load(io.BytesIO(done.stdout), allow_pickle=False) as found:
-            return [_corners(points) for points in np.split(found["points"], np.cumsum(found["counts"])[:-1])]
+            points = _moved_onto(found["points"], vertices, vertices[faces])
+            return [_corners(own) for own in np.split(points, np.cumsum(found["counts"])[:-1])]
     raise ModelError(where, [f"{text}: give it a mesh of fewer triangles that nowhere passes through itself"])
+
+
+def _moved_onto(points: Array, vertices: Array, triangles: Array) -> Array:
+    """Corners (n, 3) of pieces with those moved onto a mesh that are off it only because CoACD rounds: to a vertex, an
+    edge or a face of it, whichever of these comes first. So floors are flat across pieces, and where they were."""
+    moved = points.copy()
+    for some in _portions(len(points), len(triangles)):
+        own = points[some][:, None]
+        rows = np.arange(len(own))
+        for places in (
+            _on_faces(own, triangles),
+            _on_sides(own, triangles),
+            np.broadcast_to(vertices, (len(own), *vertices.shape)),
+        ):
+            away = np.nan_to_num(np.linalg.norm(places - own, axis=2), nan=np.inf)
+            nearest = np.argmin(away, axis=1)
+            near = away[rows, nearest] <= ROUNDED_BY
+            moved[some][near] = places[rows, nearest][near]
+    return moved
 
 
 def _corners(points: Array) -> Array | None:
@@ -251,22 +290,37 @@ def _portions(points: int, others: int) -> list[slice]:
 
 def _distance(points: Array, triangles: Array) -> Array:
     """Of points (..., 3) from triangles (..., 3, 3)."""
-    corners = np.moveaxis(triangles, -2, 0)
-    sides = np.roll(corners, -1, axis=0) - corners
+    places = _on_sides(points, triangles), _on_faces(points, triangles)
+    return np.asarray(np.fmin(*(np.linalg.norm(place - points, axis=-1) for place in places)))
+
+
+def _on_sides(points: Array, triangles: Array) -> Array:
+    """The nearest of the sides' points of triangles (..., 3, 3) to points (..., 3)."""
+    nearest, least = points, np.inf
+    for k in range(3):
+        corner, side = triangles[..., k, :], triangles[..., (k + 1) % 3, :] - triangles[..., k, :]
+        along = np.sum((points - corner) * side, axis=-1) / np.sum(side * side, axis=-1)
+        place = corner + np.clip(along, 0, 1)[..., None] * side
+        away = np.linalg.norm(place - points, axis=-1)
+        nearest, least = np.where((away < least)[..., None], place, nearest), np.minimum(away, least)
+    return nearest
+
+
+def _on_faces(points: Array, triangles: Array) -> Array:
+    """Points (..., 3) moved straight into the planes of triangles (..., 3, 3); NaN for those that are beside them."""
+    corners = [triangles[..., k, :] for k in range(3)]
+    sides = [corners[(k + 1) % 3] - corners[k] for k in range(3)]
     normal = np.cross(sides[0], sides[1])
-    length = np.linalg.norm(normal, axis=-1)
-    from_sides, over = np.inf, length > 0
+    size = np.sum(normal * normal, axis=-1)
+    over = size > 0
     for corner, side in zip(corners, sides, strict=True):
-        arm = points - corner
-        along = np.clip(np.sum(arm * side, axis=-1) / np.sum(side * side, axis=-1), 0, 1)
-        from_sides = np.minimum(from_sides, np.linalg.norm(arm - along[..., None] * side, axis=-1))
-        over = over & (np.sum(np.cross(normal, side) * arm, axis=-1) >= 0)
-    height = np.abs(np.sum(normal * (points - corners[0]), axis=-1)) / np.where(length > 0, length, 1)
-    return np.where(over, height, from_sides)
+        over = over & (np.sum(np.cross(normal, side) * (points - corner), axis=-1) >= 0)
+    height = np.sum(normal * (points - corners[0]), axis=-1) / np.where(over, size, 1)
+    return np.where(over[..., None], points - height[..., None] * normal, np.nan)
 
 
 def _turns_around(points: Array, triangles: Array) -> Array:
-    """How often a mesh (m, 3, 3) encloses each of points (n, 3): its solid angle over 4π (van Oosterom and Strackee)."""
+    """How often a mesh (m, 3, 3) encloses points (n, 3): its solid angle over 4π (van Oosterom and Strackee)."""
     a, b, c = (triangles[:, k] - points[:, None] for k in range(3))
     la, lb, lc = (np.linalg.norm(x, axis=2) for x in (a, b, c))
     below = la * lb * lc + np.sum(a * b, axis=2) * lc + np.sum(b * c, axis=2) * la + np.sum(c * a, axis=2) * lb

@@ -23,9 +23,7 @@ _SURFACE = ("vertices", "faces", "path", "file", "scale")
 """What says how a mesh is shaped."""
 
 
-def decompose(
-    model: Model, names: str | Iterable[str] | None = None, *, tolerance: float = PIECE_TOLERANCE
-) -> Model:
+def decompose(model: Model, names: str | Iterable[str] | None = None, *, tolerance: float = PIECE_TOLERANCE) -> Model:
     """The model with convex pieces in place of meshes: a cup is open, a ring has its hole.
 
     A mesh ``NAME`` becomes the geometries ``NAME/1``, ``NAME/2``, … of kind ``mesh`` on the same body, which have all
@@ -122,9 +120,7 @@ def _geometries_of(geometry: Geometry, suffixes: Sequence[str], found: Pieces) -
 def _contacts_of(contact: Contact, suffixes: Mapping[str, Sequence[str]]) -> list[Contact]:
     """A contact for every piece of its shapes with every one of the other's."""
     return [
-        replace(
-            contact, name=f"{contact.name}{a}{b}", first=f"{contact.first}{a}", second=f"{contact.second}{b}"
-        )
+        replace(contact, name=f"{contact.name}{a}{b}", first=f"{contact.first}{a}", second=f"{contact.second}{b}")
         for a, b in product(suffixes.get(contact.first, [""]), suffixes.get(contact.second, [""]))
     ]
 
