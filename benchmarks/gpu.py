@@ -47,9 +47,9 @@ from whippletree.compiler.cuda.cuda_arrays import DeviceArray
 from whippletree.compiler.cuda.cuda_function import compile_for_cuda
 from whippletree.compiler.cuda.tuning import Form
 from whippletree.compiler.frontend.unrolled import unrolled_program
-from whippletree.compiler.llvm.cache import default_cache
 from whippletree.compiler.program import Program
 from whippletree.compiler.rollout.rollout import rollout_program
+from whippletree.files.cache import default_cache
 from whippletree.functions import find
 
 NAMES = ("UR5", "Panda", "G1", "Talos")

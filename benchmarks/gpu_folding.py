@@ -19,9 +19,9 @@ from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.compiler.cuda import driver, ptx_target
 from whippletree.compiler.cuda.cuda_function import CudaFunction, compile_for_cuda
 from whippletree.compiler.frontend.unrolled import Folds, unrolled_program
-from whippletree.compiler.llvm.cache import CodeCache
 from whippletree.compiler.named_function import as_tuple
 from whippletree.compiler.program import Program
+from whippletree.files.cache import CodeCache
 from whippletree.functions import find
 from whippletree.model import Model
 

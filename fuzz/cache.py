@@ -12,8 +12,8 @@ import numpy as np
 from fuzz.trial import TRIAL_SECONDS, WrongAnswer
 from whippletree.arithmetic.trace import Trace, finish
 from whippletree.compiler.cpu.cpu_function import compile_function
-from whippletree.compiler.llvm.cache import CodeCache
 from whippletree.compiler.program import Buffer, Program, straight_program
+from whippletree.files.cache import CodeCache
 
 LIMIT = TRIAL_SECONDS
 

@@ -8,8 +8,8 @@ import numpy as np
 from whippletree.arithmetic import scalars
 from whippletree.arithmetic.trace import Trace, finish
 from whippletree.compiler.cpu.cpu_function import compile_function
-from whippletree.compiler.llvm.cache import CodeCache
 from whippletree.compiler.program import Buffer, straight_program
+from whippletree.files.cache import CodeCache
 
 DTYPES = [np.float64, np.float32]
 BITS = {np.float64: np.uint64, np.float32: np.uint32}

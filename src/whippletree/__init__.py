@@ -9,7 +9,7 @@
     wt.export_html(model, run, "run.html")     # a replay
 
 Models         load, save, Builder, Model, mechanisms, flexible, on_ground, with_contacts, with_motion,
-               without_overlaps, without_rows
+               decompose, without_overlaps, without_rows
 Functions      compile, reference, symbolic, spatial_operators
 Explanations   diagnose, conditioning, assemble, embed, constraint_set, contact_set, reaction_names
 Analysis       equilibrium, linearize, eigenmodes, frequency_response, inverse_kinematics, dexterity, workspace
@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from whippletree.constraints.diagnosis import diagnose as diagnose
     from whippletree.constraints.reactions import reaction_names as reaction_names
     from whippletree.constraints.rows import without_rows as without_rows
+    from whippletree.contact.geometry.decomposition import decompose as decompose
     from whippletree.contact.kinematics.broad_phase import without_overlaps as without_overlaps
     from whippletree.contact.kinematics.contact_set import contact_set as contact_set
     from whippletree.functions.reference import reference as reference
@@ -110,6 +111,7 @@ _LAZY = {
     "conditioning": "whippletree.accuracy.report",
     "constraint_set": "whippletree.constraints.constraint_set",
     "contact_set": "whippletree.contact.kinematics.contact_set",
+    "decompose": "whippletree.contact.geometry.decomposition",
     "dexterity": "whippletree.analysis.maps",
     "diagnose": "whippletree.constraints.diagnosis",
     "eigenmodes": "whippletree.analysis.modes",
@@ -183,6 +185,7 @@ __all__ = [
     "contact_set",
     "control",
     "controllers",
+    "decompose",
     "dexterity",
     "diagnose",
     "eigenmodes",

@@ -83,7 +83,7 @@ def project_file_says_so():
 def extras_are_those_that_the_library_asks_for():
     sources = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
     asked = set(re.findall(r'MissingExtraError\([^)]*"(\w+)"\)', sources))
-    assert asked == {"plot", "view", "mjcf", "contact", "casadi", "zarr", "sweep", "cluster"}
+    assert asked == {"plot", "view", "mjcf", "contact", "decompose", "casadi", "zarr", "sweep", "cluster"}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert asked <= set(project["optional-dependencies"])
 
@@ -209,10 +209,10 @@ def every_function_of_the_catalogue_has_derivatives():
 def sizes_of_compiled_code():
     from whippletree.compiler.cuda import split
     from whippletree.compiler.frontend import code_forms
-    from whippletree.compiler.llvm import cache
     from whippletree.compiler.rollout import rollout
     from whippletree.constraints.long_systems.node_rows import LOOPED, factor_cost
     from whippletree.constraints.singular.exploration import LONG_SYSTEM
+    from whippletree.files import cache
 
     assert (code_forms.UNROLL_UP_TO, code_forms.UNROLL_MATRICES_UP_TO, rollout.LOOPS_BEYOND, LONG_SYSTEM) == (
         48,

@@ -17,11 +17,11 @@ import whippletree as wt
 from whippletree.arithmetic.trace import Straight, Trace, finish
 from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.compiler.llvm import jit, kernel
-from whippletree.compiler.llvm.cache import CodeCache, default_cache
 from whippletree.compiler.llvm.kernel import STAGES, Interface, Recipe, digest, source_digest
 from whippletree.compiler.program import Address, Block, Buffer, Index, Lookup, Loop, Program, straight_program
 from whippletree.compiler.program.check import ProgramError
 from whippletree.errors import UnsupportedError
+from whippletree.files.cache import CodeCache, default_cache
 
 
 def program(constant=1.0):
@@ -307,7 +307,7 @@ def test_root_does_not_trust_a_folder_of_somebody_else(cache):
 def test_an_owner_is_compared_with_the_user(cache, monkeypatch):
     cache.store("a" * 40, b"content")
     owner = os.geteuid()
-    monkeypatch.setattr("whippletree.compiler.llvm.cache.os.geteuid", lambda: owner + 1)
+    monkeypatch.setattr("whippletree.files.cache.os.geteuid", lambda: owner + 1)
     if owner != 0:
         assert f"it belongs to user {owner}, and this process runs as user {owner + 1}" in refusal(cache)
     else:
@@ -345,8 +345,8 @@ def test_links_pipes_devices_and_folders_are_no_entries(cache, tmp_path):
 
 def test_on_windows_only_the_users_profile_is_trusted(tmp_path, monkeypatch):
     home = tmp_path / "home"
-    monkeypatch.setattr("whippletree.compiler.llvm.cache.Path.home", lambda: home)
-    monkeypatch.setattr("whippletree.compiler.llvm.cache.sys.platform", "win32")
+    monkeypatch.setattr("whippletree.files.cache.Path.home", lambda: home)
+    monkeypatch.setattr("whippletree.files.cache.sys.platform", "win32")
     inside, outside = CodeCache(home / "AppData" / "cache"), CodeCache(tmp_path / "shared")
     inside.store("a" * 40, b"content")
     assert inside.load("a" * 40) == b"content"

@@ -13,11 +13,11 @@ from whippletree.arithmetic.trace import Straight, Trace, evaluate, finish
 from whippletree.compiler.cpu.cpu_function import CompiledFunction, Wording, compile_function
 from whippletree.compiler.cpu.cpu_target import numpy_loop
 from whippletree.compiler.llvm import jit
-from whippletree.compiler.llvm.cache import CodeCache
 from whippletree.compiler.llvm.ir import INTRINSICS, MachineLanes, Writer, real_text
 from whippletree.compiler.llvm.kernel import Kernel, Options, Recipe
 from whippletree.compiler.program import Buffer, straight_program
 from whippletree.compiler.program.interpret import interpret, round_fraction
+from whippletree.files.cache import CodeCache
 
 OFF = CodeCache(None)
 EXACT = {

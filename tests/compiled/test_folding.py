@@ -21,12 +21,12 @@ from whippletree.compiler.cuda.cuda_function import compile_for_cuda
 from whippletree.compiler.cuda.ptx_target import kernel_ir, ptx_text
 from whippletree.compiler.frontend.limbs import rotations
 from whippletree.compiler.frontend.unrolled import unrolled_program
-from whippletree.compiler.llvm.cache import CodeCache
 from whippletree.compiler.named_function import as_tuple
 from whippletree.compiler.program import Block, Loop, every_block, folding
 from whippletree.compiler.program.check import check
 from whippletree.compiler.program.folding_plan import MINUS, PLUS, Parities
 from whippletree.compiler.program.interpret import interpret
+from whippletree.files.cache import CodeCache
 from whippletree.tree.skeleton import skeleton
 
 

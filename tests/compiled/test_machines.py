@@ -11,9 +11,9 @@ from whippletree.compiler.cpu.cpu_function import CompiledFunction, Wording
 from whippletree.compiler.cpu.cpu_target import numpy_loop
 from whippletree.compiler.frontend.unrolled import unrolled_program
 from whippletree.compiler.llvm import jit
-from whippletree.compiler.llvm.cache import CodeCache
 from whippletree.compiler.llvm.ir import MachineLanes
 from whippletree.compiler.llvm.kernel import Kernel, Options, Recipe
+from whippletree.files.cache import CodeCache
 
 GENERATIONS = {
     "SSE2": ("x86-64", "", 16),

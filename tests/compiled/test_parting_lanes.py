@@ -17,7 +17,6 @@ from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.compiler.cuda.cuda_function import compile_for_cuda
 from whippletree.compiler.cuda.ptx_target import kernel_ir, ptx_text
 from whippletree.compiler.cuda.tuning import Form
-from whippletree.compiler.llvm.cache import CodeCache
 from whippletree.compiler.llvm.kernel import Interface
 from whippletree.compiler.program import (
     Address,
@@ -39,6 +38,7 @@ from whippletree.compiler.program import (
 )
 from whippletree.compiler.program.check import ProgramError, check
 from whippletree.compiler.program.interpret import interpret
+from whippletree.files.cache import CodeCache
 
 OFF = CodeCache(None)
 BATCHES = (1, 3, 8, 17)

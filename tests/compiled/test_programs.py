@@ -6,10 +6,10 @@ import pytest
 from whippletree.arithmetic.trace import Straight, Trace, finish
 from whippletree.compiler.cpu import cpu_memory
 from whippletree.compiler.cpu.cpu_function import compile_function
-from whippletree.compiler.llvm.cache import CodeCache
 from whippletree.compiler.program import Address, Block, Buffer, Index, Lookup, Loop, Program, Switch, straight_program
 from whippletree.compiler.program.check import ProgramError, check
 from whippletree.compiler.program.interpret import interpret
+from whippletree.files.cache import CodeCache
 
 OFF = CodeCache(None)
 DTYPES = [np.float64, np.float32]

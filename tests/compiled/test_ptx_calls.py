@@ -10,7 +10,7 @@ from emulated_cuda import install, on_device
 from whippletree.compiler.cuda import cuda_arrays
 from whippletree.compiler.cuda.cuda_function import compile_for_cuda, merge_dimensions
 from whippletree.compiler.frontend.unrolled import unrolled_program
-from whippletree.compiler.llvm.cache import CodeCache
+from whippletree.files.cache import CodeCache
 from whippletree.functions import find
 
 

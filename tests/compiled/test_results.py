@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from whippletree.arithmetic.trace import Trace, finish
 from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.compiler.cpu.cpu_target import numpy_loop
-from whippletree.compiler.llvm.cache import CodeCache
 from whippletree.compiler.llvm.ir import MachineLanes
 from whippletree.compiler.program import Buffer, Loop, Program, straight_program
 from whippletree.compiler.program.traced_blocks import piece, traced_block
+from whippletree.files.cache import CodeCache
 
 SENTINEL = 77.0
 

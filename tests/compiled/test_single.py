@@ -10,9 +10,9 @@ from whippletree.arithmetic import scalars
 from whippletree.arithmetic.trace import Trace, finish
 from whippletree.compiler.cpu import fast_call
 from whippletree.compiler.cpu.cpu_function import Wording, compile_function
-from whippletree.compiler.llvm.cache import CodeCache
 from whippletree.compiler.program import Buffer, straight_program
 from whippletree.errors import ShapeError, SingularSystemError
+from whippletree.files.cache import CodeCache
 
 OFF = CodeCache(None)
 pytestmark = pytest.mark.skipif(not fast_call.is_supported(), reason="objects are laid out differently here")

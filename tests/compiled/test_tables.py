@@ -12,12 +12,12 @@ from whippletree.compiler.cpu.cpu_function import CompiledFunction, Wording, com
 from whippletree.compiler.cuda.cuda_function import compile_for_cuda
 from whippletree.compiler.cuda.ptx_target import kernel_ir, ptx_text
 from whippletree.compiler.cuda.tuning import Form
-from whippletree.compiler.llvm.cache import CodeCache
 from whippletree.compiler.llvm.kernel import Kernel, Options, Recipe
 from whippletree.compiler.program import Buffer, straight_program, tables_of
 from whippletree.compiler.program.check import check
 from whippletree.compiler.program.interpret import interpret
 from whippletree.errors import ScalarError
+from whippletree.files.cache import CodeCache
 
 VALUES = np.random.default_rng(0).normal(size=7)
 PLACES = np.array([0, 0.5, 0.999, 1, 3.7, 5.999, 6, 6.5, 7, 1e300, np.inf, -0.0, -0.3, -1, -1e300, -np.inf, np.nan])

@@ -17,11 +17,11 @@ from whippletree.arithmetic.trace import Straight, Trace, finish
 from whippletree.compiler.cpu import threads
 from whippletree.compiler.cpu.cpu_function import Wording, compile_function
 from whippletree.compiler.llvm import jit
-from whippletree.compiler.llvm.cache import CodeCache
 from whippletree.compiler.llvm.kernel import Recipe
 from whippletree.compiler.program import Address, Block, Buffer, Index, Program, straight_program
 from whippletree.compiler.program.check import ProgramError
 from whippletree.errors import ScalarError, ShapeError, SingularSystemError, WhippletreeError
+from whippletree.files.cache import CodeCache
 
 OFF = CodeCache(None)
 

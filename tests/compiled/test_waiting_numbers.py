@@ -11,8 +11,8 @@ from whippletree.arithmetic.trace.schedule import MANY_WAITING, most_alive, orde
 from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.compiler.frontend.code_forms import Request, catalogue_program
 from whippletree.compiler.frontend.unrolled import unrolled_program
-from whippletree.compiler.llvm.cache import CodeCache
 from whippletree.compiler.program import every_block
+from whippletree.files.cache import CodeCache
 from whippletree.functions import find
 
 

@@ -448,7 +448,7 @@ class Cache:
 
     def run(self, console: Console) -> int:
         """Print it."""
-        from whippletree.compiler.llvm.cache import default_cache
+        from whippletree.files.cache import default_cache
 
         cache = default_cache()
         if self.clear:

@@ -62,8 +62,8 @@ def with_contacts(
     """
     rigid = rigid_parts(model.joints) | {WORLD: WORLD}
     joined = _neighbours(model, rigid)
-    groups = None if between is None else (_members(model, between[0]), _members(model, between[1]))
-    barred = [(_members(model, a), _members(model, b)) for a, b in map(_two, exclude)]
+    groups = None if between is None else (named_geometries(model, between[0]), named_geometries(model, between[1]))
+    barred = [(named_geometries(model, a), named_geometries(model, b)) for a, b in map(_two, exclude)]
     taken = {frozenset((c.first, c.second)) for c in model.contacts}
     contacts = []
     for pair in combinations([g for g in model.geometries if g.collides], 2):
@@ -187,7 +187,7 @@ def _extend_model(model: Model, geometries: Sequence[Geometry], contacts: Sequen
     return replace(model, geometries=shapes, contacts=pairs)
 
 
-def _members(model: Model, names: str | Iterable[str]) -> set[str]:
+def named_geometries(model: Model, names: str | Iterable[str]) -> set[str]:
     """The geometries with these names, or of bodies with these names."""
     found: set[str] = set()
     bodies = {WORLD, *(body.name for body in model.bodies)}

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
+from whippletree.contact.geometry.mesh_files import surface_of
 from whippletree.contact.geometry.mesh_formats import group_equal_rows, has_three_corners, read_surfaces
-from whippletree.errors import FileError
+from whippletree.errors import FileError, ModelError
 from whippletree.model import WORLD, Geometry, Model
 from whippletree.view import solids
 from whippletree.view.items import DrawnSizes
@@ -52,7 +53,7 @@ def pieces(geometry: Geometry, sizes: DrawnSizes, triangles: int) -> list[MeshPi
         with np.errstate(all="ignore"):
             found = _pieces(geometry, sizes, triangles)
     # the numbers of a shape are checked where it touches; one that only looks wrong is no reason to refuse a picture
-    except (LookupError, TypeError, ValueError, OverflowError, QhullError):
+    except (LookupError, TypeError, ValueError, OverflowError, QhullError, ModelError):
         return None
     return found if found and all(np.isfinite(piece.mesh.vertices).all() for piece in found) else None
 
@@ -85,6 +86,9 @@ def _pieces(geometry: Geometry, sizes: DrawnSizes, triangles: int) -> list[MeshP
             return [MeshPiece(_terrain(numbers["height"], sizes), GROUND)]
         case "height_field" if "heights" in numbers:
             return [MeshPiece(_height_field(numbers["heights"], numbers["cell"]), GROUND)]
+        case "mesh" if "faces" in numbers:
+            vertices, faces = surface_of(geometry)
+            return [MeshPiece(crease(Mesh(vertices, faces)), None)]
         case "mesh" if "vertices" in numbers:
             return [MeshPiece(solids.hull(np.asarray(numbers["vertices"], dtype=float)), None)]
         case "mesh":

@@ -55,7 +55,7 @@ def test_a_channel_is_told_of_once_with_the_cure(channel):
         contact_set(model)
     assert [str(warning.message) for warning in told] == [
         "model 'scene': what touches is the convex hull of a mesh, of which the mesh itself fills visibly less: "
-        f"'shape' ({share:.0%}). Give such a body several geometries, one for each convex piece, or boxes, capsules "
+        f"'shape' ({share:.0%}). wt.decompose(model) makes convex pieces of them; or give such a body boxes, capsules "
         "and cylinders; convex=True for a geometry says that its hull is meant"
     ]
     with warnings.catch_warnings():

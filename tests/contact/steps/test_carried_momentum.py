@@ -7,10 +7,10 @@ import pytest
 
 import whippletree as wt
 from whippletree.compiler.cpu.cpu_function import compile_function
-from whippletree.compiler.llvm.cache import CodeCache
 from whippletree.compiler.rollout.contact_lists import contact_list_trees
 from whippletree.compiler.rollout.contact_lists.contact_list_step import contact_lists_program
 from whippletree.contact.time_step import ContactBlocks
+from whippletree.files.cache import CodeCache
 
 LINKS, LENGTH = 44, 0.05
 

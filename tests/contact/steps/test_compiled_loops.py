@@ -10,12 +10,12 @@ import pytest
 
 import whippletree as wt
 from whippletree.compiler.cpu.cpu_function import compile_function
-from whippletree.compiler.llvm.cache import CodeCache
 from whippletree.compiler.program.check import check
 from whippletree.compiler.rollout.contact_lists import contact_list_suitability, contact_list_trees
 from whippletree.compiler.rollout.contact_lists.contact_list_step import contact_lists_program
 from whippletree.compiler.rollout.contact_lists.contact_list_suitability import reason_against_lists
 from whippletree.contact.time_step import ContactBlocks
+from whippletree.files.cache import CodeCache
 from whippletree.model import Actuator
 from whippletree.simulation.motion import Motion
 from whippletree.simulation.time_stepping.impulse_kernel import kernel_steps

@@ -9,7 +9,6 @@ import whippletree as wt
 from emulated_cuda import install
 from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.compiler.cuda.cuda_function import compile_for_cuda
-from whippletree.compiler.llvm.cache import CodeCache
 from whippletree.compiler.program import Buffer, every_block
 from whippletree.compiler.program.interpret import interpret
 from whippletree.compiler.rollout.contact_kinds import TOUCH, narrow_phase
@@ -18,6 +17,7 @@ from whippletree.compiler.rollout.contact_lists.contact_list_solver import too_s
 from whippletree.compiler.rollout.contact_lists.contact_list_step import contact_lists_program
 from whippletree.compiler.rollout.contact_lists.contact_list_suitability import suits_lists
 from whippletree.contact.time_step import ContactBlocks
+from whippletree.files.cache import CodeCache
 from whippletree.simulation.motion import Motion
 from whippletree.simulation.time_stepping.impulse_kernel import kernel_steps
 from whippletree.simulation.time_stepping.impulse_step import ImpulseStep

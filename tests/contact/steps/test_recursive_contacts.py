@@ -8,7 +8,6 @@ from benchmarks.belts import FALL, STEP, belt
 
 import whippletree as wt
 from whippletree.compiler.cpu.cpu_function import compile_function
-from whippletree.compiler.llvm.cache import CodeCache
 from whippletree.compiler.program import every_block
 from whippletree.compiler.program.check import check
 from whippletree.compiler.rollout.contact_lists import contact_list_step, contact_list_suitability, contact_list_trees
@@ -16,6 +15,7 @@ from whippletree.compiler.rollout.contact_lists.contact_list_chains import is_un
 from whippletree.compiler.rollout.contact_lists.contact_list_step import contact_lists_program
 from whippletree.compiler.rollout.contact_lists.contact_list_suitability import reason_against_lists
 from whippletree.contact.time_step import ContactBlocks
+from whippletree.files.cache import CodeCache
 from whippletree.simulation.motion import Motion
 from whippletree.simulation.time_stepping.impulse_step import ImpulseStep
 from whippletree.tree.skeleton import skeleton

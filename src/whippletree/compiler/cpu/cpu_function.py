@@ -25,11 +25,11 @@ from whippletree.compiler.cpu.fast_call import SingleCall, suits
 from whippletree.compiler.cpu.python_call import PythonCall
 from whippletree.compiler.cpu.threads import LargeCalls, run_all, thread_count
 from whippletree.compiler.cpu.ufunc import Stoppable, UfuncEngine
-from whippletree.compiler.llvm.cache import CodeCache, default_cache
 from whippletree.compiler.llvm.kernel import Interface, Kernel, Options, Recipe
 from whippletree.compiler.named_function import NamedFunction, ToldSignature, Wording, as_tuple
 from whippletree.compiler.program import Buffer, Program
 from whippletree.errors import ScalarError, WhippletreeError
+from whippletree.files.cache import CodeCache, default_cache
 from whippletree.model.input_checks import plain_input
 
 
@@ -54,7 +54,7 @@ def compile_function(
         width: lanes of the vector variant (default: what the CPU has).
         level: effort of code generation, 0 to 3.
         quick_above: operations beyond which that effort is 0: an answer sooner, at a third of the speed.
-        cache: where object code is kept (default: see :mod:`whippletree.compiler.llvm.cache`).
+        cache: where object code is kept (default: see :mod:`whippletree.files.cache`).
     """
     kind = real_type(dtype)
     options = Options("double" if kind == np.float64 else "float", width, level, quick_above)

@@ -23,9 +23,9 @@ from typing import Any
 
 import numpy as np
 
-from whippletree.compiler.llvm.cache import CodeCache
 from whippletree.compiler.llvm.kernel import address_of
 from whippletree.compiler.program import Buffer
+from whippletree.files.cache import CodeCache
 
 
 class SingleCall:

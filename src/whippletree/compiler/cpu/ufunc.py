@@ -30,10 +30,10 @@ import numpy as np
 from whippletree.compiler.cpu.fast_call import SingleCall
 from whippletree.compiler.cpu.python_call import PythonCall
 from whippletree.compiler.llvm import jit
-from whippletree.compiler.llvm.cache import CodeCache
 from whippletree.compiler.llvm.kernel import FIRST_TABLE, STOP, Kernel, address_of
 from whippletree.compiler.program import Buffer
 from whippletree.errors import UnsupportedError
+from whippletree.files.cache import CodeCache
 
 _ONE, _MANY = range(2)
 

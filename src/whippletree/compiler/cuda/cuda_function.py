@@ -33,12 +33,12 @@ from whippletree.compiler.cuda import driver, ptx_target
 from whippletree.compiler.cuda.cuda_arrays import DeviceView
 from whippletree.compiler.cuda.tuning import Form
 from whippletree.compiler.llvm import jit
-from whippletree.compiler.llvm.cache import CodeCache, default_cache
 from whippletree.compiler.llvm.compile_progress import telling
 from whippletree.compiler.llvm.kernel import Kernel, Options, Recipe
 from whippletree.compiler.named_function import NamedFunction, Wording, as_tuple
 from whippletree.compiler.program import Buffer, Program
 from whippletree.errors import DeviceError, ScalarError, ShapeError
+from whippletree.files.cache import CodeCache, default_cache
 
 Shape = tuple[int, ...]
 
@@ -60,7 +60,7 @@ def compile_for_cuda(
         dtype: float64 or float32, of all inputs and outputs.
         wording: what errors say.
         form: how the kernel is written (default: chosen by its size).
-        cache: where PTX is kept (default: see :mod:`whippletree.compiler.llvm.cache`).
+        cache: where PTX is kept (default: see :mod:`whippletree.files.cache`).
     """
     kind = np.dtype(dtype)
     if kind not in (np.float64, np.float32):

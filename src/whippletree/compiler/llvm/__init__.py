@@ -8,6 +8,5 @@ spill_plan      where values wait when registers are few
 sine, atan2, exponential   elementary functions in our own arithmetic, with the same bits everywhere
 kernel            a program compiled on first use, or found in the cache; small functions that all kernels share
 compile_progress  what is being compiled, told to whom it keeps waiting
-cache             object code on disk
 jit               LLVM's just-in-time compiler
 """

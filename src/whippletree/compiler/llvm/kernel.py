@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from whippletree.compiler.llvm import jit
-from whippletree.compiler.llvm.cache import CodeCache
 from whippletree.compiler.llvm.compile_progress import telling
 from whippletree.compiler.llvm.ir import MachineLanes, Real
 from whippletree.compiler.program import Block, Buffer, Each, Index, Loop, Program, Statement, bodies, calls_of
+from whippletree.files.cache import CodeCache
 
 WORK_LIMIT = 1 << 25
 """Bytes of work space that the vector variant may use; a larger system gets fewer lanes."""

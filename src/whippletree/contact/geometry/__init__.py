@@ -3,6 +3,9 @@
 height_field, terrain   smooth surfaces through a grid of heights
 mesh_formats            mesh files as triangles: STL, OBJ and Collada, told apart by their content
 mesh_files              meshes of geometries from their files, and how much of its hull each fills
+convex_pieces           convex pieces of a closed mesh, and how well they fill it
+coacd_process           the library CoACD, which cuts meshes, in a process of its own
+decomposition           ``wt.decompose``: convex pieces in place of meshes
 shapes                  the shapes of a model as numbers, meshes by their convex hulls
 polytopes               convex hulls
 closed_forms            pairs of shapes with a formula, and the table of them

@@ -2,6 +2,7 @@
 
 What touches is always the hull: a cup is closed, a ring has no hole. Where a file's mesh is visibly less than its hull
 that is told once, unless the geometry is marked ``convex``, as geoms of MJCF are: their format says that hulls touch.
+:mod:`whippletree.contact.geometry.decomposition` makes several hulls of such a mesh.
 """
 
 from __future__ import annotations
@@ -29,6 +30,46 @@ def file_vertices(geometry: Geometry) -> Array:
     Raises:
         ModelError: the file is not there, may not be opened or cannot be read.
     """
+    return _file_surface(geometry)[0]
+
+
+def surface_of(geometry: Geometry) -> tuple[Array, Array]:
+    """The triangles of a mesh, from its ``vertices`` and ``faces`` or from its file: vertices (n, 3) in the geometry's
+    frame, m, no two of them equal, and faces (m, 3) that name them, as the mesh has them.
+
+    Raises:
+        ModelError: there are none, or the file cannot be read.
+    """
+    if "vertices" not in geometry.parameters:
+        vertices, faces = _file_surface(geometry)
+    else:
+        vertices, faces = _given_surface(geometry)
+    from whippletree.contact.geometry.mesh_formats import weld_corners
+
+    welded = weld_corners(vertices[faces].reshape(-1, 3))
+    return welded.vertices, welded.faces
+
+
+def _given_surface(geometry: Geometry) -> tuple[Array, Array]:
+    where, numbers = f"geometry {geometry.name!r}", geometry.parameters
+    if "faces" not in numbers:
+        cure = "give it faces (m, 3), triangles as numbers of vertices, or a file"
+        raise ModelError(where, [f"vertices alone say nothing of hollows: {cure}"])
+    try:
+        vertices = np.array(numbers["vertices"], dtype=float)
+        faces = np.array(numbers["faces"], dtype=np.int64).reshape(-1, 3)
+    except (TypeError, ValueError, OverflowError):
+        raise ModelError(where, ["vertices and faces are no tables of numbers, expected (n, 3) and (m, 3)"]) from None
+    if vertices.ndim != 2 or vertices.shape[1] != 3 or not np.isfinite(vertices).all():
+        raise ModelError(where, [f"vertices have shape {vertices.shape}, expected (n, 3) finite numbers"])
+    if not faces.size or faces.min() < 0 or faces.max() >= len(vertices):
+        found = f"numbers from {faces.min()} to {faces.max()}" if faces.size else "none"
+        raise ModelError(where, [f"faces name vertices from 0 to {len(vertices) - 1}, got {found}"])
+    return vertices, faces
+
+
+def _file_surface(geometry: Geometry) -> tuple[Array, Array]:
+    """Vertices and faces of the file that a mesh names, in the geometry's frame."""
     where, file = f"geometry {geometry.name!r}", geometry.file
     if file is None:
         named = geometry.parameters.get("file")
@@ -36,7 +77,7 @@ def file_vertices(geometry: Geometry) -> Array:
         found = "it names no file" if named is None else outside
         raise ModelError(where, [f"a mesh needs vertices (n, 3) or a mesh file: {found}"])
     try:
-        vertices, _ = _read(file, file.stat().st_mtime_ns)
+        vertices, faces = _read(file, file.stat().st_mtime_ns)
     except FileError as error:
         raise ModelError(where, [f"the mesh file {str(file)!r} cannot be read: {error.faults[0]}"]) from None
     except OSError as error:
@@ -47,7 +88,7 @@ def file_vertices(geometry: Geometry) -> Array:
     except (TypeError, ValueError, OverflowError):
         given = quote(geometry.parameters["scale"])
         raise ModelError(where, [f"the scale of a mesh must be three numbers, got {given}"]) from None
-    return np.asarray(vertices * scale)
+    return np.asarray(vertices * scale), faces
 
 
 @lru_cache(maxsize=16)
@@ -95,7 +136,7 @@ def _share_of_file(file: Path, changed: int) -> float | None:
     depths = middles.reshape(-1, 3) @ np.ascontiguousarray(planes[:, :3].T) + planes[:, 3]
     inside = (depths <= 0).all(axis=1).reshape(middles.shape[:3])
     held = np.zeros(inside.shape, dtype=bool)
-    places = _points_on((vertices - low) / cell, faces)
+    places, _ = points_on((vertices - low) / cell, faces)
     held[tuple(np.clip(places.astype(int), 0, CELLS_ACROSS - 1).T)] = True
     empty = np.zeros_like(held)
     for axis in range(3):
@@ -105,22 +146,27 @@ def _share_of_file(file: Path, changed: int) -> float | None:
     return float(1 - np.mean(empty[inside])) if inside.any() else None
 
 
-def _points_on(vertices: Array, faces: Array) -> Array:
-    """Points (n, 3) on triangles, with steps of at most half a unit along their sides; splinters take few."""
+def points_on(vertices: Array, faces: Array) -> tuple[Array, Array]:
+    """Points (n, 3) on triangles, with steps of at most half a unit along their sides; splinters take few. And for each
+    a triangle (n,) that it lies on."""
     corners = vertices[faces]
     sides = np.linalg.norm(np.roll(corners, -1, axis=1) - corners, axis=2)
     # the shortest side first
     turn = (np.argmin(sides, axis=1)[:, None] + np.arange(3)) % 3
     p, q, r = np.moveaxis(np.take_along_axis(corners, turn[:, :, None], axis=1), 1, 0)
     parts = np.ceil(2 * np.stack([np.linalg.norm(q - p, axis=1), np.linalg.norm(r - p, axis=1)], axis=1)).astype(int)
-    found = [vertices]
+    used = np.unique(faces)
+    owner = np.zeros(len(vertices), dtype=int)
+    owner[faces] = np.arange(len(faces))[:, None]
+    found, owners = [vertices[used]], [owner[used]]
     for n, m in np.unique(parts[parts[:, 1] > 1], axis=0):
         own = (parts == (n, m)).all(axis=1)
         s, t = np.meshgrid(np.linspace(0, 1, n + 1), np.linspace(0, 1, m + 1))
         # rows of the triangle, each shorter than the one before
         s, t = ((1 - t) * s).ravel()[:, None], t.ravel()[:, None]
         found.append((p[own][:, None] + (q - p)[own][:, None] * s + (r - p)[own][:, None] * t).reshape(-1, 3))
-    return np.concatenate(found)
+        owners.append(np.repeat(np.flatnonzero(own), s.size))
+    return np.concatenate(found), np.concatenate(owners)
 
 
 def tell_of_hulls(model: str, geometries: Iterable[Geometry]) -> None:
@@ -130,8 +176,8 @@ def tell_of_hulls(model: str, geometries: Iterable[Geometry]) -> None:
     if hollow:
         _tell(
             f"model {model!r}: what touches is the convex hull of a mesh, of which the mesh itself fills visibly less: "
-            f"{list_items(hollow)}. Give such a body several geometries, one for each convex piece, or boxes, capsules "
-            f"and cylinders; convex=True for a geometry says that its hull is meant"
+            f"{list_items(hollow)}. wt.decompose(model) makes convex pieces of them; or give such a body boxes, "
+            f"capsules and cylinders; convex=True for a geometry says that its hull is meant"
         )
 
 

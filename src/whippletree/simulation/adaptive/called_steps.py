@@ -18,12 +18,12 @@ from whippletree.compiler.compiled import Compiled
 from whippletree.compiler.cpu.cpu_function import CompiledFunction
 from whippletree.compiler.cpu.python_call import PythonCall
 from whippletree.compiler.frontend.controller import AffineForces, FunctionOfState
-from whippletree.compiler.llvm.cache import default_cache
 from whippletree.compiler.llvm.kernel import Kernel, Options, Recipe
 from whippletree.compiler.named_function import Wording
 from whippletree.compiler.program import Program
 from whippletree.compiler.rollout.collocation.collocation_calls import CalledCollocation, CalledModel, Callee, Callees
 from whippletree.compiler.rollout.collocation.collocation_frame import IterationLimits, Scheme
+from whippletree.files.cache import default_cache
 from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.motion import Motion
 

@@ -1,4 +1,4 @@
-"""Object code on disk, so that a second process does not compile again.
+"""Object code, and convex pieces of meshes, on disk, so that a second process does not make them again.
 
 One file per entry, named by its key. A file begins with a magic word, the key and a hash of the content: whatever is
 truncated, damaged or belongs to another key is treated as missing, never executed, and written anew. Files appear by
