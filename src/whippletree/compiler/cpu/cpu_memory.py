@@ -525,7 +525,7 @@ def rows_copied(loop: Loop) -> tuple[Address, Address, int] | None:
     copies = [block.code.nodes[x] if isinstance(x, int) else None for x in block.code.outputs] == inputs
     places = [(Index(loop.counter), Index(None, i)) for i in range(width)]
     ends = [[address.indices[-2:] for address in group] for group in (block.loads, block.stores)]
-    if not copies or ends != [places, places] or len({a.buffer for a in block.stores}) > 1:
+    if not width or not copies or ends != [places, places] or len({a.buffer for a in block.stores}) > 1:
         return None
     if len({a.buffer for a in block.loads}) > 1 or len({a.indices[:-2] for a in (*block.loads, *block.stores)}) > 2:
         return None
