@@ -149,9 +149,7 @@ class SceneJoints:
             return []
         q = Piece((), (Address("tree now q", (Index("coordinate"),)),))
         place = Lookup("coordinate", Address("coordinate of row", (Index(JOINT_ROW),)))
-        own = traced_block(
-            nearer, [q, *self._of_row("lower", "upper", "rubs")], self._of_row("row sign", "row gap")
-        )
+        own = traced_block(nearer, [q, *self._of_row("lower", "upper", "rubs")], self._of_row("row sign", "row gap"))
         return [*self._each_axis(place, own), *self.ties.find()]
 
     # ---- impulses ------------------------------------------------------------------------------------------------
@@ -270,7 +268,11 @@ class SceneJoints:
             ]
 
         totals = self.space.each(("residual", "works"))
-        reads = [*self._of_row("row B"), self._in_tree("y"), *self._of_row("row impulse", "row approach", "rubs", "passive")]
+        reads = [
+            *self._of_row("row B"),
+            self._in_tree("y"),
+            *self._of_row("row impulse", "row approach", "rubs", "passive"),
+        ]
         acts = self._of_row("row acts")
         return self._each(traced_block(look, [*reads, *self._of_row(*self.LAW), *totals, *acts], [*totals, *acts]))
 

@@ -106,7 +106,8 @@ class Stirring:
                 traced_block(mark, [flag, *both("swept body")], both("swept body")),
             ),
             traced_block(
-                compare, space.each(("taken in", "swept count", "growths")),
+                compare,
+                space.each(("taken in", "swept count", "growths")),
                 space.each(("grew", "lasting", "swept count", "growths")),
             ),
             Collect(SWEPT_CONTACTS, CONTACT, "C", space.address("swept flag", CONTACT)),

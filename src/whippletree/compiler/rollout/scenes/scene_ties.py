@@ -162,7 +162,9 @@ class SceneTies:
     def begin_call(self) -> list[Statement]:
         """Impulses of servos in the last step."""
         first = self.first + len(self.taut)
-        return self._copy(*self._of_row(["row impulses0"], first), self.trees.motors.impulse(TIE)) if self.servos else []
+        return (
+            self._copy(*self._of_row(["row impulses0"], first), self.trees.motors.impulse(TIE)) if self.servos else []
+        )
 
     def results(self) -> list[Statement]:
         """Impulses of servos at the end of a call, released ones included."""
