@@ -1,5 +1,5 @@
-"""Robots with actuators and tendons among free bodies: the kernel of scenes steps them as the kernel of any mechanism and
-the solver in Python do."""
+"""Robots with actuators and tendons among free bodies: the kernel of scenes steps them as that of any mechanism does,
+and as the solver in Python."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ DRIVES = {
     "bounded": lambda b: servo(servo(b, "weak", "joint00", force_range=(-3, 1)), "hard", "joint12", k=1e5, d=200.0,
                                force_range=(-2, 2)),
     "coupling": lambda b: servo(b, "coupling", "joint00", "joint12", gear=(1.0, -0.7), k=500.0),
-    "bounded coupling": lambda b: servo(b, "both", "joint01", "joint10", gear=(0.5, -2.0), k=500.0, force_range=(-2, 3)),
+    "bounded coupling": lambda b: servo(b, "both", "joint01", "joint10", gear=(0.5, -2.0), k=500.0,
+                                        force_range=(-2, 3)),
     "thruster": lambda b: b.actuator("thruster", frame="link02", gear=(0, 0.3, 0, 0.1, 0, 1.0)),
     "drag": lambda b: b.actuator("drag", frame="thing0", gear=(0, 0.1, 0, 0.2, 0, 1.0), gain=(40, 0, 0),
                                  bias=(1, 0, -40)),

@@ -288,15 +288,16 @@ class SceneStepping(TimeStepping):
         if self._motors is None and motion.controller is None:
             return self.scene.advance(q, v, warm, np.zeros(len(v)), np.full(count, h))
         parts: list[StepsTaken] = []
-        act = motion.act(y)
+        act, step = motion.act(y), np.array([h])
         for k in range(count):
             if self._motors is None:
-                tau, dampers, ctrl = motion.forces(np.array([t + k * h]), q[None], v[None])[0], None, None
+                tau = motion.forces(np.array([t + k * h]), q[None], v[None])[0]
+                parts.append(self.scene.advance(q, v, warm, tau, step))
             else:
                 tau, asked = self._motors.at(t + k * h, q, v)
-                dampers = self._motors.held_dampers(h)
                 ctrl, act = self._drives(asked[None], act, h)
-            parts.append(self.scene.advance(q, v, warm, tau, np.array([h]), dampers, ctrl)._replace(act=act))
+                taken = self.scene.advance(q, v, warm, tau, step, self._motors.held_dampers(h), ctrl)
+                parts.append(taken._replace(act=act))
             q, v, warm = parts[-1].q, parts[-1].v, parts[-1].warm
             if not parts[-1].finite:
                 break
@@ -379,7 +380,7 @@ class SceneStepping(TimeStepping):
         limits = signs.shape[1]
         rubbing = limits + len(self._rubbing)
         found = {"limit_force": forces[:, :limits] * signs, "friction_force": forces[:, limits:rubbing]}
-        if self._taut:
+        if self._taut and self._energies is not None:
             own, ways, _ = tendon_limits(self._energies)(q[:, self.scene.mechanism.q])
             found["tendon_limit_force"] = forces[:, rubbing : rubbing + len(self._taut)] * ways
             distances = np.concatenate([distances, own], axis=1)

@@ -14,7 +14,7 @@ from typing import Any
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.scalars import less, select
-from whippletree.compiler.program import Collect, Each, Loop, Statement
+from whippletree.compiler.program import Collect, Loop, Statement
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.scenes.scene_contacts import BODY, SceneContacts
 from whippletree.compiler.rollout.scenes.scene_trees import CONTACT

@@ -20,7 +20,7 @@ from whippletree.compiler.program import Address, If, Index, Loop, Statement
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.contact_lists.contact_list_ranges import within_reach
 from whippletree.compiler.rollout.dense_solve import multiply_in_strands
-from whippletree.compiler.rollout.scenes.scene_trees import GROUP, VELOCITY, SceneTrees
+from whippletree.compiler.rollout.scenes.scene_trees import VELOCITY, SceneTrees
 from whippletree.compiler.rollout.step_space import RowPlace
 from whippletree.contact.problem.cones import both, largest
 from whippletree.tree.element_forces import joints_of_tendon
@@ -153,28 +153,31 @@ class SceneTies:
 
     # ---- impulses of servos, which outlast their rows --------------------------------------------------------------
 
-    def _copy(self, reads: Piece, writes: Piece, *flag: Address) -> list[Statement]:
+    def _each_servo(self, reads: Piece, writes: Piece, flag: Address | None = None) -> list[Statement]:
+        """A number of each servo copied; where a flag is positive, if there is one."""
         copy: Statement = traced_block(lambda p: [[p]], [reads], [writes])
-        for address in flag:
-            copy = If(address, (copy,))
-        return [Loop(TIE, len(self.servos), (copy,))] if self.servos else []
+        return [Loop(TIE, len(self.servos), (copy if flag is None else If(flag, (copy,)),))]
+
+    def _impulses(self, name: str) -> Piece:
+        """The impulse of a servo in a buffer of all rows."""
+        return self._of_row([name], self.first + len(self.taut))[0]
 
     def begin_call(self) -> list[Statement]:
         """Impulses of servos in the last step."""
-        first = self.first + len(self.taut)
-        return (
-            self._copy(*self._of_row(["row impulses0"], first), self.trees.motors.impulse(TIE)) if self.servos else []
-        )
+        if not self.servos:
+            return []
+        return self._each_servo(self._impulses("row impulses0"), self.trees.motors.impulse(TIE))
 
     def results(self) -> list[Statement]:
         """Impulses of servos at the end of a call, released ones included."""
-        first = self.first + len(self.taut)
-        return self._copy(self.trees.motors.impulse(TIE), *self._of_row(["row impulses"], first)) if self.servos else []
+        if not self.servos:
+            return []
+        return self._each_servo(self.trees.motors.impulse(TIE), self._impulses("row impulses"))
 
     def keep_impulses(self) -> list[Statement]:
         """Impulses of the rows of servos, as a solution has left them."""
         if not self.servos:
             return []
         flag = self.trees.motors.saturated
-        (row,) = self._of_row(["row impulse"], self.first + len(self.taut))
-        return self._copy(row, self.trees.motors.impulse(TIE), *([] if flag is None else [flag(TIE)]))
+        own = self._impulses("row impulse"), self.trees.motors.impulse(TIE)
+        return self._each_servo(*own, None if flag is None else flag(TIE))
