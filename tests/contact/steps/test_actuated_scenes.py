@@ -283,3 +283,14 @@ def test_what_keeps_a_driven_robot_from_being_a_scene_says_why():
     b, touching = robot(0)
     b.fluid_box("water", "thing0", size=(0.1, 0.1, 0.1), density=1000.0)
     assert scene_layout(built(b, touching)) == Unsuited("a fluid acts on bodies that move freely")
+
+
+def test_long_trees_with_springs_are_no_scenes():
+    """Their dynamics are loops over nodes, which know no tendons."""
+    assert TimeStepping.form_for(driven_by("spring", free=9), alone=True) is SceneStepping
+    b, touching = robot(0, trees=45, free=9)
+    b.tendon("spring", "link00", "link10", stiffness=5.0)
+    model = built(b, touching)
+    assert TimeStepping.form_for(model, alone=True) is TimeStepping
+    with pytest.raises(wt.UnsupportedError, match="its tree is long, and has tendons or fluids"):
+        wt.simulate(model, duration=0.01, method="time_stepping", effort=10)

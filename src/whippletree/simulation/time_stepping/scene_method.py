@@ -18,10 +18,12 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.compiled import Compiled, compile
 from whippletree.compiler.rollout.contact_lists.contact_list_gaps import tendon_limits
+from whippletree.compiler.rollout.contact_lists.contact_list_trees import is_written, reason_against_loops
 from whippletree.contact.geometry.box_pairs import NOWHERE
 from whippletree.contact.kinematics.contact_set import ContactSet, contact_set_of_steps
 from whippletree.contact.kinematics.joint_contacts import limited_axes, nearer_ends_of_many, rubbing_axes
 from whippletree.contact.kinematics.scene_layout import SceneLayout, Unsuited, scene_layout
+from whippletree.contact.servos import Servos
 from whippletree.errors import UnsupportedError, warn_caller
 from whippletree.model import Model
 from whippletree.model.frozen import found_once
@@ -90,13 +92,22 @@ def is_scene(model: Model) -> bool:
     if not model.touches:
         return False
     layout = scene_layout(model)
-    if isinstance(layout, Unsuited):
+    if isinstance(layout, Unsuited) or _reason_against_tree(layout) is not None:
         return False
     if layout.mechanism is not None:
         return len(layout.free) > FEW_BESIDE_MECHANISM
     if model.contact_groups or len(layout.bodies) - 1 > FEW_BODIES:
         return True
     return not any(kind.of_solids for kind in layout.kinds) and not all(kind.written for kind in layout.kinds)
+
+
+def _reason_against_tree(layout: SceneLayout) -> str | None:
+    """Why the kernel has no code for the mechanism of a scene; None if it has."""
+    if layout.mechanism is None:
+        return None
+    own = layout.mechanism.model
+    servos = Servos(own)
+    return None if is_written(own, servos) else reason_against_loops(own, servos)
 
 
 def require_scene(model: Model, alone: bool, options: Sequence[str]) -> None:
@@ -106,7 +117,8 @@ def require_scene(model: Model, alone: bool, options: Sequence[str]) -> None:
         UnsupportedError: with the reason.
     """
     layout = scene_layout(model)
-    reason = layout.reason if isinstance(layout, Unsuited) else None if alone else "there are several start states"
+    reason = layout.reason if isinstance(layout, Unsuited) else _reason_against_tree(layout)
+    reason = reason if alone or reason is not None else "there are several start states"
     if reason is None and "sleep" in options and isinstance(layout, SceneLayout) and layout.mechanism is not None:
         reason = "joints hold some of them, whose motors nobody would feel who is asleep"
     if reason is not None:
