@@ -287,6 +287,46 @@ def quadruped_among(count: int, kind: str, step: float = 0.002) -> MixedScene:
     return MixedScene(f"quadruped among {count} {kind}", step, f"<worldbody>{floor}{trunk}{things}</worldbody>")
 
 
+def arm_among(boxes: int, step: float = 0.002) -> MixedScene:
+    """An arm of four joints, position servos with a force range, and a paddle that sweeps boxes aside on a table.
+
+    Its commands are part of the servos, so that no one has to give them.
+    """
+    side = math.ceil(math.sqrt(boxes))
+    things = "".join(
+        f'<body name="box {k}" pos="{0.45 + 0.06 * (k % side)} {0.06 * (k // side) - 0.15} 0.02"><freejoint/>'
+        f'<geom name="box {k}" type="box" size="0.02 0.02 0.02" mass="0.1"/></body>'
+        for k in range(boxes)
+    )
+    links = "".join(
+        f'<body name="link {k}" pos="{place}" euler="0 {turn} 0"><joint name="joint {k}" type="hinge" axis="{axis}" '
+        f'range="-2.5 2.5" limited="true" damping="1" armature="0.1"/><geom name="link {k}" type="capsule" size="0.03" '
+        f'fromto="0 0 0 {reach}" mass="2" contype="0" conaffinity="0"/>'
+        for k, (place, turn, axis, reach) in enumerate(
+            (
+                ("0 0 0.11", 0, "0 0 1", "0 0 0.3"),
+                ("0 0 0.3", 0.2, "0 1 0", "0.35 0 0"),
+                ("0.35 0 0", 0.089, "0 1 0", "0.3 0 0"),
+            )
+        )
+    )
+    hand = (
+        '<body name="hand" pos="0.3 0 0" euler="0 1.282 0"><joint name="joint 3" type="hinge" axis="0 1 0" damping="1" '
+        'armature="0.1"/><geom name="paddle" type="box" size="0.12 0.01 0.06" pos="0.12 0 0" mass="0.3"/></body>'
+    )
+    # f = k (target − q) − d v
+    servos = "".join(
+        f'<general joint="joint {k}" gainprm="2000" biastype="affine" biasprm="{2000 * target} -2000 -100" '
+        f'forcerange="-60 60"/>'
+        for k, target in enumerate((1.2, 0, 0, 0))
+    )
+    arm = f'<body name="base" pos="0 0 0" euler="0 0 -0.5">{links}{hand}{"</body>" * 4}'
+    table = '<geom name="table" type="box" size="2 2 0.05" pos="0.5 0 -0.05"/>'
+    return MixedScene(
+        f"arm among {boxes} boxes", step, f"<worldbody>{table}{arm}{things}</worldbody><actuator>{servos}</actuator>"
+    )
+
+
 SCENES: dict[str, Callable[[], MixedScene]] = {
     "four-bar": four_bar,
     "belt 40": lambda: belt(40),
@@ -304,6 +344,7 @@ SCENES: dict[str, Callable[[], MixedScene]] = {
         for kind in ("balls", "boxes")
         for n in (10, 30, 100, 300)
     },  # type: ignore[misc]
+    **{f"arm {n} boxes": lambda n=n: arm_among(n) for n in (12, 30, 100)},  # type: ignore[misc]
 }
 
 

@@ -1,5 +1,5 @@
-"""Robots with actuators and tendons among free bodies: the kernel of scenes steps them as the kernel of any mechanism and
-the solver in Python do."""
+"""Robots with actuators and tendons among free bodies: the kernel of scenes steps them as that of any mechanism does,
+and as the solver in Python."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ DRIVES = {
     "bounded": lambda b: servo(servo(b, "weak", "joint00", force_range=(-3, 1)), "hard", "joint12", k=1e5, d=200.0,
                                force_range=(-2, 2)),
     "coupling": lambda b: servo(b, "coupling", "joint00", "joint12", gear=(1.0, -0.7), k=500.0),
-    "bounded coupling": lambda b: servo(b, "both", "joint01", "joint10", gear=(0.5, -2.0), k=500.0, force_range=(-2, 3)),
+    "bounded coupling": lambda b: servo(b, "both", "joint01", "joint10", gear=(0.5, -2.0), k=500.0,
+                                        force_range=(-2, 3)),
     "thruster": lambda b: b.actuator("thruster", frame="link02", gear=(0, 0.3, 0, 0.1, 0, 1.0)),
     "drag": lambda b: b.actuator("drag", frame="thing0", gear=(0, 0.1, 0, 0.2, 0, 1.0), gain=(40, 0, 0),
                                  bias=(1, 0, -40)),
@@ -282,3 +283,14 @@ def test_what_keeps_a_driven_robot_from_being_a_scene_says_why():
     b, touching = robot(0)
     b.fluid_box("water", "thing0", size=(0.1, 0.1, 0.1), density=1000.0)
     assert scene_layout(built(b, touching)) == Unsuited("a fluid acts on bodies that move freely")
+
+
+def test_long_trees_with_springs_are_no_scenes():
+    """Their dynamics are loops over nodes, which know no tendons."""
+    assert TimeStepping.form_for(driven_by("spring", free=9), alone=True) is SceneStepping
+    b, touching = robot(0, trees=45, free=9)
+    b.tendon("spring", "link00", "link10", stiffness=5.0)
+    model = built(b, touching)
+    assert TimeStepping.form_for(model, alone=True) is TimeStepping
+    with pytest.raises(wt.UnsupportedError, match="its tree is long, and has tendons or fluids"):
+        wt.simulate(model, duration=0.01, method="time_stepping", effort=10)

@@ -43,7 +43,7 @@ def scattered(model, seed):
     return q.ravel()
 
 
-def points_of(kind, numbers, rng, count=400):
+def points_of(kind, numbers, rng, count=60):
     """Points on the surface of a shape, in its frame."""
     n = rng.normal(size=(count, 3))
     n /= np.linalg.norm(n, axis=1, keepdims=True)
@@ -69,7 +69,7 @@ def test_boxes_are_never_farther_apart_than_points_of_their_shapes(tilted):
     forms = [FORMS[int(name.removeprefix("form")) % len(FORMS)] for name in layout.names]
     local = [points_of(*form, rng) @ X[:, :3].T + X[:, 3] for form, X in zip(forms, layout.local, strict=True)]
     apart = 0
-    for seed in range(6):
+    for seed in range(4):
         q = scattered(model, seed)
         poses = np.array([dyn.pose(name.replace("form", "thing"))(q) for name in layout.names])
         world = [x @ X[:3, :3].T + X[:3, 3] for x, X in zip(local, poses, strict=True)]
@@ -82,7 +82,7 @@ def test_boxes_are_never_farther_apart_than_points_of_their_shapes(tilted):
             nearest = np.linalg.norm(world[i][:, None] - world[j][None], axis=2).min()
             assert least <= nearest + 1e-12
         apart += int((found > 0).sum())
-    assert apart > 200
+    assert apart > 150
 
 
 @pytest.mark.slow
@@ -91,7 +91,9 @@ def test_steps_are_the_same_with_and_without_boxes():
     touching = ["floor"]
     for k in range(25):
         b.body(f"box{k}", mass=0.5, inertia=(1e-3,) * 3)
-        b.joint(f"fly{k}", "free", "world", f"box{k}", position=(0.13 * (k % 5), 0.13 * (k // 5), 0.06 + 0.02 * (k % 3)))
+        b.joint(
+            f"fly{k}", "free", "world", f"box{k}", position=(0.13 * (k % 5), 0.13 * (k // 5), 0.06 + 0.02 * (k % 3))
+        )
         b.geometry(f"skin{k}", f"box{k}", "box", size=(0.1, 0.1, 0.1))
         touching.append(f"skin{k}")
     model = b.contact_group("all", touching, friction=0.5).build()

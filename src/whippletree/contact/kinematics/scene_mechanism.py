@@ -127,7 +127,8 @@ def _driven_nodes(tree: Skeleton) -> set[int]:
     """Moving parts that actuators, tendons or held-up weight act on."""
     model = tree.model
     elements = [element for element in acting_elements(model) if not isinstance(element, FluidBox)]
-    joints = {joint for part in (*model.actuators, *model.tendons) for joint in part.joints}
+    joints = {joint for actuator in model.actuators for joint in actuator.joints}
+    joints |= {joint for tendon in model.tendons for joint in tendon.joints}
     frames = {actuator.frame for actuator in model.actuators if actuator.frame is not None}
     frames = frames.union(*[_frames_of(element) for element in elements])
     on_joints = {k for k, joint in enumerate(tree.joints) if joint.name in joints}

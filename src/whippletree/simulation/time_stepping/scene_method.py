@@ -19,10 +19,12 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.compiled import shared_functions
 from whippletree.compiler.rollout.contact_lists.contact_list_gaps import tendon_limits
 from whippletree.compiler.rollout.contact_lists.contact_list_suitability import MOST_LISTED_VELOCITIES
+from whippletree.compiler.rollout.contact_lists.contact_list_trees import is_written, reason_against_loops
 from whippletree.contact.geometry.box_pairs import NOWHERE
 from whippletree.contact.kinematics.contact_set import ContactSet, contact_set_of_steps
 from whippletree.contact.kinematics.joint_contacts import limited_axes, nearer_ends_of_many, rubbing_axes
 from whippletree.contact.kinematics.scene_layout import SceneLayout, Unsuited, scene_layout
+from whippletree.contact.servos import Servos
 from whippletree.errors import UnsupportedError, warn_caller
 from whippletree.model import Model
 from whippletree.model.frozen import found_once
@@ -91,13 +93,22 @@ def is_scene(model: Model) -> bool:
     if not model.touches:
         return False
     layout = scene_layout(model)
-    if isinstance(layout, Unsuited):
+    if isinstance(layout, Unsuited) or _reason_against_tree(layout) is not None:
         return False
     if layout.mechanism is not None:
         return len(layout.free) > FEW_BESIDE_MECHANISM or model.nv > MOST_LISTED_VELOCITIES
     if model.contact_groups or len(layout.bodies) - 1 > FEW_BODIES:
         return True
     return not any(kind.of_solids for kind in layout.kinds) and not all(kind.written for kind in layout.kinds)
+
+
+def _reason_against_tree(layout: SceneLayout) -> str | None:
+    """Why the kernel has no code for the mechanism of a scene; None if it has."""
+    if layout.mechanism is None:
+        return None
+    own = layout.mechanism.model
+    servos = Servos(own)
+    return None if is_written(own, servos) else reason_against_loops(own, servos)
 
 
 def require_scene(model: Model, alone: bool, options: Sequence[str]) -> None:
@@ -107,7 +118,8 @@ def require_scene(model: Model, alone: bool, options: Sequence[str]) -> None:
         UnsupportedError: with the reason.
     """
     layout = scene_layout(model)
-    reason = layout.reason if isinstance(layout, Unsuited) else None if alone else "there are several start states"
+    reason = layout.reason if isinstance(layout, Unsuited) else _reason_against_tree(layout)
+    reason = reason if alone or reason is not None else "there are several start states"
     if reason is None and "sleep" in options and isinstance(layout, SceneLayout) and layout.mechanism is not None:
         reason = "joints hold some of them, whose motors nobody would feel who is asleep"
     if reason is not None:
@@ -293,15 +305,16 @@ class SceneStepping(TimeStepping):
         if self._motors is None and motion.controller is None:
             return self.scene.advance(q, v, warm, np.zeros(len(v)), np.full(count, h))
         parts: list[StepsTaken] = []
-        act = motion.act(y)
+        act, step = motion.act(y), np.array([h])
         for k in range(count):
             if self._motors is None:
-                tau, dampers, ctrl = motion.forces(np.array([t + k * h]), q[None], v[None])[0], None, None
+                tau = motion.forces(np.array([t + k * h]), q[None], v[None])[0]
+                parts.append(self.scene.advance(q, v, warm, tau, step))
             else:
                 tau, asked = self._motors.at(t + k * h, q, v)
-                dampers = self._motors.held_dampers(h)
                 ctrl, act = self._drives(asked[None], act, h)
-            parts.append(self.scene.advance(q, v, warm, tau, np.array([h]), dampers, ctrl)._replace(act=act))
+                taken = self.scene.advance(q, v, warm, tau, step, self._motors.held_dampers(h), ctrl)
+                parts.append(taken._replace(act=act))
             q, v, warm = parts[-1].q, parts[-1].v, parts[-1].warm
             if not parts[-1].finite:
                 break
@@ -384,7 +397,7 @@ class SceneStepping(TimeStepping):
         limits = signs.shape[1]
         rubbing = limits + len(self._rubbing)
         found = {"limit_force": forces[:, :limits] * signs, "friction_force": forces[:, limits:rubbing]}
-        if self._taut:
+        if self._taut and self._energies is not None:
             own, ways, _ = tendon_limits(self._energies)(q[:, self.scene.mechanism.q])
             found["tendon_limit_force"] = forces[:, rubbing : rubbing + len(self._taut)] * ways
             distances = np.concatenate([distances, own], axis=1)

@@ -6,8 +6,8 @@ dry friction. Both are
     λ ← min(max(λ − (u + s λ + shift) / (g + s), low), high)        u = ± v_free + B · y        g = B · B
 
 with B the column of F, or its negative (:mod:`~whippletree.compiler.rollout.scenes.scene_trees`), and no compliance s.
-Those that act, or would, are swept after the contacts on the way there and before them on the way back. Behind them are rows that act on several velocities
-(:mod:`~whippletree.compiler.rollout.scenes.scene_ties`).
+Those that act, or would, are swept after the contacts on the way there and before them on the way back. Behind them are
+rows that act on several velocities (:mod:`~whippletree.compiler.rollout.scenes.scene_ties`).
 """
 
 from __future__ import annotations

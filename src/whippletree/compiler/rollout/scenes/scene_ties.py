@@ -144,34 +144,31 @@ class SceneTies:
 
     # ---- impulses of servos, which outlast their rows --------------------------------------------------------------
 
-    def _copy(self, reads: Piece, writes: Piece, *flag: Address) -> list[Statement]:
+    def _each_servo(self, reads: Piece, writes: Piece, flag: Address | None = None) -> list[Statement]:
+        """A number of each servo copied; where a flag is positive, if there is one."""
         copy: Statement = traced_block(lambda p: [[p]], [reads], [writes])
-        for address in flag:
-            copy = If(address, (copy,))
-        return [Loop(TIED_ROW, len(self.servos), (copy,))] if self.servos else []
+        return [Loop(TIED_ROW, len(self.servos), (copy if flag is None else If(flag, (copy,)),))]
+
+    def _impulses(self, name: str) -> Piece:
+        """The impulse of a servo in a buffer of all rows."""
+        return self._of_row([name], self.first + len(self.taut))[0]
 
     def begin_call(self) -> list[Statement]:
         """Impulses of servos in the last step."""
-        first = self.first + len(self.taut)
-        return (
-            self._copy(*self._of_row(["row impulses0"], first), self.trees.motors.impulse(TIED_ROW))
-            if self.servos
-            else []
-        )
+        if not self.servos:
+            return []
+        return self._each_servo(self._impulses("row impulses0"), self.trees.motors.impulse(TIED_ROW))
 
     def results(self) -> list[Statement]:
         """Impulses of servos at the end of a call, released ones included."""
-        first = self.first + len(self.taut)
-        return (
-            self._copy(self.trees.motors.impulse(TIED_ROW), *self._of_row(["row impulses"], first))
-            if self.servos
-            else []
-        )
+        if not self.servos:
+            return []
+        return self._each_servo(self.trees.motors.impulse(TIED_ROW), self._impulses("row impulses"))
 
     def keep_impulses(self) -> list[Statement]:
         """Impulses of the rows of servos, as a solution has left them."""
         if not self.servos:
             return []
         flag = self.trees.motors.saturated
-        (row,) = self._of_row(["row impulse"], self.first + len(self.taut))
-        return self._copy(row, self.trees.motors.impulse(TIED_ROW), *([] if flag is None else [flag(TIED_ROW)]))
+        own = self._impulses("row impulse"), self.trees.motors.impulse(TIED_ROW)
+        return self._each_servo(*own, None if flag is None else flag(TIED_ROW))
