@@ -327,6 +327,79 @@ def arm_among(boxes: int, step: float = 0.002) -> MixedScene:
     )
 
 
+def linked_legs_among(count: int, step: float = 0.002) -> MixedScene:
+    """A trunk on four legs, each a parallelogram of two links, a shank and a pin, that falls among boxes."""
+    side = math.ceil(math.sqrt(count / 4))
+    boxes = "".join(
+        f'<body name="box {k}" pos="{0.14 * (k % side - side / 2) + 0.01 * (k % 3)} '
+        f'{0.14 * (k // side % side - side / 2)} {0.75 + 0.14 * (k // (side * side))}"><freejoint/>'
+        f'<geom name="box {k}" type="box" size="0.06 0.05 0.04" mass="0.3"/></body>'
+        for k in range(count)
+    )
+    link = (
+        '<body name="{name}" pos="{x} {y} 0"><joint name="{name}" type="hinge" axis="0 1 0" range="-0.8 0.8" '
+        'limited="{limited}" damping="1" stiffness="20"/><geom name="{name}" type="capsule" size="0.015" '
+        'fromto="0 0 -0.04 0 0 -0.12" mass="0.2"/>'
+    )
+    shank = (
+        '<body name="shank {k}" pos="0 0 -0.16"><joint type="hinge" axis="0 1 0"/><geom name="shank {k}" '
+        'type="capsule" size="0.02" fromto="0.03 0 -0.03 0.03 0 -0.16" mass="0.2"/></body>'
+    )
+    legs = pins = ""
+    for k, (x, y) in enumerate(((0.2, 0.12), (0.2, -0.12), (-0.2, 0.12), (-0.2, -0.12))):
+        legs += link.format(name=f"thigh {k}", x=x, y=y, limited="true") + shank.format(k=k) + "</body>"
+        legs += link.format(name=f"rod {k}", x=x + 0.06, y=y, limited="false") + "</body>"
+        pins += f'<connect body1="shank {k}" body2="rod {k}" anchor="0.06 0 0"/>'
+    trunk = (
+        f'<body name="trunk" pos="0 0 0.45"><freejoint/><geom name="trunk" type="box" size="0.3 0.1 0.05" mass="5"/>'
+        f"{legs}</body>"
+    )
+    floor = '<geom name="floor" type="plane" size="0 0 1"/>'
+    text = f"<worldbody>{floor}{trunk}{boxes}</worldbody><equality>{pins}</equality>"
+    return MixedScene(f"linked legs among {count} boxes", step, text)
+
+
+def welded_pairs_among(pairs: int, balls: int, step: float = 0.002) -> MixedScene:
+    """Capsules that are welded two by two, and balls, all of which fall onto a floor."""
+    side = math.ceil(math.sqrt(pairs))
+    parts = ties = ""
+    for k in range(pairs):
+        x, y = 0.4 * (k % side), 0.3 * (k // side)
+        for i, shift in enumerate((0.0, 0.12)):
+            parts += (
+                f'<body name="half {k} {i}" pos="{x + shift} {y} {0.3 + 0.01 * k}" euler="0 {0.6 * i} 0"><freejoint/>'
+                f'<geom name="half {k} {i}" type="capsule" size="0.03 0.04" mass="0.4"/></body>'
+            )
+        ties += f'<weld body1="half {k} 0" body2="half {k} 1"/>'
+    for k in range(balls):
+        parts += (
+            f'<body name="ball {k}" pos="{0.15 * (k % (3 * side))} {0.15 * (k // (3 * side))} 0.8"><freejoint/>'
+            f'<geom name="ball {k}" type="sphere" size="0.05" mass="0.3"/></body>'
+        )
+    floor = '<geom name="floor" type="plane" size="0 0 1"/>'
+    text = f"<worldbody>{floor}{parts}</worldbody><equality>{ties}</equality>"
+    return MixedScene(f"{pairs} welded pairs and {balls} balls", step, text)
+
+
+def rolling_balls(count: int, step: float = 0.002) -> MixedScene:
+    """Balls with torsional and rolling friction that fall into a box."""
+    side = math.ceil(count ** (1 / 3))
+    half = 0.06 * side + 0.05
+    balls = "".join(
+        f'<body name="ball {k}" pos="{0.11 * (k % side - side / 2) + 0.007 * (k % 5)} '
+        f'{0.11 * (k // side % side - side / 2) + 0.005 * (k % 7)} {0.1 + 0.12 * (k // (side * side))}"><freejoint/>'
+        f'<geom name="ball {k}" size="0.05" mass="0.3"/></body>'
+        for k in range(count)
+    )
+    walls = "".join(
+        f'<geom name="wall {i}" type="plane" size="0 0 1" pos="{-half * x} {-half * y} 0" zaxis="{x} {y} 0"/>'
+        for i, (x, y) in enumerate(((1, 0), (-1, 0), (0, 1), (0, -1)))
+    )
+    floor = '<geom name="floor" type="plane" size="0 0 1"/>'
+    moments = '<default><geom condim="6" friction="0.5 0.005 0.001"/></default>'
+    return MixedScene(f"{count} rolling balls", step, f"{moments}<worldbody>{floor}{walls}{balls}</worldbody>")
+
+
 SCENES: dict[str, Callable[[], MixedScene]] = {
     "four-bar": four_bar,
     "belt 40": lambda: belt(40),
@@ -345,6 +418,9 @@ SCENES: dict[str, Callable[[], MixedScene]] = {
         for n in (10, 30, 100, 300)
     },  # type: ignore[misc]
     **{f"arm {n} boxes": lambda n=n: arm_among(n) for n in (12, 30, 100)},  # type: ignore[misc]
+    **{f"linked {n}": lambda n=n: linked_legs_among(n) for n in (30, 100)},  # type: ignore[misc]
+    "welded 20": lambda: welded_pairs_among(20, 20),
+    **{f"rolling {n}": lambda n=n: rolling_balls(n) for n in (100, 1000)},  # type: ignore[misc]
 }
 
 

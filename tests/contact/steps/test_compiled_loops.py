@@ -156,6 +156,29 @@ def test_loops_over_nodes_take_the_steps_that_are_written_out(monkeypatch):
         np.testing.assert_allclose(b, a, rtol=0, atol=1e-7)  # after many steps with impacts
 
 
+@pytest.mark.slow
+def test_limits_and_dry_friction_beside_loops_are_single_rows_of_long_trees_too(monkeypatch):
+    """A four-bar with a stop and dry friction, written out and as loops over its nodes; places by either metric."""
+    model = LINKAGES["with mass"]()
+    joints = {joint.name: joint for joint in model.joints}
+    joints["crank"] = replace(joints["crank"], lower=0.9, upper=1.01, friction=0.2)
+    model = replace(model, joints=tuple(joints.values()))
+    closed = ImpulseStep(Motion(wt.compile(model)), TOLERANCE)
+    start = falling(closed, 1.0)
+    count, found = closed.blocks.count, []
+    given = [start[:3], start[3:], np.zeros((count, 3)), np.zeros((40, 3)), np.full(40, 1e-3), TOLERANCE, np.inf]
+    for most in (1000, 0):
+        monkeypatch.setattr(contact_list_trees, "MOST_WRITTEN_VELOCITIES", most)
+        program = contact_lists_program(model)
+        check(program)
+        with np.errstate(all="ignore"):
+            found.append(compile_function(program, width=1, threads=1, cache=CodeCache(None)).ufunc(*given))
+    written, looped = found
+    assert written[2][:, 1, 0].max() > 0  # the stop
+    for a, b in zip(written[:3], looped[:3], strict=True):
+        np.testing.assert_allclose(b, a, rtol=0, atol=1e-5)
+
+
 def test_the_code_of_a_longer_chain_grows_by_rows_only():
     from whippletree.compiler.program import every_block
 

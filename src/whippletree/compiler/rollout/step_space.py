@@ -109,6 +109,11 @@ class RowPlace(NamedTuple):
             return [(*first, Index(None, row)) for row in range(self.rows)]
         return [first if self.row is None else (*first, Index(None, self.row))]
 
+    def entry(self, register: Register) -> Piece:
+        """The number of the single row at a register, ()."""
+        (head,) = self._heads()
+        return Piece((), (Address(self.name, (*head, Index(register))),))
+
     def columns(self, register: Register, width: int) -> Piece:
         """Entries register … register + width − 1 of each row, (rows, width)."""
         heads = self._heads()

@@ -248,7 +248,7 @@ class LongClosures(Closures):
         """See :meth:`Closures.project`; several rows at once, which long trees seldom have, are written out there."""
         if not self.count or rows.rows is not None:
             return super().project(rows, while_open=while_open)
-        own, tie = self._entry(rows.name, *rows.registers), self._entry("Q" + self.suffix, TIE)
+        own, tie = rows.entry(COLUMN), self._entry("Q" + self.suffix, TIE)
         before = self.space.some("squares", range(1))
         share, after = self.space.some("squares", range(1, 2)), self.space.some("squares", range(2, 3))
         less_part = traced_block(lambda b, q, share: [[b - share[0] * q]], [own, tie, share], [own])

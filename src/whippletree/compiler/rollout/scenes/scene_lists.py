@@ -46,7 +46,7 @@ TRAITS = ("radius", "form", "wall", "node", "moves", "class", "rank", "first par
 compared; whether it is a wall of the world; its body, whether that moves, and its class; the smaller rank comes first
 in a pair; and where those begin with which it has contacts of its own, and how many they are."""
 
-HEIGHT, TOUCHES, TURN = 7, 8, 9
+PAIR_HEIGHT, PAIR_TOUCHES, PAIR_TURN = 7, 8, 9
 """Places of the last numbers of a pair that was found."""
 
 GEOMETRY, BALL, OTHER, LEVEL, PAIR = "geometry", "ball", "other", "level", "pair"
@@ -424,7 +424,7 @@ class _BroadPhase(WorkSpace):
 
         def digits(found: Array, number: Any, range_: Array, base: Any) -> list[Any]:
             span = range_[1] - range_[0]
-            share = select(less(0, span), (found[HEIGHT] - range_[0]) / select(less(0, span), span, 1), 0)
+            share = select(less(0, span), (found[PAIR_HEIGHT] - range_[0]) / select(less(0, span), span, 1), 0)
             whole = _nearest(share * (base * base - 1))
             high = _nearest(whole / base - 0.5)
             return [[largest([whole - high * base, 0]), largest([high, 0]), 0], [number]]
@@ -460,18 +460,18 @@ class _BroadPhase(WorkSpace):
 
         def next_turn(*given: Any) -> list[Any]:
             found, last, other, base, moves, other_moves, at_once = given
-            touches, k = less(0, found[TOUCHES]), base[1]
+            touches, k = less(0, found[PAIR_TOUCHES]), base[1]
             begin = select(less(k, base[0] + at_once), base[0], base[0] + at_once)
             turn = largest([last, other, begin]) + 1
             return [
-                [select(touches, turn, found[TURN])],
+                [select(touches, turn, found[PAIR_TURN])],
                 [select(touches, select(less(0, moves), turn, 0), last)],
                 [select(touches, select(less(0, other_moves), turn, 0), other)],
                 [select(touches, begin, base[0]), select(touches, k + 1, k)],
             ]
 
         def last_digit(found: Array, base: Array) -> list[Any]:
-            return [[select(less(0, found[TOUCHES]), found[TURN] - 1, base[1])]]
+            return [[select(less(0, found[PAIR_TOUCHES]), found[PAIR_TURN] - 1, base[1])]]
 
         sides = (
             self._look(PAIR, self.address("two", "k"), "P"),
@@ -480,7 +480,7 @@ class _BroadPhase(WorkSpace):
         )
         lasts = [self.at("last", f"{word} body") for word in ("first", "second")]
         moves = [self._trait("moves", word) for word in ("first", "second")]
-        turns = self._of(PAIR, "found", TURN)
+        turns = self._of(PAIR, "found", PAIR_TURN)
         step = traced_block(
             next_turn,
             [self.at("found", PAIR), *lasts, self.at("base"), *moves, self.at("at once")],
