@@ -219,10 +219,11 @@ class Motion:
     def asked_at(self, controller: Ask, t: Array, q: Array, v: Array) -> Array:
         """A controller's forces (m, nv) at m states, in one call if it is batched, or knows its commands."""
         if isinstance(controller, ActuatorForces) and controller.answers_over_time:
-            controller = controller.forces_over
-        elif not is_batched(controller):
-            return np.stack([self.ask(controller, *state) for state in zip(t.tolist(), q, v, strict=True)])
-        tau = self._answer(controller, t, q, v)
+            tau = self._answer(controller.forces_over, t, q, v)
+        elif is_batched(controller):
+            tau = self._answer(controller, t, q, v)
+        else:
+            tau = np.stack([self._answer(controller, *state) for state in zip(t.tolist(), q, v, strict=True)])
         if len(tau):
             worst = int((~np.isfinite(tau).all(axis=1)).argmax())
             self._require_sound(float(t[worst]), tau[worst])

@@ -21,6 +21,9 @@ AskedAtStates: TypeAlias = Callable[..., Array]
 _LOOP = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)
 """As NumPy calls a loop: pointers to the arguments, the number of states, strides in bytes, and nothing more here."""
 
+REAL, INTEGER, WORD = np.dtype(np.float64), np.dtype(np.int64), 8
+"""Numbers in the memory of a program, and their bytes."""
+
 NO_ANSWER = 1
 """Status of a state that the function has no numbers for."""
 
@@ -57,7 +60,7 @@ class PythonCall:
         states = ctypes.c_int64.from_address(dimensions).value
         places = (ctypes.c_uint64 * (len(self._sizes) + 1)).from_address(arguments)
         *inputs, output = self._arrays(places, steps, states)
-        status = _numbers(places[len(self._sizes)], (states,), (8,), ctypes.c_int64)
+        status = _numbers(places[len(self._sizes)], (states,), (WORD,), INTEGER)
         try:
             if self.error is not None:
                 raise self.error
@@ -76,15 +79,15 @@ class PythonCall:
         strides = (ctypes.c_int64 * (count + 1 + len(with_dimension))).from_address(steps)
         inner = iter(strides[count + 1 :])
         return [
-            _numbers(places[k], (states, n), (strides[k], next(inner)), ctypes.c_double)
+            _numbers(places[k], (states, n), (strides[k], next(inner)), REAL)
             if n
-            else _numbers(places[k], (states,), (strides[k],), ctypes.c_double)
+            else _numbers(places[k], (states,), (strides[k],), REAL)
             for k, n in enumerate(self._sizes)
         ]
 
 
-def _numbers(place: int, shape: tuple[int, ...], strides: tuple[int, ...], kind: Any) -> Array:
+def _numbers(place: int, shape: tuple[int, ...], strides: tuple[int, ...], kind: np.dtype[Any]) -> Array:
     """The numbers at an address of memory."""
-    reach = sum((n - 1) * step for n, step in zip(shape, strides, strict=True)) + ctypes.sizeof(kind)
+    reach = sum([(n - 1) * step for n, step in zip(shape, strides, strict=True)], WORD)
     memory = memoryview((ctypes.c_byte * reach).from_address(place))
-    return np.ndarray(shape, np.dtype(kind), memory, strides=strides)
+    return np.ndarray(shape, kind, memory, strides=strides)

@@ -110,7 +110,10 @@ def affine_forces(
 
 
 def _as_gains(
-    model: Model, controller: Callable[..., Any], traced: _Traced, samples: Sequence[tuple[float, Array, Array]]
+    model: Model,
+    controller: Callable[..., Any],
+    traced: _ControllerTrace,
+    samples: Sequence[tuple[float, Array, Array]],
 ) -> AffineForces | None:
     try:
         slopes = _recall(("slopes", traced.key), lambda: _slopes(traced, 1 + model.nq + model.nv))
@@ -127,7 +130,7 @@ def _as_gains(
     return function
 
 
-def _slopes(traced: _Traced, inputs: int) -> list[list[float]] | None:
+def _slopes(traced: _ControllerTrace, inputs: int) -> list[list[float]] | None:
     """Constant slopes of all outputs by all inputs, if they are."""
     slopes = [[part.slope(i) for i in range(inputs)] for part in linear_parts(*traced)]
     return None if any(slope is None for row in slopes for slope in row) else slopes  # type: ignore[return-value]
@@ -161,7 +164,7 @@ def own_gains(model: Model, controller: Callable[[Any, Any, Any], Any]) -> OwnGa
     return gains
 
 
-class _Traced(NamedTuple):
+class _ControllerTrace(NamedTuple):
     """A function of (t, q, v), the inputs of a trace."""
 
     trace: Trace
@@ -174,7 +177,7 @@ class _Traced(NamedTuple):
         return (*self.trace.nodes, *outputs)
 
 
-def _traced(model: Model, asked: Callable[[Any, Any, Any], Any], size: int) -> _Traced:
+def _traced(model: Model, asked: Callable[[Any, Any, Any], Any], size: int) -> _ControllerTrace:
     """A function with ``size`` numbers on traced scalars.
 
     Raises:
@@ -189,7 +192,7 @@ def _traced(model: Model, asked: Callable[[Any, Any, Any], Any], size: int) -> _
         raise NotTraceable(f"{type(error).__name__}: {error}") from error
     if found.shape != (size,):
         raise NotTraceable(f"it returned shape {found.shape} on traced scalars, expected ({size},)")
-    return _Traced(trace, list(found))
+    return _ControllerTrace(trace, list(found))
 
 
 def traced_function(
@@ -205,7 +208,7 @@ def traced_function(
 
 
 def _as_code(
-    model: Model, asked: Callable[..., Any], traced: _Traced, samples: Sequence[tuple[float, Array, Array]]
+    model: Model, asked: Callable[..., Any], traced: _ControllerTrace, samples: Sequence[tuple[float, Array, Array]]
 ) -> FunctionOfState:
     code, constants = _recall(("code", model.nq, model.nv, traced.key), lambda: _machine_code(model, traced))
     function = FunctionOfState(code, constants)
@@ -214,7 +217,7 @@ def _as_code(
     return function
 
 
-def _machine_code(model: Model, traced: _Traced) -> tuple[CompiledFunction, list[float]]:
+def _machine_code(model: Model, traced: _ControllerTrace) -> tuple[CompiledFunction, list[float]]:
     """The function of a trace, and the constants that it reads; functions that differ in these share their code."""
     inputs = [Buffer("t", "input", ()), Buffer("q", "input", (model.nq,)), Buffer("v", "input", (model.nv,))]
     try:
