@@ -1,6 +1,6 @@
 """Convex pieces of meshes: how many, how near, how long. ``python -m benchmarks.decomposition [FILE …]``.
 
-Processor time is that of a first decomposition, with the library's own; files are mesh files, beside four meshes of ours.
+Processor time is that of a first decomposition, with the library's own; mesh files come beside four meshes of ours.
 """
 
 from __future__ import annotations
@@ -44,7 +44,18 @@ def extruded(outline: list[tuple[float, float]], ends: list[tuple[int, int, int]
 
 L = [(0.0, 0.0), (0.1, 0.0), (0.1, 0.01), (0.01, 0.01), (0.01, 0.1), (0.0, 0.1)]
 I = [(-5, -5), (5, -5), (5, -4), (0.5, -4), (0.5, 4), (5, 4), (5, 5), (-5, 5), (-5, 4), (-0.5, 4), (-0.5, -4), (-5, -4)]
-I_ENDS = [(0, 1, 2), (0, 2, 3), (0, 3, 10), (0, 10, 11), (3, 4, 9), (3, 9, 10), (4, 5, 6), (4, 6, 7), (4, 7, 8), (4, 8, 9)]
+I_ENDS = [
+    (0, 1, 2),
+    (0, 2, 3),
+    (0, 3, 10),
+    (0, 10, 11),
+    (3, 4, 9),
+    (3, 9, 10),
+    (4, 5, 6),
+    (4, 6, 7),
+    (4, 7, 8),
+    (4, 8, 9),
+]
 
 MESHES = {
     "L-bracket": extruded(L, [(0, 1, 2), (0, 2, 3), (0, 3, 4), (0, 4, 5)], 0.05),
@@ -57,8 +68,12 @@ MESHES = {
 def main(files: list[str]) -> None:
     """Print one line for each mesh and tolerance."""
     os.environ["WHIPPLETREE_CACHE"] = "off"
-    meshes = MESHES | {Path(f).name: surface_of(Geometry("mesh", "world", "mesh", parameters={"path": f})) for f in files}
-    print("| mesh, triangles | tolerance | pieces | distance / longest side | volume share | s |\n" + "| --- " * 6 + "|")
+    meshes = MESHES | {
+        Path(f).name: surface_of(Geometry("mesh", "world", "mesh", parameters={"path": f})) for f in files
+    }
+    print(
+        "| mesh, triangles | tolerance | pieces | distance / longest side | volume share | s |\n" + "| --- " * 6 + "|"
+    )
     for name, (vertices, faces) in meshes.items():
         for tolerance in (0.05, 0.02, 0.01):
             start = sum(os.times()[:4])

@@ -79,7 +79,10 @@ def project_file_says_so():
     assert "Apache License" in (ROOT / "LICENSE").read_text(encoding="utf-8")
 
 
-@claim("README.md", "(extras in brackets: `plot`, `view`, `mjcf`, `contact`, `casadi`, `zarr`, `sweep`, `cluster`)")
+@claim(
+    "README.md",
+    "(extras in brackets: `plot`, `view`, `mjcf`, `contact`, `decompose`, `casadi`, `zarr`, `sweep`, `cluster`)",
+)
 def extras_are_those_that_the_library_asks_for():
     sources = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
     asked = set(re.findall(r'MissingExtraError\([^)]*"(\w+)"\)', sources))

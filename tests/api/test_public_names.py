@@ -13,7 +13,8 @@ NAMES = """
 AssemblyError Builder ConditioningWarning DeviceError DeviceMemoryError EquilibriumError Event FileError GraphError
 LeftOutWarning
 MissingExtraError Model ModelError NameLookupError ScalarError ShapeError SingularSystemError UnsupportedError
-WhippletreeError __version__ assemble compile conditioning constraint_set contact_set control controllers dexterity
+WhippletreeError __version__ assemble compile conditioning constraint_set contact_set control controllers decompose
+dexterity
 diagnose eigenmodes embed equilibrium event_impulses event_states export_film export_html flexible frequency_response
 inverse_kinematics linearize load load_run load_scenario mechanisms on_batch on_ground open_sweep plot reaction_names
 read_checkpoint read_sensors reference replay saltation_matrices save save_run show simulate single_run

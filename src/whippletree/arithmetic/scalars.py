@@ -55,7 +55,7 @@ class Table(str):
         if functions_of(x).rank >= SYMBOLIC:
             return _select_entry(self.values, x, 0)
         last = len(self.values) - 1
-        return self.values[int(x.real) if 0 <= x.real < last else last if x.real >= last else 0]
+        return self.values[int(float(x.real)) if 0 <= x.real < last else last if x.real >= last else 0]
 
 
 def _not_known(name: str) -> Callable[..., Any]:

@@ -148,20 +148,20 @@ def test_two_meshes_touch_piece_by_piece_and_a_sensor_keeps_the_whole():
         builder.body(name, 1.0, inertia=(1, 1, 1)).joint(name, "free", "world", name)
         builder.geometry(name, name, "mesh", vertices=vertices, faces=faces)
     builder.contact("hooked", "one", "other").sensor("felt", "touch", "one")
-    model = wt.decompose(builder.build(), ["one", "other"])
+    model = wt.decompose(builder.build(), names=["one", "other"])
     assert [c.name for c in model.contacts] == ["hooked/1/1", "hooked/1/2", "hooked/2/1", "hooked/2/2"]
     assert [g.name for g in model.geometries] == ["one/1", "one/2", "one", "other/1", "other/2"]
     whole = model.geometry("one")
     assert not whole.collides
     assert not whole.visible
-    by_body = wt.decompose(builder.build(), "one")
+    by_body = wt.decompose(builder.build(), names="one")
     assert [c.name for c in by_body.contacts] == ["hooked/1", "hooked/2"]
 
 
 def test_convex_meshes_and_those_whose_hull_is_meant_stay():
     model = bracket_model(convex=True)
     assert wt.decompose(model) is model
-    assert len(wt.decompose(model, "angle").contacts) == 2
+    assert len(wt.decompose(model, names="angle").contacts) == 2
     vertices, faces = cell_mesh([[[1]]], ((0, 1), (0, 1), (0, 1)))
     box = wt.Builder("box").geometry("box", "world", "mesh", vertices=vertices, faces=faces).build()
     assert wt.decompose(box) is box
@@ -246,9 +246,9 @@ def test_vertices_alone_a_shape_that_is_no_mesh_and_absurd_tolerances_are_refuse
     with pytest.raises(wt.ModelError, match=r"vertices alone say nothing of hollows: give it faces \(m, 3\)"):
         wt.decompose(corners)
     with pytest.raises(wt.ModelError, match=r"only meshes have pieces, not 'rod' \(cylinder\)"):
-        wt.decompose(model, ["rod"])
+        wt.decompose(model, names=["rod"])
     with pytest.raises(wt.NameLookupError, match="angle"):
-        wt.decompose(model, ["angel"])
+        wt.decompose(model, names=["angel"])
     for absurd in (0, -1, 1e-3, 2, np.nan, True):
         with pytest.raises(wt.ModelError, match=r"expected a share of a mesh's longest side from 0\.005 to 1"):
             wt.decompose(model, tolerance=absurd)

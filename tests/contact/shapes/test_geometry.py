@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 import whippletree as wt
+from whippletree.contact.geometry.shapes import shape_of
 
 SHAPES = {
     "point": ("point", {}),
@@ -391,3 +392,14 @@ def test_forces_along_the_axes_do_the_work_of_the_rows():
         velocity = pose[:3, :3] @ twist[3:] + np.cross(pose[:3, :3] @ twist[:3], arm)
         power += sign * world @ velocity
     assert force @ ref.contact_jacobian(q) @ v == pytest.approx(power)
+
+
+def test_equal_meshes_are_one_hull():
+    """Code is made for each hull of many corners: a heap of equal stones needs that of one."""
+    corners = np.random.default_rng(5).normal(size=(40, 3))
+    one, same, other = (
+        shape_of(wt.Builder("stone").geometry("stone", "world", "mesh", vertices=points).build().geometry("stone"))
+        for points in (corners, corners.copy(), 2 * corners)
+    )
+    assert one is same
+    assert one is not other

@@ -23,7 +23,7 @@ _SURFACE = ("vertices", "faces", "path", "file", "scale")
 """What says how a mesh is shaped."""
 
 
-def decompose(model: Model, names: str | Iterable[str] | None = None, *, tolerance: float = PIECE_TOLERANCE) -> Model:
+def decompose(model: Model, *, names: str | Iterable[str] | None = None, tolerance: float = PIECE_TOLERANCE) -> Model:
     """The model with convex pieces in place of meshes: a cup is open, a ring has its hole.
 
     A mesh ``NAME`` becomes the geometries ``NAME/1``, ``NAME/2``, … of kind ``mesh`` on the same body, which have all

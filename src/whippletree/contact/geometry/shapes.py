@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -172,7 +172,7 @@ def shape_of(geometry: Geometry) -> Shape:
         case "cavity":
             return Cavity(_positive(geometry, "radius", 1)[0])
         case "mesh":
-            return Hull(_vertices(geometry))
+            return _hull_of(np.asarray(_vertices(geometry), dtype=float).tobytes())
     raise _fault(geometry, f"kind {geometry.kind!r} cannot touch; kinds that can: {', '.join(KINDS)}")
 
 
@@ -225,6 +225,12 @@ def _grid(geometry: Geometry) -> Grid:
         raise _fault(geometry, f"a height_field needs heights (n, m) in m, finite, n and m at least 2, got {found}")
     dx, dy = _positive(geometry, "cell", 2)
     return Grid(heights, (float(dx), float(dy)))
+
+
+@lru_cache(maxsize=1024)
+def _hull_of(corners: bytes) -> Hull:
+    """The hull of these corners, one object for all geometries that have them: code is made for each object."""
+    return Hull(np.frombuffer(corners).reshape(-1, 3))
 
 
 def _vertices(geometry: Geometry) -> Array:

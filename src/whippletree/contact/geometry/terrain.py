@@ -8,7 +8,8 @@ farthest along −N, so that
 A ball's or a corner's p is its centre, whatever N is; an ellipsoid's and a rim's p travels with N, to c − A² N / |A N|,
 with half axes A, one of which is 0 for a rim. Newton's method runs a fixed number of times, so that nothing branches on
 a value and the same code compiles. Where its matrix is not positive (far above a hollow), a step leaves the curvatures
-out (Gauss-Newton).
+out (Gauss-Newton). No step leaves the circle that the nearest point must be in: it is no farther away than the point
+straight below, which stands in for a foot that was not found.
 """
 
 from __future__ import annotations
@@ -31,6 +32,10 @@ curvature, which a ball that rolls on it needs anyhow; farther away the gap is a
 
 FURTHER_STEPS = 3
 """Newton steps of a point that has been found on a rolling surface, so that its gap is its own distance in any case."""
+
+FOOT_COSINE = 0.9
+"""Cosine of the angle between the normal at a foot and the way to it from which on it counts as found. Its gap is then
+at least this share of the distance: what is far away is not told as near."""
 
 Height: TypeAlias = Callable[[Any, Any], Any]
 Surface: TypeAlias = Callable[[Any, Any], Jet]
@@ -78,7 +83,7 @@ def nearest_on_terrain(surface: Surface, c: Array) -> tuple[Array, Array]:
 
     All in the terrain's frame; below the surface the foot is the nearest point above.
     """
-    return _frame_at(surface, *_foot(surface, c, c[0], c[1], FOOT_STEPS))
+    return _foot_of_point(surface, c, c[0], c[1], FOOT_STEPS)
 
 
 def nearest_of_rolling(surface: Surface, shape: Rolling) -> tuple[Array, Array, Array]:
@@ -87,10 +92,14 @@ def nearest_of_rolling(surface: Surface, shape: Rolling) -> tuple[Array, Array, 
     p is the shape's point for the normal at the foot; then the foot is that of p, as of a point fixed to the shape.
     """
     below = shape.support(vector(0, 0, 1))
-    x, y = _foot(surface, shape, below[0], below[1], FOOT_STEPS)
+    off = below[2] - surface(below[0], below[1]).h
+    # the foot is no farther from the nearest point of the shape than the ground is from its lowest one
+    size = sqrt(sum(radius * radius for radius in shape.radii))
+    reach = size + select(less(off, 0), -off, off)
+    x, y = _foot(surface, shape, (below[0], below[1]), (shape.centre, reach * reach), FOOT_STEPS)
     jet = surface(x, y)
     p = shape.support(vector(-jet.hx, -jet.hy, 1))
-    foot, axes = _frame_at(surface, *_foot(surface, p, x, y, FURTHER_STEPS))
+    foot, axes = _foot_of_point(surface, p, x, y, FURTHER_STEPS)
     return p, foot, axes
 
 
@@ -103,16 +112,39 @@ def written_surface(height: Height) -> Surface:
     return jet
 
 
-def _frame_at(surface: Surface, x: Any, y: Any) -> tuple[Array, Array]:
-    h, hx, hy, *_ = surface(x, y)
+def _foot_of_point(surface: Surface, c: Array, x: Any, y: Any, steps: int) -> tuple[Array, Array]:
+    """The foot (3,) of the perpendicular from c, sought from (x, y) on, and the axes (3, 3) there."""
+    below = surface(c[0], c[1])
+    off = c[2] - below.h
+    x, y = _foot(surface, c, (x, y), (c, off * off), steps)
+    at = surface(x, y)
+    arm = vector(c[0] - x, c[1] - y, c[2] - at.h)
+    along = arm[2] - at.hx * arm[0] - at.hy * arm[1]
+    straight = FOOT_COSINE * FOOT_COSINE * (1 + at.hx * at.hx + at.hy * at.hy) * (arm @ arm)
+    # the way to a foot is along its normal, from the side that the point is on, and not longer than straight down
+    lost = _either(_either(less(along * along, straight), less(along * off, 0)), less(off * off, arm @ arm))
+    found = [select(lost, a, b) for a, b in zip((c[0], c[1], *below[:3]), (x, y, *at[:3]), strict=True)]
+    return _frame_at(*found)
+
+
+def _frame_at(x: Any, y: Any, h: Any, hx: Any, hy: Any) -> tuple[Array, Array]:
     normal = vector(-hx, -hy, 1) / sqrt(1 + hx * hx + hy * hy)
     along = vector(1, 0, hx) / sqrt(1 + hx * hx)
     return vector(x, y, h), np.stack([normal, along, cross(normal, along)])
 
 
-def _foot(surface: Surface, shape: Array | Rolling, x: Any, y: Any, steps: int) -> tuple[Any, Any]:
+def _foot(
+    surface: Surface, shape: Array | Rolling, start: tuple[Any, Any], circle: tuple[Array, Any], steps: int
+) -> tuple[Any, Any]:
+    """Newton's method from a start (x, y), within a circle, its centre and the square of its radius."""
+    (x, y), (centre, square) = start, circle
     for _ in range(steps):
         x, y = _step(surface(x, y), shape, x, y)
+        across = x - centre[0], y - centre[1]
+        away = across[0] * across[0] + across[1] * across[1]
+        outside = less(square, away)
+        share = sqrt(select(outside, square / select(outside, away, 1), 1))
+        x, y = (select(outside, c + share * u, old) for c, u, old in zip(centre[:2], across, (x, y), strict=True))
     return x, y
 
 
@@ -136,6 +168,11 @@ def _step(jet: Jet, shape: Array | Rolling, x: Any, y: Any) -> tuple[Any, Any]:
     a, b = select(convex, a, 1 + hx * hx), select(convex, b, hx * hy)
     c, d = select(convex, c, hx * hy), select(convex, d, 1 + hy * hy)
     return x - (d * gx - b * gy) / determinant, y - (a * gy - c * gx) / determinant
+
+
+def _either(one: Any, other: Any) -> Any:
+    """A condition that holds where one of two conditions holds."""
+    return less(0, select(one, 1, select(other, 1, 0)))
 
 
 def _both(one: Any, other: Any) -> Any:

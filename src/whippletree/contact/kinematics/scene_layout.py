@@ -293,7 +293,8 @@ def _find_unsuited(model: Model) -> Unsuited | None:
         return Unsuited("a motion has no inertia")
     if longest_chain(tree.parents) > LONG_CHAIN:
         return Unsuited(f"more than {LONG_CHAIN} of its joints are one behind the other")
-    restored = any(c.restitution for c in (*model.contacts, *model.contact_groups))
+    every: list[Contact | ContactGroup] = [*model.contacts, *model.contact_groups]
+    restored = any(c.restitution for c in every)
     if restored and (Servos(model).bounded or any(tendon.is_limited for tendon in model.tendons)):
         return Unsuited("contacts bounce, and servos or tendons have a range")
     return None

@@ -203,7 +203,7 @@ class SceneContacts:
         )
 
     def on_lists(self, active: str, touched: str, with_moments: bool = True) -> SceneContacts:
-        """Statements with the same buffers on another list of contacts and its bodies; displacements know no moments."""
+        """Statements with the same buffers on another list of contacts and bodies; displacements know no moments."""
         found = copy(self)
         found.active, found.touched = active, touched
         found.moments = self.moments if with_moments else None
