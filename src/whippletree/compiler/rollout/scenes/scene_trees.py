@@ -212,7 +212,7 @@ class SceneTrees:
             self.space.each(names),
             [*[self.at(name) for name in ("now q", "now v", "tau", "held", "change")], *world],
         )
-        return [start, self.space.put(1, self.at("dt")), self.space.fill("F", 0.0)]
+        return [start, self.space.put(1, self.at("dt")), *self.motors.begin_call(), self.space.fill("F", 0.0)]
 
     def find(self) -> list[Statement]:
         """Poses and velocities of the bodies, at the present and without impulses, and F."""
