@@ -228,6 +228,20 @@ def test_the_energy_of_servos_is_accounted_for():
     assert left[1] < left[0] / 2
 
 
+def test_the_work_on_a_free_body_that_turns_is_that_of_one_set_of_axes():
+    """A thruster on a body that spins: the kernel's work is that of the step in Python, whose axes are the start's."""
+    b = wt.Builder("drone").body("drone", 2.0, inertia=(0.02, 0.03, 0.04)).joint("fly", "free", "world", "drone")
+    b.geometry("ball", "drone", "sphere", radius=0.1).actuator("thrust", frame="drone", gear=(0.2, 0, 0, 3.0, 1.0, 5.0))
+    model = wt.on_ground(b.build(), geometries=["ball"], height=-5.0)
+    stepper = stepper_of(model)
+    y = np.concatenate([np.asarray(model.home.q, dtype=float), [8.0, -5.0, 3.0, 4.0, -2.0, 1.0]])
+    start, tau, ctrl = np.zeros((stepper.blocks.count, 3)), np.zeros(model.nv), np.array([2.0])
+    made = kernel_steps(stepper, y, start, tau, np.full(1, H), ctrl[None])
+    step = stepper.step(0.0, y, start, tau, H, ctrl)
+    np.testing.assert_allclose(made.states[0], step.state, atol=1e-12)
+    assert made.joint_work[0] == pytest.approx(step.joint_work, rel=1e-12)
+
+
 @pytest.mark.slow
 def test_commands_over_time_and_of_the_state():
     """A table, a function, and the same function inside the kernel."""

@@ -131,7 +131,9 @@ class SceneJoints:
         if not self.count:
             return []
         copy = traced_block(
-            lambda p: [[p], [math.inf]], self._of_row("row impulses0"), self._of_row("row impulse", "row allowed")
+            lambda p: [[p], [math.inf], [0]],
+            self._of_row("row impulses0"),
+            self._of_row("row impulse", "row allowed", "row gap"),
         )
         return [*self._each(copy), *self.ties.begin_call()]
 

@@ -82,6 +82,12 @@ class SceneMotors:
         rounds = Piece((), (Address("pinned rounds", (Index(None, 0),)),))
         return [rounds, self.trees.space.at("releasable", register)]
 
+    def begin_call(self) -> list[Statement]:
+        """No commands, and no servo that is pinned, until a step has some."""
+        own = [self.trees.at("ctrl")] if self.count else []
+        own += [self.trees.space.at("pinned rounds")] if self.ranges.count else []
+        return [self.trees.space.put(0, *own)] if own else []
+
     def begin_step(self) -> list[Statement]:
         """The length and the commands of a step, and which servos are taken to be at an end of their range. A look at
         the gaps, which has no length, keeps those of the step before."""

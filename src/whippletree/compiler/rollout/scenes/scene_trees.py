@@ -230,6 +230,7 @@ class SceneTrees:
         return [
             start,
             self.space.put(1, self.at("dt")),
+            *self.motors.begin_call(),
             self.space.fill("F", 0.0),
             *(self.loops.begin() if self.loops else []),
         ]
