@@ -205,3 +205,15 @@ def test_bounces_beside_limits_dry_friction_and_moments_take_the_share_that_adds
     assert max(np.abs(told.warm.of_joints[:2]).max() for told in ours) > 0  # a stop
     for row, told in enumerate(ours, start=1):
         assert np.allclose(told.v, theirs.v.values[row], atol=1e-7, rtol=0), row
+
+
+def test_mechanisms_without_free_bodies_are_a_scene_where_they_are_many_or_it_is_asked_for():
+    model = sticks(2, 0, friction=0.5)
+    assert TimeStepping.form_for(model, alone=True) is TimeStepping
+    assert TimeStepping.form_for(sticks(60, 0, friction=0.5), alone=True) is SceneStepping
+    q, v = thrown_sticks(model, 0)
+    run = wt.simulate(model, q, v, duration=0.1, output_dt=0.02, method="time_stepping", step=2e-3, effort=2000)
+    assert run.contact_wrench.shape == (6, 0, 6)
+    assert run.attrs["unconverged_steps"] == 0
+    with pytest.warns(RuntimeWarning, match="above the tolerance"):
+        wt.simulate(model, q, v, duration=0.1, output_dt=0.02, method="time_stepping", step=2e-3, effort=1)

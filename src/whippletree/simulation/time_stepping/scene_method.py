@@ -332,7 +332,7 @@ class SceneStepping(TimeStepping):
         if self.worst < max(RESIDUAL_WORTH_TELLING, self.tolerance):
             return
         masses = 1 / self._free_bodies[:, 0]
-        ratio = float(masses.max() / masses.min())
+        ratio = float(masses.max() / masses.min()) if len(masses) else 1.0
         cause = f" Masses differ by a factor of {ratio:.2g}: sweeps creep where much rests on little." * (
             ratio > UNEQUAL_MASSES
         )
