@@ -28,7 +28,9 @@ from whippletree.arithmetic.scalars import less, select, sqrt
 from whippletree.compiler.program import If, Statement, Until
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.scenes.scene_contacts import SceneContacts, relative_velocity
+from whippletree.compiler.rollout.scenes.scene_islands import SceneIslands
 from whippletree.compiler.rollout.scenes.scene_leaps import SceneLeaps
+from whippletree.compiler.rollout.scenes.scene_newton import SceneNewton
 from whippletree.compiler.rollout.scenes.scene_sticking import Sticking
 from whippletree.compiler.rollout.scenes.scene_trees import CONTACT
 from whippletree.contact.problem.cones import both, largest
@@ -54,6 +56,9 @@ and 4 at 1e-9; while they settled, sweeps down to a hundredth of the tolerance w
 EAGER, PAUSE = 4.0, 3
 """Changes of a sweep, as a multiple of the tolerance, below which the residual is looked at, and pairs of sweeps after
 a look until the next one: a look costs as much as two sweeps."""
+
+PAIRS_BEFORE, PAIRS_BETWEEN = 20, 5
+"""Pairs of sweeps before the first step of Newton's method, and between two."""
 
 
 def next_calm(calm: Any, sweeps: Any, tolerance: Any, smallest: Any) -> Any:
@@ -81,7 +86,10 @@ class SceneSolver:
 
     def __init__(self, contacts: SceneContacts) -> None:
         self.space, self.contacts = contacts.space, contacts
+        self.islands = SceneIslands(contacts)
+        self.newton = SceneNewton(contacts, self.islands)
         self.sticking, self.leaps = Sticking(contacts), SceneLeaps(contacts)
+        self.swept, self.leaps_of_swept = self.islands.unsettled, self.leaps.on(self.islands.unsettled)
         self.space.work(
             left_sweeps=(1,),
             settled=(1,),
@@ -95,6 +103,12 @@ class SceneSolver:
             works=(2,),
             made=(1,),
             listed=(1,),  # how many contacts there are
+            countdown=(1,),  # pairs of sweeps until the next step of Newton's method
+            step_due=(1,),
+            labelling=(1,),  # whether islands are to be told apart
+            closing=(1,),  # whether those that are settled are to be left alone
+            list_changes=(1,),  # whether what is swept does, or the end has come
+            leaps_now=(1,),
         )
 
     def begin_calm(self, before: Piece) -> Statement:
@@ -132,12 +146,6 @@ class SceneSolver:
             each(("residual", "calm", "tolerance", "made", "left sweeps", "remaining")),
             each(("done", "reached", "going on", "invested", "left sweeps", "remaining")),
         )
-        look = (*self.measure(), self._end())
-        once = (
-            *self._sweep(),
-            If(address("settled"), look),
-            If(address("going on"), tuple(self.leaps.go_ahead())),
-        )
         return [
             *self.measure(),
             fine,
@@ -149,34 +157,104 @@ class SceneSolver:
                     self.leaps.weigh(),
                     If(address("afresh"), tuple(self.contacts.remember("impulse", "vel"))),
                     *self.sticking.attempt(self.measure()),
-                    If(address("afresh"), tuple(self.leaps.begin())),
+                    If(address("afresh"), (*self.leaps.begin(), put(PAIRS_BEFORE, at("countdown")))),
                     If(address("resumes"), (If(address("going on"), tuple(self.leaps.go_ahead())),)),
                     put(-1, at("afresh")),
                     put(1, at("resumes")),
-                    Until("sweep", MOST_SWEEPS, address("done"), once),
+                    *self.islands.open_all(),
+                    put(-1, at("step due")),
+                    Until("stretch", MOST_SWEEPS, address("done"), self._stretch()),
                 ),
             ),
+        ]
+
+    def _stretch(self) -> tuple[Statement, ...]:
+        """A step of Newton's method, where it is due, and sweeps over what is not settled, until that changes."""
+        at, put, address = self.space.at, self.space.put, self.space.address
+        pair = (
+            *self._sweep(),
+            If(address("settled"), tuple(self._look())),
+            If(address("leaps now"), tuple(self.leaps_of_swept.go_ahead())),
+        )
+        return (
+            *self.islands.collect(),
+            If(address("step due"), tuple(self._step())),
+            put(-1, at("list changes")),
+            Until("sweep", MOST_SWEEPS, address("list changes"), pair),
+        )
+
+    def _step(self) -> list[Statement]:
+        """A step of Newton's method, and no momentum after it."""
+        each = self.space.each
+
+        def wait(solvable: Array) -> list[Any]:
+            # a graph that has no order has none in this problem
+            return [[select(less(0, solvable[0]), PAIRS_BETWEEN, MOST_SWEEPS)], [-1]]
+
+        told = traced_block(wait, each(("solvable",)), each(("countdown", "step due")))
+        return [
+            *self.newton.step(),
+            told,
+            *self.contacts.remember("impulse", "vel"),
+            *self.leaps.begin(),
+        ]
+
+    def _look(self) -> list[Statement]:
+        """The residual, whether it will do, and what is to be done if not."""
+        at, each, address = self.space.at, self.space.each, self.space.address
+
+        def plan(going: Array, countdown: Array, labelled: Array) -> list[Any]:
+            due = select(less(countdown[0], 1), going[0], -1)
+            known = less(0, labelled[0])
+            closing = select(known, going[0], due)
+            return [
+                [due],
+                [select(known, -1, due)],
+                [closing],
+                [select(less(0, going[0]), closing, 1)],
+                [select(less(0, due), -1, going[0])],
+            ]
+
+        ahead = traced_block(
+            plan, each(("going on", "countdown", "labelled")), each(("step due", "labelling", "closing", "list changes", "leaps now"))
+        )
+        put = self.space.put
+        label = (
+            *self.islands.find(),
+            self.newton.begin(),
+            put(1, at("labelled")),
+            put(-1, at("unlabelled")),
+            *self.measure(by_island=True),
+        )
+        return [
+            If(address("unlabelled"), tuple(self.measure())),
+            If(address("labelled"), tuple(self.measure(by_island=True))),
+            self._end(),
+            ahead,
+            If(address("labelling"), label),
+            If(address("closing"), tuple(self.islands.close_settled())),
         ]
 
     def _sweep(self) -> list[Statement]:
         """A sweep there and one back, and how much they have changed."""
 
         def judge(change: Array, invested: Array, wait: Array, left: Array, made: Array, *wanted: Any) -> list[Any]:
-            (calm,), tolerance = wanted
+            (countdown,), (calm,), tolerance = wanted
             enough = EAGER * select(less(made[0], invested[0]), calm, tolerance)
             busy = less(enough * enough, change[0])
             looks = select(busy, -1, select(less(0, wait[0]), -1, 1))
-            settled = select(less(left[0], 4), 1, looks)
+            settled = select(less(left[0], 4), 1, select(less(countdown, 2), 1, looks))
             pause = select(less(0, settled), PAUSE, wait[0] - 1)
             goal = select(less(made[0] + 2, invested[0]), calm, tolerance)
-            return [[settled], [-settled], [goal], [pause], [left[0] - 2], [made[0] + 2]]
+            counts = [left[0] - 2], [made[0] + 2], [countdown - 1]
+            return [[settled], [-settled], [-settled], [goal], [pause], *counts]
 
         at = self.space.at
-        counts = [at("left sweeps"), at("made")]
+        counts = self.space.each(("left sweeps", "made", "countdown"))
         told = traced_block(
             judge,
             [at("change"), at("invested"), at("wait"), *counts, at("calm"), at("tolerance")],
-            [at("settled"), at("going on"), at("goal"), at("wait"), *counts],
+            [*self.space.each(("settled", "going on", "leaps now", "goal", "wait")), *counts],
         )
         return [*self._there_and_back(), told]
 
@@ -207,7 +285,7 @@ class SceneSolver:
                 rise = rise + vector(speed @ (after - start), speed @ (after - before))
             return d, [after, [largest([change[0], mobility * mobility * (d @ d)])], rise]
 
-        contacts, totals = self.contacts, [at("change"), at("rise")]
+        contacts, totals = self.swept, [at("change"), at("rise")]
         own = contacts.of_contact("scaling", "impulse", "shift", "roughness")
         impulse, past = at("impulse", CONTACT), contacts.of_contact("impulse start", "impulse before")
         first = contacts.exchange(there, [*past, at("shares"), *own], [impulse, *past])
@@ -235,12 +313,12 @@ class SceneSolver:
             [at("done"), at("reached"), at("going on")],
         )
 
-    def measure(self) -> list[Statement]:
-        """The residual of the list and its work."""
+    def measure(self, by_island: bool = False) -> list[Statement]:
+        """The residual of the list and its work; ``by_island``: and the residual of each island."""
         at, each = self.space.at, self.space.each
 
         def look(row: Array, mobility: Any, p: Array, mu: Any, shift: Any, approach: Array, *rest: Any) -> list[Any]:
-            residual, works, listed, first, second, *led = rest
+            residual, works, listed, first, second, *led = rest[int(by_island) :]
             bare = sum((x[:3] for x in led), start=relative_velocity(row, first, second))
             u = np.array([bare[0] + shift, bare[1], bare[2]], dtype=object)
             # of its own part the trace counts alone
@@ -250,21 +328,26 @@ class SceneSolver:
                 [largest([a, b]) for a, b in zip(residual, found, strict=True)],
                 [works[0] + work[0] + work[1] + work[2], works[1] + work[1] + work[2]],
                 listed + 1,
+                *[[largest([worst, found.velocity])] for worst in rest[: int(by_island)]],
             ]
 
         def take_roots(squares: Array) -> list[Any]:
             return [[sqrt(squares[0]), sqrt(squares[1]), squares[2]]]
 
         totals = each(("residual", "works", "listed"))
+        worst = [self.islands.residual()] if by_island else []
+        island = [self.islands.island_register()] if by_island else []
         reads = [
             *self.contacts.of_contact("row", "mean mobility", "impulse", "friction", "shift", "approach"),
+            *worst,
             *totals,
             *self.contacts.both("vel"),
             *self.contacts.leading(),
         ]
         return [
             self.space.put(0, *totals),
-            self.contacts.each(*self.contacts.lead("vel"), traced_block(look, reads, totals)),
             *self.contacts.of_joints("measure"),
+            *(self.islands.begin_residuals() if by_island else []),
+            self.contacts.each(*island, *self.contacts.lead("vel"), traced_block(look, reads, [*totals, *worst])),
             traced_block(take_roots, [at("residual")], [at("residual")]),
         ]

@@ -277,6 +277,7 @@ class _StepBuilder(WorkSpace):
             Loop(NODE, "N", (copy,)),
             Loop(CONTACT, "C", (impulse,)),
             self.solver.begin_calm(self.at("calm0")),
+            *self.solver.newton.graph.begin_call(),
             self.overlaps.begin(),
             *([*self.trees.begin(), *self.joints.begin_call()] if self.trees and self.joints else []),
             self.put(1, self.at("alive")),

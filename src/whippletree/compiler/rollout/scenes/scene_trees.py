@@ -72,9 +72,13 @@ class SceneTrees:
         self.nodes, nv = len(self.tree.nodes), self.model.nv
         groups = mechanism.groups
         self.trees = max(groups) + 1
+        self.first_nodes = [groups.index(g) for g in groups]
+        """The first body of the tree of each body."""
         group_of = [groups[k] for k, part in enumerate(self.tree.v_slices) for _ in range(part.start, part.stop)]
         local = [group_of[:i].count(g) for i, g in enumerate(group_of)]
-        self.width = padded(max(local) + 1)
+        self.velocities = max(local) + 1
+        """Of a tree, at most."""
+        self.width = padded(self.velocities)
         own.work(
             now_q=(self.model.nq,),
             now_v=(nv,),
@@ -257,12 +261,17 @@ class SceneTrees:
 
     # ---- contacts ------------------------------------------------------------------------------------------------
 
-    def _if_touched(self, *statements: Statement) -> Statement:
+    def if_touched(self, *statements: Statement) -> Statement:
+        """Statements where the contact in hand is on a tree, with its ``slot``."""
         slot = Lookup("slot", Address("slot", (Index(CONTACT),)), "K")
         return If(self.space.address("on tree", CONTACT), (slot, *statements))
 
     def _side(self, register: str, number: int, below: int) -> Lookup:
         return Lookup(register, Address("sides", (Index("slot"), Index(None, number))), below)
+
+    def node_of_side(self, side: int) -> list[Statement]:
+        """Registers of one body of the contact in hand, ``its node``, and of the :data:`END` that its tree has."""
+        return [self._side("its node", 3 + side, self.nodes + 1), self._side(END, 5 + side, 2)]
 
     def _ends(self, *statements: Statement) -> list[Statement]:
         """Statements for each tree of the contact in hand."""
@@ -285,7 +294,7 @@ class SceneTrees:
         add_up = traced_block(square, [self._rows(), own[0]], [own[0]])
         return [
             put(0, *own),
-            self._if_touched(
+            self.if_touched(
                 *self._ends(put(0, self._rows())),
                 *self._add_side(0),
                 *self._add_side(1),
@@ -316,8 +325,7 @@ class SceneTrees:
             COLUMN, self.width, (traced_block(add, [row, at("along axes"), entry], [row]),), side_by_side=True
         )
         return [
-            self._side("its node", 3 + side, self.nodes + 1),
-            self._side(END, 5 + side, 2),
+            *self.node_of_side(side),
             Lookup("moves", Address("moving count", (Index("its node"),))),
             Loop(
                 ON_PATH,
@@ -340,7 +348,7 @@ class SceneTrees:
 
         three = Piece((3,), at("lead", CONTACT).addresses[:3])
         block = traced_block(feel, [self._rows(), at(name, GROUP), three], [three])
-        return [self._if_touched(self.space.put(0, three), *self._ends(block))]
+        return [self.if_touched(self.space.put(0, three), *self._ends(block))]
 
     def follow(self, name: str) -> list[Statement]:
         """B times the impulse ``given`` by the contact in hand, added to a buffer (trees, width)."""
@@ -349,7 +357,7 @@ class SceneTrees:
             (3,), tuple(Address("B", (Index("slot"), Index(END), Index(None, i), Index(COLUMN))) for i in range(3))
         )
         add = traced_block(lambda y, B, p: [[y + p @ B]], [entry, row, self.space.at("given")], [entry])
-        return [self._if_touched(*self._ends(Loop(COLUMN, self.width, (add,), side_by_side=True)))]
+        return [self.if_touched(*self._ends(Loop(COLUMN, self.width, (add,), side_by_side=True)))]
 
     # ---- the end of a step ---------------------------------------------------------------------------------------
 
