@@ -4,7 +4,7 @@ A matrix with a block for each body and two for each pair of bodies that press o
 without exchanges, L U, in an order that is found as it goes: a body with few neighbours comes first. What lies on the
 ground is nearly a forest, whose bodies have one neighbour left when their turn comes, so that a heap of a hundred boxes
 has 125 blocks beside its diagonal, of which 97 are pairs that touch. Where a body has many neighbours, as deep inside a
-pile of balls, or blocks take more room than there are candidates for contacts, there is no answer, and ``solvable``
+pile of balls, or blocks take more than the ``edge room`` of the call, there is no answer, and ``solvable``
 says so.
 
 Pairs are *edges*, one from either body to the other, chained up by body.
@@ -36,7 +36,7 @@ body there, and one of the edges that it has then."""
 
 
 class BodyElimination:
-    """Statements on A, in ``own part`` (N, 6, 6) and ``coupling`` (C, 6, 6), and on the right side and solution in
+    """Statements on A, in ``own part`` (N, 6, 6) and ``coupling`` (E, 6, 6), and on the right side and solution in
     ``aside of body`` (N, 6).
 
     ``in graph`` (N,): 1 for bodies that have unknowns, else −1. ``solvable``: 1, or −1 where there is no order.
@@ -57,10 +57,10 @@ class BodyElimination:
             head=("N",),  # the first edge of a body, or −1
             degree=("N",),
             waits=("N",),  # 1 for bodies whose turn has not come
-            edge_target=("C",),
-            edge_next=("C",),
-            edge_back=("C",),
-            coupling=("C", n, n),
+            edge_target=("E",),
+            edge_next=("E",),
+            edge_back=("E",),
+            coupling=("E", n, n),
             edges=(1,),
             cursor=(1,),
             walked=(1,),  # whether the last edge of a body has been looked at
@@ -70,8 +70,8 @@ class BodyElimination:
             order=("N",),
             first_entry=("N",),
             entry_count=("N",),
-            entry_edge=("C",),
-            fill_edge=("C",),  # the edges between any two neighbours of a body in turn, one after the other
+            entry_edge=("E",),
+            fill_edge=("E",),  # the edges between any two neighbours of a body in turn, one after the other
             placed=(1,),
             entries=(1,),
             fills=(1,),
@@ -95,7 +95,7 @@ class BodyElimination:
         return [
             self.space.put(0, at("counted"), at("room")),
             Loop(BODY, "N", (count,)),
-            Loop(EDGE, "C", (more,)),
+            Loop(EDGE, "E", (more,)),
         ]
 
     def _advance(self, name: str, by: float = 1) -> Statement:
@@ -111,7 +111,7 @@ class BodyElimination:
     def _follow(self, name: str, register: Register = EDGE) -> list[Statement]:
         """The edge whose number is in a buffer, and the body that it leads to."""
         return [
-            Lookup(register, self.space.address(name), "C"),
+            Lookup(register, self.space.address(name), "E"),
             Lookup(TARGET, self.space.address("edge target", register), "N"),
         ]
 
@@ -168,7 +168,7 @@ class BodyElimination:
 
     def edge_between(self, number: Address) -> list[Statement]:
         """Registers of the edge of that number, and of the one back."""
-        return [Lookup(EDGE, number, "C"), Lookup(BACK, self.space.address("edge back", EDGE), "C")]
+        return [Lookup(EDGE, number, "E"), Lookup(BACK, self.space.address("edge back", EDGE), "E")]
 
     def _make_edges(self, one: Register, two: Register) -> list[Statement]:
         at, put, number = self.space.at, self.space.put, self._number
@@ -187,10 +187,10 @@ class BodyElimination:
             return [at("edges"), number("head", body), number("degree", body), number("number", other)]
 
         return [
-            Lookup(EDGE, self.space.address("edges"), "C"),
+            Lookup(EDGE, self.space.address("edges"), "E"),
             traced_block(first, reads(one, two), [*writes(EDGE, one), at("sought")]),
             traced_block(lambda k: [[k[0] + 1]], [at("edges")], [at("cursor")]),
-            Lookup(BACK, self.space.address("cursor"), "C"),
+            Lookup(BACK, self.space.address("cursor"), "E"),
             traced_block(second, reads(two, one), [*writes(BACK, two), at("edges"), at("cursor")]),
             put(0, at("coupling", EDGE), at("coupling", BACK)),
         ]
@@ -257,7 +257,7 @@ class BodyElimination:
         # an entry that is not taken is written over by the next
         walk = (
             *self._follow("cursor"),
-            Lookup(ENTRY, address("entries"), "C"),
+            Lookup(ENTRY, address("entries"), "E"),
             traced_block(
                 enter,
                 [
@@ -292,8 +292,8 @@ class BodyElimination:
 
         def edge(cursor: str, register: Register, body: Register) -> tuple[Statement, ...]:
             return (
-                Lookup(ENTRY, address(cursor), "C"),
-                Lookup(register, address("entry edge", ENTRY), "C"),
+                Lookup(ENTRY, address(cursor), "E"),
+                Lookup(register, address("entry edge", ENTRY), "E"),
                 Lookup(body, address("edge target", register), "N"),
             )
 
@@ -329,7 +329,7 @@ class BodyElimination:
         check = traced_block(fits, self.space.each(("fills", "room", "solvable")), [at("solvable")])
         pair = (
             *self.join("first target", "second target"),
-            Lookup("fill", address("fills"), "C"),
+            Lookup("fill", address("fills"), "E"),
             keep,
             check,
             self._advance("fills"),
@@ -348,7 +348,7 @@ class BodyElimination:
         def share(A: Array, inverse: Array) -> list[Any]:
             return [A @ inverse]
 
-        back = Lookup("first back", self.space.address("edge back", "first edge"), "C")
+        back = Lookup("first back", self.space.address("edge back", "first edge"), "E")
         column = at("coupling", "first back")
         shares = traced_block(share, [column, own], [column])
         less_own = at("own part", "first target")
@@ -356,10 +356,10 @@ class BodyElimination:
             lambda D, L, U: [D - L @ U], [less_own, column, at("coupling", "first edge")], [less_own]
         )
         between = (
-            Lookup("second back", self.space.address("edge back", "second edge"), "C"),
-            Lookup("fill", self.space.address("fills"), "C"),
-            Lookup(EDGE, self.space.address("fill edge", "fill"), "C"),
-            Lookup(BACK, self.space.address("edge back", EDGE), "C"),
+            Lookup("second back", self.space.address("edge back", "second edge"), "E"),
+            Lookup("fill", self.space.address("fills"), "E"),
+            Lookup(EDGE, self.space.address("fill edge", "fill"), "E"),
+            Lookup(BACK, self.space.address("edge back", EDGE), "E"),
             *[
                 traced_block(
                     lambda A, L, U: [A - L @ U],
@@ -394,9 +394,9 @@ class BodyElimination:
         at = self.space.at
         own, other = at("aside of body", TURN_BODY), at("aside of body", TARGET)
         entry = (
-            Lookup(ENTRY, self.space.address("first cursor"), "C"),
-            Lookup(EDGE, self.space.address("entry edge", ENTRY), "C"),
-            Lookup(BACK, self.space.address("edge back", EDGE), "C"),
+            Lookup(ENTRY, self.space.address("first cursor"), "E"),
+            Lookup(EDGE, self.space.address("entry edge", ENTRY), "E"),
+            Lookup(BACK, self.space.address("edge back", EDGE), "E"),
             Lookup(TARGET, self.space.address("edge target", EDGE), "N"),
         )
         down = traced_block(lambda y, L, x: [y - L @ x], [other, at("coupling", BACK), own], [other])

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from whippletree.arithmetic.arrays import Array, vector
+from whippletree.arithmetic.arrays import Array, identity, vector
 from whippletree.arithmetic.scalars import less, select, sqrt
 from whippletree.compiler.program import Address, If, Index, Loop, Statement
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
@@ -39,6 +39,9 @@ PATH_LENGTH = 35
 HIGH_START = 1e4
 """ν of a beginning, as a multiple of the square of the residual. From 1e3 seven of 26 islands were not solved, from 1e4
 three."""
+
+SHORT_SHARE, SHORT_STEPS = 0.3, 6
+"""A path ends after so many steps in a row of less than that share: it turns back, or numbers have no more digits."""
 
 LOWEST_AIM = 0.05
 """Share of ν that a step aims at, at least."""
@@ -66,6 +69,7 @@ class InteriorSteps:
             path_share=("N",),  # of the last step
             path_rate=("N",),  # at which a step leaves a cone, the largest
             path_left=("N",),  # steps
+            path_slow=("N",),  # short steps, one after the other
             path_contact=("C",),
             any_path=(1,),
             no_path=(1,),
@@ -83,8 +87,8 @@ class InteriorSteps:
         island = self.islands.island_register()
         return self.islands.unsettled.each(island, flag, If(self.space.address("path contact", CONTACT), statements))
 
-    def _velocity(self) -> list[Piece]:
-        """What :func:`_contact_velocity` reads."""
+    def velocity(self) -> list[Piece]:
+        """What :func:`contact_velocity` reads."""
         contacts = self.contacts
         return [*contacts.of_contact("row", "shift"), *contacts.both("vel"), *contacts.leading()]
 
@@ -95,24 +99,26 @@ class InteriorSteps:
         at, contacts = self.space.at, self.contacts
 
         def size(p: Array, mu: Any, mobility: Any, nu: Any, path: Any, *given: Any) -> list[Any]:
-            u = _contact_velocity(*given)
-            found = block_measure(mobility * np.eye(3, dtype=int), p, u, mu, 0)
+            u = contact_velocity(*given)
+            found = block_measure(mobility * identity(3), p, u, mu, 0)
             return [[largest([nu, HIGH_START * found.impulse * mobility])], [select(less(0, mu), path, -1)]]
 
         def part(p: Array, mu: Any, mobility: Any, nu: Any, *given: Any) -> list[Any]:
-            S, u = lorentz_scale(mobility, mu), _contact_velocity(*given)
+            S, u = lorentz_scale(mobility, mu), contact_velocity(*given)
             w = S * u
             w = vector(w[0] + length(w[1], w[2]), w[1], w[2])
             pair = CentralPair.of(p / S - w, nu)
             return [S * pair.x, pair.w]
 
         clear = traced_block(
-            lambda: [[0], [1], [PATH_LENGTH]], [], [self._own(name, BODY) for name in ("path nu", "path share", "path left")]
+            lambda: [[0], [1], [PATH_LENGTH], [0]],
+            [],
+            [self._own(name, BODY) for name in ("path nu", "path share", "path left", "path slow")],
         )
         law = contacts.of_contact("impulse", "friction", "mean mobility")
         nu, path = self._own("path nu"), self._own("on path")
-        measure = traced_block(size, [*law, nu, path, *self._velocity()], [nu, path])
-        begin = traced_block(part, [*law, nu, *self._velocity()], [at("impulse", CONTACT), at("path w", CONTACT)])
+        measure = traced_block(size, [*law, nu, path, *self.velocity()], [nu, path])
+        begin = traced_block(part, [*law, nu, *self.velocity()], [at("impulse", CONTACT), at("path w", CONTACT)])
         lead = contacts.lead("vel")
         return [
             self._each_island(clear),
@@ -145,7 +151,7 @@ class InteriorSteps:
 
         def law(p: Array, w: Array, mu: Any, mobility: Any, nu: Any, share: Any, *given: Any) -> list[Any]:
             couples, *given = given
-            S, u = lorentz_scale(mobility, mu), _contact_velocity(*given)
+            S, u = lorentz_scale(mobility, mu), contact_velocity(*given)
             x = p / S
             W = Scaling.of(x, w)
             scaled = W.matrix @ x
@@ -164,7 +170,7 @@ class InteriorSteps:
             return [K, f, [1], [couples], aim]
 
         reads = [at("impulse", CONTACT), at("path w", CONTACT), *contacts.of_contact("friction", "mean mobility")]
-        reads += [self._own("path nu"), self._own("path share"), self._own("couples", CONTACT), *self._velocity()]
+        reads += [self._own("path nu"), self._own("path share"), self._own("couples", CONTACT), *self.velocity()]
         flags = [self._own("bears", CONTACT), self._own("couples", CONTACT)]
         writes = [at("stiffness", CONTACT), at("aim", CONTACT), *flags, at("path aim", CONTACT)]
         return traced_block(law, reads, writes)
@@ -185,10 +191,11 @@ class InteriorSteps:
             out = select(less(out, math.inf), out, math.inf)
             return [d, turn, [largest([rate, out])]]
 
-        def share(rate: Any, left: Any, path: Any) -> list[Any]:
+        def share(rate: Any, left: Any, slow: Any, path: Any) -> list[Any]:
             far = select(less(INWARDS, rate), INWARDS / select(less(INWARDS, rate), rate, 1), 1)
-            goes = both(less(STALLED_STEP, far), less(1, left))
-            return [[far], [left - 1], [select(goes, path, -1)]]
+            slower = select(less(far, SHORT_SHARE), slow + 1, 0)
+            goes = both(both(less(STALLED_STEP, far), less(1, left)), less(slower, SHORT_STEPS))
+            return [[far], [left - 1], [slower], [select(goes, path, -1)]]
 
         def go(p: Array, w: Array, d: Array, turn: Array, share: Any) -> list[Any]:
             moves = less(STALLED_STEP, share)
@@ -203,7 +210,7 @@ class InteriorSteps:
         reads += [at("lever", CONTACT, Index(None, side)) for side in range(2)]
         reads += [at("aside of body", end) for end in (ONE_END, OTHER_END)]
         steps = [at("path step", CONTACT), at("path turn", CONTACT)]
-        names = ("path rate", "path left", "on path")
+        names = ("path rate", "path left", "path slow", "on path")
         of_island = [self._own(name, BODY) for name in names]
         choose = traced_block(share, of_island, [self._own("path share", BODY), *of_island[1:]])
         along = traced_block(go, [*own, *steps, self._own("path share")], own)
@@ -218,26 +225,25 @@ class InteriorSteps:
         ]
 
     def judge(self) -> list[Statement]:
-        """After velocities follow the impulses: islands whose residual is within the ``goal`` have arrived."""
+        """Residuals of the islands on a path; those within the ``goal`` have arrived."""
         at, put, contacts = self.space.at, self.space.put, self.contacts
 
         def look(p: Array, mu: Any, mobility: Any, worst: Any, *given: Any) -> list[Any]:
             inside = brought_inside(p, mu, 0)
-            found = block_measure(mobility * np.eye(3, dtype=int), inside, _contact_velocity(*given), mu, 0)
+            found = block_measure(mobility * identity(3), inside, contact_velocity(*given), mu, 0)
             return [[largest([worst, found.velocity])]]
 
         def end(residual: Any, path: Any, goal: Array, any_path: Array) -> list[Any]:
             after = select(less(goal[0] * goal[0], residual), path, -1)
             return [[after], [largest([any_path[0], after])]]
 
-        worst = self._own("island residual")
-        reads = [*contacts.of_contact("impulse", "friction", "mean mobility"), worst, *self._velocity()]
+        path, worst = self._own("on path", BODY), self._own("island residual")
+        reads = [*contacts.of_contact("impulse", "friction", "mean mobility"), worst, *self.velocity()]
         clear = traced_block(
             lambda path, residual: [[select(less(0, path), 0, residual)]],
-            [self._own("on path", BODY), self._own("island residual", BODY)],
+            [path, self._own("island residual", BODY)],
             [self._own("island residual", BODY)],
         )
-        path = self._own("on path", BODY)
         last = traced_block(
             end, [self._own("island residual", BODY), path, at("goal"), at("any path")], [path, at("any path")]
         )
@@ -250,7 +256,7 @@ class InteriorSteps:
         ]
 
 
-def _contact_velocity(row: Array, shift: Any, first: Array, second: Array, *led: Array) -> Array:
+def contact_velocity(row: Array, shift: Any, first: Array, second: Array, *led: Array) -> Array:
     """u (3,) of a contact, with what it has to close added to its normal part."""
     bare = sum((x[:3] for x in led), start=relative_velocity(row, first, second))
     return vector(bare[0] + shift, bare[1], bare[2])

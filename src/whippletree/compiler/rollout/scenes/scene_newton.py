@@ -85,6 +85,8 @@ class SceneNewton:
             takes_part=("C",),
             goes_back=("C",),
             steps_over=(1,),
+            path_began=("N",),  # whether interior-point steps were tried
+            path_taken=(1,),  # whether any island has
         )
 
     def begin(self) -> Statement:
@@ -110,11 +112,33 @@ class SceneNewton:
             *self.rebuild(),
         )
         return [
-            put(-1, at("any path")),
+            put(-1, *self.space.each(("any path", "path taken"))),
             self._decide(),
             If(address("any path"), begin),
             put(-1, at("steps over")),
+            If(address("any path"), (put(1, at("path taken")),)),
             Until("interior step", PATH_LENGTH + 1, address("steps over"), tuple(self._round())),
+            If(address("path taken"), tuple(self._leave_path())),
+        ]
+
+    def _leave_path(self) -> list[Statement]:
+        """Islands that a path has made worse go back to where it began, if there is no time for anything else.
+
+        Otherwise sweeps go on from where it has led to, which is judged after them: a new place is worth a little.
+        """
+
+        def worse(residual: Any, kept: Any, began: Any, left: Array) -> list[Any]:
+            last = less(left[0], 2 * STEP_IN_SWEEPS)
+            return [[select(both(both(less(0, began), last), less(kept, residual)), -1, 0)]]
+
+        address, each = self.space.address, self.islands.unsettled.each
+        reads = [self._of_island(name, BODY) for name in ("island residual", "residual kept", "path began")]
+        reads.append(self.space.at("left sweeps"))
+        back = traced_block(worse, reads, [self._of_island("steps now", BODY)])
+        return [
+            Loop(BODY, "N", (back,)),
+            each(*self._flags(), If(address("goes back", CONTACT), (self._go_back(),))),
+            *self.rebuild(),
         ]
 
     def _round(self) -> list[Statement]:
@@ -199,7 +223,8 @@ class SceneNewton:
     def _decide(self) -> Statement:
         """What each island does, and how much it is damped."""
 
-        def decide(residual: Any, kept: Any, stepped: Any, share: Any, taken: Any, any_path: Array, goal: Array) -> list[Any]:
+        def decide(residual: Any, kept: Any, *rest: Any) -> list[Any]:
+            stepped, share, taken, any_path, goal = rest
             judged, left = less(0, stepped), less(goal[0] * goal[0], residual)
             better = less(residual, kept)
             worse = both(judged, negated(less(residual, WORTH_KEEPING * WORTH_KEEPING * kept)))
@@ -213,13 +238,15 @@ class SceneNewton:
                 [select(path, -STEPS_BEFORE_PATH, taken + 1)],
                 [select(worse, -1, select(path, 0, 1))],
                 [on_path],
+                [on_path],
                 [largest([any_path[0], on_path])],
             ]
 
         names = ("residual kept", "stepped", "damping share", "steps taken")
         state = [self._of_island(name, BODY) for name in names]
         reads = [self._of_island("island residual", BODY), *state, *self.space.each(("any path", "goal"))]
-        writes = [*state, self._of_island("steps now", BODY), self._of_island("on path", BODY), self.space.at("any path")]
+        writes = [*state, self._of_island("steps now", BODY), *[self._of_island(name, BODY) for name in ("on path", "path began")]]
+        writes.append(self.space.at("any path"))
         return Loop(BODY, "N", (traced_block(decide, reads, writes),))
 
     # ---- the system ----------------------------------------------------------------------------------------------

@@ -57,8 +57,9 @@ EAGER, PAUSE = 4.0, 3
 """Changes of a sweep, as a multiple of the tolerance, below which the residual is looked at, and pairs of sweeps after
 a look until the next one: a look costs as much as two sweeps."""
 
-PAIRS_BEFORE, PAIRS_BETWEEN = 20, 5
-"""Pairs of sweeps before the first step of Newton's method, and between two."""
+PAIRS_BEFORE, PAIRS_BETWEEN, MORE_BETWEEN = 20, 5, 1.15
+"""Pairs of sweeps before the first step of Newton's method, between the first two, and the factor by which they become
+more from step to step: what many steps have not solved needs sweeps as much."""
 
 
 def next_calm(calm: Any, sweeps: Any, tolerance: Any, smallest: Any) -> Any:
@@ -104,6 +105,7 @@ class SceneSolver:
             made=(1,),
             listed=(1,),  # how many contacts there are
             countdown=(1,),  # pairs of sweeps until the next step of Newton's method
+            pairs_between=(1,),  # and after that
             step_due=(1,),
             labelling=(1,),  # whether islands are to be told apart
             closing=(1,),  # whether those that are settled are to be left alone
@@ -157,7 +159,7 @@ class SceneSolver:
                     self.leaps.weigh(),
                     If(address("afresh"), tuple(self.contacts.remember("impulse", "vel"))),
                     *self.sticking.attempt(self.measure()),
-                    If(address("afresh"), (*self.leaps.begin(), put(PAIRS_BEFORE, at("countdown")))),
+                    If(address("afresh"), (*self.leaps.begin(), put(PAIRS_BEFORE, at("countdown")), put(PAIRS_BETWEEN, at("pairs between")))),
                     If(address("resumes"), (If(address("going on"), tuple(self.leaps.go_ahead())),)),
                     put(-1, at("afresh")),
                     put(1, at("resumes")),
@@ -187,11 +189,11 @@ class SceneSolver:
         """A step of Newton's method, and no momentum after it."""
         each = self.space.each
 
-        def wait(solvable: Array) -> list[Any]:
+        def wait(solvable: Array, pause: Array) -> list[Any]:
             # a graph that has no order has none in this problem
-            return [[select(less(0, solvable[0]), PAIRS_BETWEEN, MOST_SWEEPS)], [-1]]
+            return [[select(less(0, solvable[0]), pause[0], MOST_SWEEPS)], [MORE_BETWEEN * pause[0]], [-1]]
 
-        told = traced_block(wait, each(("solvable",)), each(("countdown", "step due")))
+        told = traced_block(wait, each(("solvable", "pairs between")), each(("countdown", "pairs between", "step due")))
         return [
             *self.newton.step(),
             told,

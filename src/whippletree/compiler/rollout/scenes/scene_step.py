@@ -102,6 +102,7 @@ INPUTS: dict[str, tuple[Any, ...]] = {
     "grain": (3,),
     "calm0": (),
     "allowance0": ("N",),
+    "edge room": ("E",),
 }
 """Inputs of reals, and their shapes."""
 
@@ -135,7 +136,8 @@ def scene_program(
     (N, 17), placements (N, 12), swing and travel0 (N,), impulses0 (C, 3), node (C, 3), friction and restitution (C,),
     gravity (3,), dt (T,), tolerance (m/s), overlap tolerance (m), effort (sweeps of a step), effort at once (sweeps
     after which a call begins no further step), budget (N,) (m), grain (3,), calm0 (m/s, the residual at which there is
-    nothing to do), allowance0 (N,) (m); then the lists of
+    nothing to do), allowance0 (N,) (m), edge room (E,) (anything: how many edges the graph of the bodies may have, of
+    :mod:`~whippletree.compiler.rollout.scenes.scene_elimination`); then the lists of
     :func:`~whippletree.compiler.rollout.scenes.scene_kinds.scene_narrow_phase`.
 
     ``node`` holds both bodies of a contact, and the number (below N) of the island that it is in.
