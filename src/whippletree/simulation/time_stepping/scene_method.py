@@ -420,7 +420,9 @@ class SceneStepping(TimeStepping):
                 R, p = self._free_frames[:, :9].reshape(-1, 3, 3), self._free_frames[:, 9:]
                 at = (R @ at[..., None])[..., 0] + p
             moving = (mass * (u * u).sum(axis=-1)).sum(axis=-1)
-            of_bodies = (moving + turning) / 2 - (at @ self.scene.gravity) @ mass
+            # sums, not products of matrices, whose last bit depends on how many states there are
+            weight = (mass * (at * self.scene.gravity).sum(axis=-1)).sum(axis=-1)
+            of_bodies = (moving + turning) / 2 - weight
             return np.asarray(of_bodies + self._mechanism_energy(whole_q, whole_v))
 
     def _mechanism_energy(self, q: Array, v: Array) -> Any:

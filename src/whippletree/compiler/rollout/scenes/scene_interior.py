@@ -26,6 +26,7 @@ from whippletree.arithmetic.scalars import less, select, sqrt
 from whippletree.compiler.program import Address, If, Index, Loop, Statement
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.scenes.scene_contacts import BODY, SceneContacts, relative_velocity
+from whippletree.compiler.rollout.scenes.scene_elimination import SIZE_OF_BODY
 from whippletree.compiler.rollout.scenes.scene_islands import ONE_END, OTHER_END, OWN_ISLAND, SceneIslands
 from whippletree.compiler.rollout.scenes.scene_trees import CONTACT
 from whippletree.contact.problem.cones import both, brought_inside, largest, length
@@ -95,13 +96,20 @@ class InteriorSteps:
     # ---- the beginning -------------------------------------------------------------------------------------------
 
     def begin(self) -> list[Statement]:
-        """Islands on a path begin near the impulses as they are; those with contacts without friction do not."""
+        """Islands on a path begin near the impulses as they are.
+
+        Those with contacts without friction do not, nor those with trees that have more velocities than a body.
+        """
         at, contacts = self.space.at, self.contacts
+        wide = [self._own("on tree", CONTACT)] if contacts.trees and contacts.trees.velocities > SIZE_OF_BODY else []
 
         def size(p: Array, mu: Any, mobility: Any, nu: Any, path: Any, *given: Any) -> list[Any]:
-            u = contact_velocity(*given)
+            u = contact_velocity(*given[len(wide) :])
             found = block_measure(mobility * identity(3), p, u, mu, 0)
-            return [[largest([nu, HIGH_START * found.impulse * mobility])], [select(less(0, mu), path, -1)]]
+            path = select(less(0, mu), path, -1)
+            for on_tree in given[: len(wide)]:
+                path = select(less(0, on_tree), -1, path)
+            return [[largest([nu, HIGH_START * found.impulse * mobility])], [path]]
 
         def part(p: Array, mu: Any, mobility: Any, nu: Any, *given: Any) -> list[Any]:
             S, u = lorentz_scale(mobility, mu), contact_velocity(*given)
@@ -117,7 +125,7 @@ class InteriorSteps:
         )
         law = contacts.of_contact("impulse", "friction", "mean mobility")
         nu, path = self._own("path nu"), self._own("on path")
-        measure = traced_block(size, [*law, nu, path, *self.velocity()], [nu, path])
+        measure = traced_block(size, [*law, nu, path, *wide, *self.velocity()], [nu, path])
         begin = traced_block(part, [*law, nu, *self.velocity()], [at("impulse", CONTACT), at("path w", CONTACT)])
         lead = contacts.lead("vel")
         return [

@@ -223,7 +223,7 @@ class SceneSolver:
         put = self.space.put
         label = (
             *self.islands.find(),
-            self.newton.begin(),
+            *self.newton.begin(),
             put(1, at("labelled")),
             put(-1, at("unlabelled")),
             *self.measure(by_island=True),

@@ -411,7 +411,7 @@ class _StepBuilder(WorkSpace):
             return [[short], [remaining[0] - short]]
 
         def judge(remaining: Array, unused: Array, complete: Array, done: Array, glance: Array) -> list[Any]:
-            left = remaining[0] + largest([unused[0], 0])
+            left = remaining[0] + unused[0]
             joined = less(complete[0], 0)
             solved = select(joined, -1, select(less(0, done[0]), 1, -1))
             return [[left], [select(less(left, 1), 1, solved)], [select(joined, GLANCE, 8 * glance[0])]]
