@@ -37,9 +37,9 @@ from whippletree.contact.problem.lorentz import CentralPair, Scaling, exit_rate,
 PATH_LENGTH = 35
 """Steps from one beginning at most."""
 
-HIGH_START = 1e4
-"""ν of a beginning, as a multiple of the square of the residual. From 1e3 seven of 26 islands were not solved, from 1e4
-three."""
+HIGH_START, LOWER_START, LOWEST_START = 1e4, 30.0, 10.0
+"""ν of the first beginning, as a multiple of the square of the residual; by how much lower the next ones are, and how
+low: then they begin as high as the first again. From 1e3 seven of 26 islands were not solved, from 1e4 three."""
 
 SHORT_SHARE, SHORT_STEPS = 0.3, 6
 """A path ends after so many steps in a row of less than that share: it turns back, or numbers have no more digits."""
@@ -70,6 +70,7 @@ class InteriorSteps:
             path_share=("N",),  # of the last step
             path_rate=("N",),  # at which a step leaves a cone, the largest
             path_left=("N",),  # steps
+            path_height=("N",),  # ν of the next beginning
             path_slow=("N",),  # short steps, one after the other
             path_contact=("C",),
             any_path=(1,),
@@ -98,18 +99,19 @@ class InteriorSteps:
     def begin(self) -> list[Statement]:
         """Islands on a path begin near the impulses as they are.
 
-        Those with contacts without friction do not, nor those with trees that have more velocities than a body.
+        Those with contacts without friction do not, nor those with trees that have more velocities than a body: they
+        take a step of Newton's method instead.
         """
         at, contacts = self.space.at, self.contacts
         wide = [self._own("on tree", CONTACT)] if contacts.trees and contacts.trees.velocities > SIZE_OF_BODY else []
 
-        def size(p: Array, mu: Any, mobility: Any, nu: Any, path: Any, *given: Any) -> list[Any]:
+        def size(p: Array, mu: Any, mobility: Any, height: Any, nu: Any, path: Any, *given: Any) -> list[Any]:
             u = contact_velocity(*given[len(wide) :])
             found = block_measure(mobility * identity(3), p, u, mu, 0)
             path = select(less(0, mu), path, -1)
             for on_tree in given[: len(wide)]:
                 path = select(less(0, on_tree), -1, path)
-            return [[largest([nu, HIGH_START * found.impulse * mobility])], [path]]
+            return [[largest([nu, height * found.impulse * mobility])], [path]]
 
         def part(p: Array, mu: Any, mobility: Any, nu: Any, *given: Any) -> list[Any]:
             S, u = lorentz_scale(mobility, mu), contact_velocity(*given)
@@ -125,13 +127,23 @@ class InteriorSteps:
         )
         law = contacts.of_contact("impulse", "friction", "mean mobility")
         nu, path = self._own("path nu"), self._own("on path")
-        measure = traced_block(size, [*law, nu, path, *wide, *self.velocity()], [nu, path])
+        measure = traced_block(size, [*law, self._own("path height"), nu, path, *wide, *self.velocity()], [nu, path])
         begin = traced_block(part, [*law, nu, *self.velocity()], [at("impulse", CONTACT), at("path w", CONTACT)])
         lead = contacts.lead("vel")
+
+        def settle(height: Any, steps: Any, began: Any, path: Any) -> list[Any]:
+            after = select(less(height, LOWEST_START), HIGH_START, height / LOWER_START)
+            refused = both(less(0, began), less(path, 0))
+            return [[select(less(0, path), after, height)], [select(refused, 1, steps)], [path]]
+
+        names = ("path height", "steps now", "path began", "on path")
+        state = [self._own(name, BODY) for name in names]
+        lower = traced_block(settle, state, state[:3])
         return [
             self._each_island(clear),
             self._each(*lead, measure),
             self._each(*lead, begin),
+            self._each_island(lower),
         ]
 
     # ---- a step --------------------------------------------------------------------------------------------------

@@ -52,6 +52,10 @@ class SceneIslands:
             agreed=(1,),
             is_open=("C",),
             is_restless=("N",),
+            best_residual=("N",),  # squared, that an island had at any look
+            best_impulse=("C", 3),
+            is_best=("N",),  # whether an island has it now
+            best_contact=("C",),
         )
         if contacts.trees:
             nodes, tree = contacts.trees.nodes, contacts.trees.first_nodes
@@ -203,3 +207,39 @@ class SceneIslands:
             Lookup(OWN_ISLAND, self.space.address("island", TREE_ROW), "N"),
         )
         return [clear, Loop(TREE_NODE, trees.nodes, (*registers, worse))]
+
+    # ---- the best that was found ---------------------------------------------------------------------------------
+
+    def forget_best(self) -> Statement:
+        """Nothing was found yet."""
+        return Loop(BODY, "N", (self.space.put(math.inf, self._own("best residual", BODY)),))
+
+    def _each_of_best(self, copy: Statement) -> Statement:
+        """A copy for the contacts of islands that have, or lack, their best."""
+        flag = traced_block(lambda x: [[x]], [self._own("is best", OWN_ISLAND)], [self._own("best contact", CONTACT)])
+        chosen = If(self.space.address("best contact", CONTACT), (copy,))
+        return Each(CONTACT, self.contacts.active, (self.island_register(), flag, chosen))
+
+    def keep_best(self) -> list[Statement]:
+        """After a look: impulses of islands that are better than ever."""
+
+        def compare(residual: Any, best: Any) -> list[Any]:
+            better = less(residual, best)
+            return [[select(better, residual, best)], [select(better, 1, -1)]]
+
+        residual, best, flag = (self._own(x, BODY) for x in ("island residual", "best residual", "is best"))
+        impulse, kept = self.contacts.of_contact("impulse", "best impulse")
+        return [
+            Loop(BODY, "N", (traced_block(compare, [residual, best], [best, flag]),)),
+            self._each_of_best(traced_block(lambda p: [p], [impulse], [kept])),
+        ]
+
+    def take_best(self) -> list[Statement]:
+        """Impulses of islands as they were at their best; velocities are to follow."""
+        residual, best, flag = (self._own(x, BODY) for x in ("island residual", "best residual", "is best"))
+        worse = traced_block(lambda now, best: [[select(less(best, now), 1, -1)]], [residual, best], [flag])
+        impulse, kept = self.contacts.of_contact("impulse", "best impulse")
+        return [
+            Loop(BODY, "N", (worse,)),
+            self._each_of_best(traced_block(lambda p: [p], [kept], [impulse])),
+        ]

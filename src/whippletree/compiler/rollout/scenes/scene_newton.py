@@ -35,7 +35,7 @@ from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.contact_lists.contact_list_law import alart_curnier, inverse_slope
 from whippletree.compiler.rollout.scenes.scene_contacts import BODY, SceneContacts, relative_velocity
 from whippletree.compiler.rollout.scenes.scene_elimination import EDGE, BACK, SIZE_OF_BODY, BodyElimination
-from whippletree.compiler.rollout.scenes.scene_interior import PATH_LENGTH, InteriorSteps
+from whippletree.compiler.rollout.scenes.scene_interior import HIGH_START, PATH_LENGTH, InteriorSteps
 from whippletree.compiler.rollout.scenes.scene_islands import ONE_END, OTHER_END, OWN_ISLAND, SceneIslands
 from whippletree.compiler.rollout.scenes.scene_trees import CONTACT, END
 from whippletree.contact.problem.cones import both, brought_inside, largest
@@ -105,8 +105,9 @@ class SceneNewton:
             own = [mobility, m, k, *[(G[0] + G[3] + G[5]) / 3 for G in of_trees]]
             return [[largest([mass, *[select(less(0, x), 1 / select(less(0, x), x, 1), 0) for x in own]])]]
 
-        names = ("damping share", "residual kept", "stepped", "steps taken", "island mass")
-        clear = traced_block(lambda: [[FIRST_SHARE], [0], [-1], [0], [0]], [], [one(name, BODY) for name in names])
+        begin = {"damping share": FIRST_SHARE, "stepped": -1, "path height": HIGH_START}
+        begin |= dict.fromkeys(("residual kept", "steps taken", "island mass"), 0)
+        clear = traced_block(lambda: [[x] for x in begin.values()], [], [one(name, BODY) for name in begin])
         reads = [one("island mass"), *contacts.of_contact("mean mobility"), *contacts.masses(), *trees]
         weigh = traced_block(heaviest, reads, [one("island mass")])
         return [Loop(BODY, "N", (clear,)), contacts.each(self.islands.island_register(), weigh)]

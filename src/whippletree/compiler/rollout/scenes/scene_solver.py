@@ -111,6 +111,7 @@ class SceneSolver:
             closing=(1,),  # whether those that are settled are to be left alone
             list_changes=(1,),  # whether what is swept does, or the end has come
             leaps_now=(1,),
+            gives_up=(1,),  # whether effort has ended without a solution
         )
 
     def begin_calm(self, before: Piece) -> Statement:
@@ -205,7 +206,7 @@ class SceneSolver:
         """The residual, whether it will do, and what is to be done if not."""
         at, each, address = self.space.at, self.space.each, self.space.address
 
-        def plan(going: Array, countdown: Array, labelled: Array) -> list[Any]:
+        def plan(going: Array, countdown: Array, labelled: Array, reached: Array) -> list[Any]:
             due = select(less(countdown[0], 1), going[0], -1)
             known = less(0, labelled[0])
             closing = select(known, going[0], due)
@@ -215,10 +216,13 @@ class SceneSolver:
                 [closing],
                 [select(less(0, going[0]), closing, 1)],
                 [select(less(0, due), -1, going[0])],
+                [select(both(known, less(going[0], 0)), -reached[0], -1)],
             ]
 
         ahead = traced_block(
-            plan, each(("going on", "countdown", "labelled")), each(("step due", "labelling", "closing", "list changes", "leaps now"))
+            plan,
+            each(("going on", "countdown", "labelled", "reached")),
+            each(("step due", "labelling", "closing", "list changes", "leaps now", "gives up")),
         )
         put = self.space.put
         label = (
@@ -227,14 +231,18 @@ class SceneSolver:
             put(1, at("labelled")),
             put(-1, at("unlabelled")),
             *self.measure(by_island=True),
+            self.islands.forget_best(),
         )
+        best = (*self.islands.take_best(), *self.newton.rebuild(), *self.measure())
         return [
             If(address("unlabelled"), tuple(self.measure())),
-            If(address("labelled"), tuple(self.measure(by_island=True))),
+            If(address("labelled"), (*self.measure(by_island=True), *self.islands.keep_best())),
             self._end(),
             ahead,
             If(address("labelling"), label),
             If(address("closing"), tuple(self.islands.close_settled())),
+            # effort that ends without a solution leaves the best that there was
+            If(address("gives up"), best),
         ]
 
     def _sweep(self) -> list[Statement]:
