@@ -232,6 +232,7 @@ class SceneSolver:
             put(-1, at("unlabelled")),
             *self.measure(by_island=True),
             self.islands.forget_best(),
+            *self.islands.keep_best(),
         )
         best = (*self.islands.take_best(), *self.newton.rebuild(), *self.measure())
         return [
