@@ -40,9 +40,7 @@ def eliminate():
     space.add(Buffer("found", "output", ("N", 6)), Buffer("solved", "output", ()))
     sides = [Lookup(name, Address("pairs", (Index("pair"), Index(None, k))), "N") for k, name in enumerate("ab")]
     blocks = [at("coupling", "edge"), at("coupling", "edge back")]
-    add = traced_block(
-        lambda x, y, two: [x + two[0], y + two[1]], [*blocks, at("between", "pair")], blocks
-    )
+    add = traced_block(lambda x, y, two: [x + two[0], y + two[1]], [*blocks, at("between", "pair")], blocks)
     join = (*sides, *graph.join("a", "b"), *graph.edge_between(space.address("sought")), add)
     one = Piece((), (space.address("in graph", BODY),))
     copy = traced_block(

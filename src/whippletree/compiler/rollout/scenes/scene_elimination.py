@@ -214,7 +214,9 @@ class BodyElimination:
         )
         turn = (ready, If(address("eligible"), tuple(self._take_turn())))
         end = traced_block(
-            judge, self.space.each(("progress", "threshold", "solvable")), [at("threshold"), at("ordered"), at("progress")]
+            judge,
+            self.space.each(("progress", "threshold", "solvable")),
+            [at("threshold"), at("ordered"), at("progress")],
         )
         left = traced_block(
             lambda waits, solvable: [[select(less(0, waits), -1, solvable[0])]],
@@ -239,8 +241,11 @@ class BodyElimination:
         start = traced_block(
             begin,
             [number("number", BODY), at("entries"), number("head", BODY)],
-            [number("order", PLACE_OF_BODY), number("first entry", PLACE_OF_BODY), at("begun")]
-            + [*self.space.each(("near ones", "cursor", "walked")), number("waits", BODY)],
+            [
+                *[number(name, PLACE_OF_BODY) for name in ("order", "first entry")],
+                *self.space.each(("begun", "near ones", "cursor", "walked")),
+                number("waits", BODY),
+            ],
         )
 
         def enter(waits: Any, edge: Array, entries: Array, near: Array, degree: Any, following: Any) -> list[Any]:
@@ -352,9 +357,7 @@ class BodyElimination:
         column = at("coupling", "first back")
         shares = traced_block(share, [column, own], [column])
         less_own = at("own part", "first target")
-        take = traced_block(
-            lambda D, L, U: [D - L @ U], [less_own, column, at("coupling", "first edge")], [less_own]
-        )
+        take = traced_block(lambda D, L, U: [D - L @ U], [less_own, column, at("coupling", "first edge")], [less_own])
         between = (
             Lookup("second back", self.space.address("edge back", "second edge"), "E"),
             Lookup("fill", self.space.address("fills"), "E"),

@@ -170,8 +170,7 @@ class InteriorSteps:
         at, contacts = self.space.at, self.contacts
 
         def law(p: Array, w: Array, mu: Any, mobility: Any, nu: Any, share: Any, *given: Any) -> list[Any]:
-            couples, *given = given
-            S, u = lorentz_scale(mobility, mu), contact_velocity(*given)
+            S, u = lorentz_scale(mobility, mu), contact_velocity(*given[1:])
             x = p / S
             W = Scaling.of(x, w)
             scaled = W.matrix @ x
@@ -187,7 +186,7 @@ class InteriorSteps:
             ease = W.inverse @ W.inverse
             K = S[:, None] * (ease @ left) * S
             f = -(S * (ease @ (aim - left @ r)))
-            return [K, f, [1], [couples], aim]
+            return [K, f, [1], [given[0]], aim]
 
         reads = [at("impulse", CONTACT), at("path w", CONTACT), *contacts.of_contact("friction", "mean mobility")]
         reads += [self._own("path nu"), self._own("path share"), self._own("couples", CONTACT), *self.velocity()]

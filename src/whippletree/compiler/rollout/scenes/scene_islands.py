@@ -164,7 +164,10 @@ class SceneIslands:
         at, put, contacts = self.space.at, self.space.put, self.contacts
 
         def judge(residual: Any, goal: Array) -> list[Any]:
-            return [[select(less(goal[0] * goal[0], residual), 1, -1)], [select(less(goal[0] * goal[0], residual), -1, 1)]]
+            return [
+                [select(less(goal[0] * goal[0], residual), 1, -1)],
+                [select(less(goal[0] * goal[0], residual), -1, 1)],
+            ]
 
         opened = traced_block(
             judge,

@@ -34,7 +34,7 @@ from whippletree.compiler.program import Address, Collect, Each, If, Index, Loop
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.contact_lists.contact_list_law import alart_curnier, inverse_slope
 from whippletree.compiler.rollout.scenes.scene_contacts import BODY, SceneContacts, relative_velocity
-from whippletree.compiler.rollout.scenes.scene_elimination import EDGE, BACK, SIZE_OF_BODY, BodyElimination
+from whippletree.compiler.rollout.scenes.scene_elimination import BACK, EDGE, SIZE_OF_BODY, BodyElimination
 from whippletree.compiler.rollout.scenes.scene_interior import HIGH_START, PATH_LENGTH, InteriorSteps
 from whippletree.compiler.rollout.scenes.scene_islands import ONE_END, OTHER_END, OWN_ISLAND, SceneIslands
 from whippletree.compiler.rollout.scenes.scene_trees import CONTACT, END
@@ -179,7 +179,10 @@ class SceneNewton:
             If(address("any path"), tuple(self.interior.move())),
         )
         stop = traced_block(
-            lambda solvable, path, some: [[select(less(0, solvable[0]), path, -1)], [select(less(0, solvable[0]), some[0], -1)]],
+            lambda solvable, path, some: [
+                [select(less(0, solvable[0]), path, -1)],
+                [select(less(0, solvable[0]), some[0], -1)],
+            ],
             [at("solvable"), self._of_island("on path", BODY), at("any path")],
             [self._of_island("on path", BODY), at("any path")],
         )
@@ -258,7 +261,11 @@ class SceneNewton:
         names = ("residual kept", "stepped", "damping share", "steps taken")
         state = [self._of_island(name, BODY) for name in names]
         reads = [self._of_island("island residual", BODY), *state, *self.space.each(("any path", "goal"))]
-        writes = [*state, self._of_island("steps now", BODY), *[self._of_island(name, BODY) for name in ("on path", "path began")]]
+        writes = [
+            *state,
+            self._of_island("steps now", BODY),
+            *[self._of_island(name, BODY) for name in ("on path", "path began")],
+        ]
         writes.append(self.space.at("any path"))
         return Loop(BODY, "N", (traced_block(decide, reads, writes),))
 

@@ -160,7 +160,14 @@ class SceneSolver:
                     self.leaps.weigh(),
                     If(address("afresh"), tuple(self.contacts.remember("impulse", "vel"))),
                     *self.sticking.attempt(self.measure()),
-                    If(address("afresh"), (*self.leaps.begin(), put(PAIRS_BEFORE, at("countdown")), put(PAIRS_BETWEEN, at("pairs between")))),
+                    If(
+                        address("afresh"),
+                        (
+                            *self.leaps.begin(),
+                            put(PAIRS_BEFORE, at("countdown")),
+                            put(PAIRS_BETWEEN, at("pairs between")),
+                        ),
+                    ),
                     If(address("resumes"), (If(address("going on"), tuple(self.leaps.go_ahead())),)),
                     put(-1, at("afresh")),
                     put(1, at("resumes")),
