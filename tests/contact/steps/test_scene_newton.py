@@ -42,6 +42,7 @@ def eliminate():
     blocks = [at("coupling", "edge"), at("coupling", "edge back")]
     add = traced_block(lambda x, y, two: [x + two[0], y + two[1]], [*blocks, at("between", "pair")], blocks)
     join = (*sides, *graph.join("a", "b"), *graph.edge_between(space.address("sought")), add)
+    join = (*join, graph.count_contact())
     one = Piece((), (space.address("in graph", BODY),))
     copy = traced_block(
         lambda A, b, free: [A, b, [free]],

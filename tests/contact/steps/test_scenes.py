@@ -340,8 +340,7 @@ def test_effort_bounds_the_time_of_a_step_and_the_residual_is_told():
 
 @pytest.mark.slow
 def test_a_scene_whose_masses_few_sweeps_do_not_get_along_with_is_told_of_once():
-    """A box of 1000 t on one of 1 kg, with little effort: what is left above the tolerance is counted and told, with its
-    cause and cure."""
+    """A box of 1000 t on one of 1 kg, with little effort: what is left is counted and told, with cause and cure."""
     builder = wt.Builder("stack").geometry("floor", "world", "half_space")
     for name, mass, z in (("light", 1.0, 0.1), ("heavy", 1e6, 0.3)):
         builder.body(name, mass, inertia=(mass * 0.04 / 6,) * 3)

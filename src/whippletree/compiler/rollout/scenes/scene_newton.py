@@ -159,7 +159,7 @@ class SceneNewton:
         at, put, address, each = self.space.at, self.space.put, self.space.address, self.islands.unsettled.each
         ends = self.islands.end_registers()
         island = self.islands.island_register()
-        join = (*ends, *self.graph.join(ONE_END, OTHER_END), self._keep_edge())
+        join = (*ends, *self.graph.join(ONE_END, OTHER_END), self._keep_edge(), self.graph.count_contact())
         prepare = (
             *ends,
             *self.contacts.lead("vel"),

@@ -198,10 +198,13 @@ class SceneSolver:
         each = self.space.each
 
         def wait(solvable: Array, pause: Array) -> list[Any]:
-            # a graph that has no order has none in this problem
-            return [[select(less(0, solvable[0]), pause[0], MOST_SWEEPS)], [MORE_BETWEEN * pause[0]], [-1]]
+            # a graph that has no order has none in this problem, and sweeps need not know of islands
+            some = less(0, solvable[0])
+            known = select(some, 1, -1)
+            return [[select(some, pause[0], MOST_SWEEPS)], [MORE_BETWEEN * pause[0]], [-1], [known], [-known]]
 
-        told = traced_block(wait, each(("solvable", "pairs between")), each(("countdown", "pairs between", "step due")))
+        names = ("countdown", "pairs between", "step due", "labelled", "unlabelled")
+        told = traced_block(wait, each(("solvable", "pairs between")), each(names))
         return [
             *self.newton.step(),
             told,
