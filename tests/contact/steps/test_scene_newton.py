@@ -162,17 +162,17 @@ def test_whatever_way_leads_to_it_the_solution_is_that_of_the_reference(monkeypa
     monkeypatch.setattr(scene_solver, "PAIRS_BEFORE", before)
     monkeypatch.setattr(scene_solver, "PAIRS_BETWEEN", between)
     monkeypatch.setattr(scene_newton, "STEPS_BEFORE_PATH", path)
-    model = heap("box", 5, seed=3)
-    told = advance(model, 140)
+    model = heap("capsule", 10, seed=3)
+    told = advance(model, 240)
     compared = 0
-    for start, own in zip(told[90::7], told[91::7], strict=False):
+    for start, own in zip(told[150::12], told[151::12], strict=False):
         if own.account[0, ROWS["residual_velocity"]] > 1e-10:
             continue
         # M Δv / h is the wrench on each body, so these are the same, too
         np.testing.assert_allclose(own.v, one_step_in_python(model, start.q, start.v), atol=1e-7)
         compared += 1
     assert compared >= 5
-    assert own.account[0, ROWS["contacts"]] >= 8
+    assert own.account[0, ROWS["contacts"]] >= 6
 
 
 @pytest.mark.slow
