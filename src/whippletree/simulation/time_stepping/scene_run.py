@@ -36,6 +36,11 @@ MOST_SLOTS = 256
 CONTACTS_OF_CALL = 4e6
 """Contacts times steps of one call of the kernel, about 0.1 s of a scene at rest."""
 
+EDGES_OF_BODY, MOST_EDGES = 16, 2**15
+"""Room for edges of the graph of bodies that touch, where Newton's method eliminates it, for each body and at most:
+twice the pairs, those that come with the elimination included. A hundred balls that lie in a box have 3.7 a body, a
+wall of a hundred bricks 7.8. 300 bytes each."""
+
 UPDATES_AT_ONCE = 2e6
 """Contacts times sweeps, about 0.1 s, after which a call of the kernel begins no further step, so that Ctrl-C is
 answered. Where a single step may take that many, the call can be interrupted: it has a thread of its own, which costs
@@ -246,6 +251,7 @@ class SteppedScene:
         self._gaps_asleep: tuple[Array, Array, Array] | None = None
         self.mechanism = MechanismRows(layout)
         self.sweep_bound = float(effort)
+        self._edge_room = np.zeros(min(EDGES_OF_BODY * (self.count + 1), MOST_EDGES))
 
     def _rotations(self, q: Array) -> Array:
         """Rotations of the bodies in the world, (bodies + 1, 3, 3)."""
@@ -518,7 +524,7 @@ class SteppedScene:
                 *(*of_bodies, scene.impulses),
                 *(lists.friction, lists.restitution, self.gravity, dt),
                 *(self.tolerance, self.overlap, self.sweep_bound, np.inf if long else at_once),
-                *(budget, lists.skins.grain, scene.warm.calm, allowance),
+                *(budget, lists.skins.grain, scene.warm.calm, allowance, self._edge_room),
                 *(lists.node, layout.open, layout.nodes, lists.pairs, lists.margins),
                 *self.mechanism.arguments(scene.mechanism, own_forces, lists.of_trees, lists.islands),
                 *moments,

@@ -14,7 +14,11 @@ scene_ties        rows over several velocities: stops of tendons, servos with a 
 scene_sticking    impulses with which everything sticks, for scenes that begin at rest
 scene_stirring    contacts that sweeps go over: those that are far from their laws, and their neighbours
 scene_leaps       where the next sweeps begin: the least energy of a plane
-scene_solver      the contact problem: sweeps, as far as they are needed
+scene_islands     contacts that act on each other: what is solved is left alone
+scene_elimination linear systems on the graph of the bodies that touch, body by body
+scene_newton      Newton's method, island by island, where sweeps creep
+scene_interior    interior-point steps for islands that it does not solve
+scene_solver      the contact problem: sweeps, and steps between them, as far as they are needed
 scene_positions   the projection of positions, which moves apart what overlaps
 scene_overlaps    overlaps at the ends of steps, by the shapes where they then are
 """

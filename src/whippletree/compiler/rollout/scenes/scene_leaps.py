@@ -26,6 +26,7 @@ instead of 184, momentum up to 0.92) and not a hundred (265 instead of 179): a l
 from __future__ import annotations
 
 import math
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,12 @@ class SceneLeaps:
             pairs_left=(1,),  # in this stretch
             least_changes=(2,),  # of a pair of sweeps, squared, in this stretch and in the last one of its sort
         )
+
+    def on(self, contacts: SceneContacts) -> SceneLeaps:
+        """The same on another list of contacts and its bodies."""
+        found = copy(self)
+        found.contacts = contacts
+        return found
 
     def weigh(self) -> Statement:
         """Mass and inertia of the bodies of the list; those of the world, which does not move, are zeros."""

@@ -103,6 +103,7 @@ INPUTS: dict[str, tuple[Any, ...]] = {
     "grain": (3,),
     "calm0": (),
     "allowance0": ("N",),
+    "edge room": ("E",),
 }
 """Inputs of reals, and their shapes."""
 
@@ -137,7 +138,8 @@ def scene_program(
     (N, 17), placements (N, 12), swing and travel0 (N,), impulses0 (C, 3), node (C, 3), friction and restitution (C,),
     gravity (3,), dt (T,), tolerance (m/s), overlap tolerance (m), effort (sweeps of a step), effort at once (sweeps
     after which a call begins no further step), budget (N,) (m), grain (3,), calm0 (m/s, the residual at which there is
-    nothing to do), allowance0 (N,) (m); then the lists of
+    nothing to do), allowance0 (N,) (m), edge room (E,) (anything: how many edges the graph of the bodies may have, of
+    :mod:`~whippletree.compiler.rollout.scenes.scene_elimination`); then the lists of
     :func:`~whippletree.compiler.rollout.scenes.scene_kinds.scene_narrow_phase`.
 
     ``node`` holds both bodies of a contact, and the number (below N) of the island that it is in.
@@ -290,6 +292,7 @@ class _StepBuilder(WorkSpace):
             Loop(NODE, "N", (copy,)),
             Loop(CONTACT, "C", (impulse, *self.contacts.of_moments("begin"))),
             self.solver.begin_calm(self.at("calm0")),
+            *self.solver.newton.graph.begin_call(),
             self.overlaps.begin(),
             *([*self.trees.begin(), *self.joints.begin_call()] if self.trees and self.joints else []),
             self.put(1, self.at("alive")),
@@ -421,7 +424,7 @@ class _StepBuilder(WorkSpace):
             return [[short], [remaining[0] - short]]
 
         def judge(remaining: Array, unused: Array, complete: Array, done: Array, glance: Array) -> list[Any]:
-            left = remaining[0] + largest([unused[0], 0])
+            left = remaining[0] + unused[0]
             joined = less(complete[0], 0)
             solved = select(joined, -1, select(less(0, done[0]), 1, -1))
             return [[left], [select(less(left, 1), 1, solved)], [select(joined, GLANCE, 8 * glance[0])]]

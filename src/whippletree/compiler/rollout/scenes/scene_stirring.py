@@ -110,6 +110,12 @@ class Stirring:
                 space.each(("taken in", "swept count", "growths")),
                 space.each(("grew", "lasting", "swept count", "growths")),
             ),
-            Collect(SWEPT_CONTACTS, CONTACT, "C", space.address("swept flag", CONTACT)),
-            Collect(SWEPT_BODIES, BODY, "N", space.address("swept body", BODY)),
+            *self.collect(),
+        ]
+
+    def collect(self) -> list[Statement]:
+        """The lists, of flags that are known."""
+        return [
+            Collect(SWEPT_CONTACTS, CONTACT, "C", self.space.address("swept flag", CONTACT)),
+            Collect(SWEPT_BODIES, BODY, "N", self.space.address("swept body", BODY)),
         ]

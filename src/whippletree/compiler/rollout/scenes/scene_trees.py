@@ -84,9 +84,13 @@ class SceneTrees:
         self.nodes, nv = len(self.tree.nodes), self.model.nv
         groups = mechanism.groups
         self.trees = max(groups) + 1
+        self.first_nodes = [groups.index(g) for g in groups]
+        """The first body of the tree of each body."""
         group_of = [groups[k] for k, part in enumerate(self.tree.v_slices) for _ in range(part.start, part.stop)]
         local = [group_of[:i].count(g) for i, g in enumerate(group_of)]
-        self.width, self.groups_of_impulses = padded(max(local) + 1), mechanism.groups_of_impulses
+        self.velocities = max(local) + 1
+        """Of a group, at most."""
+        self.width, self.groups_of_impulses = padded(self.velocities), mechanism.groups_of_impulses
         own.work(
             now_q=(self.model.nq,),
             now_v=(nv,),
@@ -301,12 +305,17 @@ class SceneTrees:
 
     # ---- contacts ------------------------------------------------------------------------------------------------
 
-    def _if_touched(self, *statements: Statement) -> Statement:
+    def if_touched(self, *statements: Statement) -> Statement:
+        """Statements where the contact in hand is on a tree, with its ``slot``."""
         slot = Lookup("slot", Address("slot", (Index(CONTACT),)), "K")
         return If(self.space.address("on tree", CONTACT), (slot, *statements))
 
     def _side(self, register: str, number: int, below: int) -> Lookup:
         return Lookup(register, Address("sides", (Index("slot"), Index(None, number))), below)
+
+    def node_of_side(self, side: int) -> list[Statement]:
+        """Registers of one body of the contact in hand, ``its node``, and of the :data:`END` that its tree has."""
+        return [self._side("its node", 3 + side, self.nodes + 1), self._side(END, 5 + side, 2)]
 
     def _ends(self, *statements: Statement) -> list[Statement]:
         """Statements for each tree of the contact in hand."""
@@ -329,7 +338,7 @@ class SceneTrees:
         add_up = traced_block(square, [rows, own[0]], [own[0]])
         return [
             put(0, *own),
-            self._if_touched(
+            self.if_touched(
                 *self._ends(put(0, rows)),
                 *self._add_side(0, turning),
                 *self._add_side(1, turning),
@@ -359,8 +368,7 @@ class SceneTrees:
             COLUMN, self.width, (traced_block(add, [row, at("along axes"), entry], [row]),), side_by_side=True
         )
         return [
-            self._side("its node", 3 + side, self.nodes + 1),
-            self._side(END, 5 + side, 2),
+            *self.node_of_side(side),
             Lookup("moves", Address("moving count", (Index("its node"),))),
             Loop(
                 ON_PATH,
@@ -388,7 +396,7 @@ class SceneTrees:
 
         three = Piece((3,), at(_of_rows("lead", turning), CONTACT).addresses[:3])
         block = traced_block(feel, [self._rows(turning), at(name, GROUP), three], [three])
-        return [self._if_touched(self.space.put(0, three), *self._ends(block))]
+        return [self.if_touched(self.space.put(0, three), *self._ends(block))]
 
     def follow(self, name: str, turning: bool = False) -> list[Statement]:
         """B times the impulse ``given`` by the contact in hand, added to a buffer (trees, width)."""
@@ -396,7 +404,7 @@ class SceneTrees:
         given = self.space.at(_of_rows("given", turning))
         reads = [entry, self._column_of_rows(turning), given]
         add = traced_block(lambda y, B, p: [[y + p @ B]], reads, [entry])
-        return [self._if_touched(*self._ends(Loop(COLUMN, self.width, (add,), side_by_side=True)))]
+        return [self.if_touched(*self._ends(Loop(COLUMN, self.width, (add,), side_by_side=True)))]
 
     # ---- the end of a step ---------------------------------------------------------------------------------------
 
