@@ -92,9 +92,10 @@ class SceneSolver:
     ``residual``, ``works``, ``listed`` and ``made`` tell of the solution.
     """
 
-    def __init__(self, contacts: SceneContacts, only_sweeps: bool = False) -> None:
-        """``only_sweeps``: as for balls, of which a thousand took a fifth more sweeps with attempts at other steps."""
-        self.pairs_before = MOST_SWEEPS if only_sweeps else PAIRS_BEFORE
+    def __init__(self, contacts: SceneContacts, by_factors: bool) -> None:
+        """``by_factors``: whether there is more than sweeps. A thousand balls took a fifth more of these with attempts at
+        other steps; and Newton's method knows impulses alone, no moments."""
+        self.by_factors = by_factors
         self.space, self.contacts = contacts.space, contacts
         self.sticking, self.stirring = Sticking(contacts), Stirring(contacts)
         self.swept = self.stirring.swept
@@ -160,9 +161,7 @@ class SceneSolver:
             each(("residual", "calm", "tolerance", "made", "left sweeps", "remaining")),
             each(("done", "reached", "going on", "invested", "left sweeps", "remaining")),
         )
-        # Newton's method knows impulses alone: where there are moments, too, all is left to sweeps
-        first = MOST_SWEEPS if self.contacts.moments else PAIRS_BEFORE
-        begin = (*self.stirring.forget(), put(first, at("countdown")), put(PAIRS_BETWEEN, at("pairs between")))
+        begin = (*self.stirring.forget(), put(PAIRS_BEFORE, at("countdown")), put(PAIRS_BETWEEN, at("pairs between")))
         return [
             If(address("afresh"), begin),
             *self.measure(),
@@ -187,14 +186,14 @@ class SceneSolver:
         ahead = tuple(self.leaps.go_ahead())
         begin = (self.leaps.weigh(), *self.swept.remember("impulse", "vel"), *self.leaps.begin())
         pair = (*self._sweep(), If(address("settled"), tuple(self._look())), If(address("leaps now"), ahead))
+        stirred = (*self.stirring.gather(), If(address("grew"), begin), If(address("lasting"), ahead))
+        rows, due = tuple(self.contacts.of_joints("gather")), address("step due")
+        lists: tuple[Statement, ...] = (*stirred, *rows)
+        if self.by_factors:
+            known = If(address("labelled"), tuple(self.stirring.collect()))
+            lists = (If(address("unlabelled"), stirred), known, *rows, If(due, tuple(self._step())))
         return (
-            If(
-                address("unlabelled"),
-                (*self.stirring.gather(), If(address("grew"), begin), If(address("lasting"), ahead)),
-            ),
-            If(address("labelled"), tuple(self.stirring.collect())),
-            *self.contacts.of_joints("gather"),
-            If(address("step due"), tuple(self._step())),
+            *lists,
             put(-1, at("looked")),
             Until("sweep", MOST_SWEEPS, address("looked"), pair),
         )
@@ -221,7 +220,9 @@ class SceneSolver:
 
     def _look(self) -> list[Statement]:
         """The residual, whether it will do, and what is to be done if not."""
-        at, each, address = self.space.at, self.space.each, self.space.address
+        at, each, address, put = self.space.at, self.space.each, self.space.address, self.space.put
+        if not self.by_factors:
+            return [*self.measure(), self._end(), put(1, at("looked")), put(-1, at("leaps now"))]
 
         def plan(going: Array, countdown: Array, labelled: Array, reached: Array) -> list[Any]:
             due = select(less(countdown[0], 1), going[0], -1)
@@ -241,7 +242,6 @@ class SceneSolver:
             each(("going on", "countdown", "labelled", "reached")),
             each(("step due", "labelling", "closing", "leaps now", "gives up", "looked")),
         )
-        put = self.space.put
         label = (
             self.leaps_of_all.weigh(),
             *self.islands.find(),
@@ -272,7 +272,8 @@ class SceneSolver:
             enough = EAGER * select(less(made[0], invested[0]), calm, tolerance)
             busy = less(enough * enough, change[0])
             looks = select(busy, -1, select(less(0, wait[0]), -1, 1))
-            settled = select(less(left[0], 4), 1, select(less(countdown, 2), 1, looks))
+            due = select(less(countdown, 2), 1, looks) if self.by_factors else looks
+            settled = select(less(left[0], 4), 1, due)
             pause = select(less(0, settled), PAUSE, wait[0] - 1)
             goal = select(less(made[0] + 2, invested[0]), calm, tolerance)
             counts = [left[0] - 2], [made[0] + 2], [countdown - 1]

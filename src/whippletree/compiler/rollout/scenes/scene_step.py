@@ -224,7 +224,9 @@ class _StepBuilder(WorkSpace):
         self.joints = None if self.trees is None else SceneJoints(self.trees)
         self.contacts = SceneContacts(self, self.trees, self.joints)
         self.contacts.moments = SceneMoments(self.contacts) if moments else None
-        self.solver, self.positions = SceneSolver(self.contacts), ScenePositions(self.contacts)
+        balls = traits.round and all(kind.slots == 1 for kind in kinds)
+        self.solver = SceneSolver(self.contacts, by_factors=not (balls or moments))
+        self.positions = ScenePositions(self.contacts)
         self.overlaps = SceneOverlaps(self.contacts, self.positions)
         self.bounces = SceneBounces(self, self.contacts, self.solver)
         self.narrow, lists = scene_narrow_phase(classes, kinds, self)
