@@ -115,9 +115,13 @@ def _common_normal(model: Model, tree: Skeleton) -> Array | None:
 
 
 def axes_at_home(model: Model, tree: Skeleton) -> list[list[tuple[Array, Array]]]:
-    """How each node moves against its parent at home: turn and shift (3,) of each velocity, in the world's axes."""
+    """How each node moves against its parent at home: turn and shift (3,) of each velocity, in the world's axes.
+
+    Modes and ports of flexible bodies, whose motions are none of a rigid body, have none here.
+    """
     links = Mechanism(tree).still(np.asarray(model.home.q, dtype=float).astype(object))
-    motions = [link.H.astype(float).T for link in links]
+    rigid = [not isinstance(node.joint, (Modal, Port)) for node in tree.nodes]
+    motions = [link.H.astype(float).T if own else () for link, own in zip(links, rigid, strict=True)]
     poses = poses_at_home(model, tree)
     return [[(X.R @ h[:3], X.R @ h[3:]) for h in own] for X, own in zip(poses, motions, strict=True)]
 

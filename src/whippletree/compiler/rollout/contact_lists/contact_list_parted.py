@@ -11,6 +11,7 @@ about its axis, if the two do not overlap at home: all that moves them against e
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -59,12 +60,16 @@ class HeightsKept:
         """Whether a node keeps its height along a normal (3,) that is fixed to another node, which carries it, or to
         the world: all joints between them slide across the normal, or turn about it without climbing."""
         path = self.tree.path(node, base)
-        if any(isinstance(self.tree.nodes[k].joint, (Modal, Port)) for k in path):
+        if self._bends(path):
             return False
         motions = [motion for k in path for motion in self._axes[k]]
         across = [np.linalg.norm(np.cross(turn, normal)) + abs(shift @ normal) for turn, shift in motions]
         sizes = [np.linalg.norm(turn) + np.linalg.norm(shift) for turn, shift in motions]
         return bool(np.all(np.array(across) <= ON_A_FLOOR * np.array(sizes)))
+
+    def _bends(self, path: Sequence[int]) -> bool:
+        """Whether a flexible body is on a path."""
+        return any(isinstance(self.tree.nodes[k].joint, (Modal, Port)) for k in path)
 
     def are_parted(self, pair: Pair, places: tuple[Place, Place]) -> bool:
         """Whether two shapes never meet, wherever they move."""
@@ -84,7 +89,7 @@ class HeightsKept:
         base = self.tree.meeting([first, second])
         path = [k for node in (first, second) for k in self.tree.path(node, base)]
         turns = [(k, turn) for k in path for turn, _ in self._axes[k] if turn.any()]
-        if not turns:
+        if not turns or self._bends(path):
             return None
         node, turn = turns[0]
         axis = turn / np.linalg.norm(turn)

@@ -93,8 +93,8 @@ class SceneSolver:
     """
 
     def __init__(self, contacts: SceneContacts, by_factors: bool) -> None:
-        """``by_factors``: whether there is more than sweeps. A thousand balls took a fifth more of these with attempts at
-        other steps; and Newton's method knows impulses alone, no moments."""
+        """``by_factors``: whether there is more than sweeps. A thousand balls took a fifth more of these with attempts
+        at other steps; and Newton's method knows impulses alone, no moments."""
         self.by_factors = by_factors
         self.space, self.contacts = contacts.space, contacts
         self.sticking, self.stirring = Sticking(contacts), Stirring(contacts)
@@ -186,14 +186,17 @@ class SceneSolver:
         ahead = tuple(self.leaps.go_ahead())
         begin = (self.leaps.weigh(), *self.swept.remember("impulse", "vel"), *self.leaps.begin())
         pair = (*self._sweep(), If(address("settled"), tuple(self._look())), If(address("leaps now"), ahead))
-        stirred = (*self.stirring.gather(), If(address("grew"), begin), If(address("lasting"), ahead))
-        rows, due = tuple(self.contacts.of_joints("gather")), address("step due")
-        lists: tuple[Statement, ...] = (*stirred, *rows)
-        if self.by_factors:
-            known = If(address("labelled"), tuple(self.stirring.collect()))
-            lists = (If(address("unlabelled"), stirred), known, *rows, If(due, tuple(self._step())))
+        flags = tuple(self.stirring.gather())
+        go_on = (If(address("grew"), begin), If(address("lasting"), ahead))
+        # where islands are known, they say what is swept
+        unknown = address("unlabelled")
+        by_factors = (If(address("step due"), tuple(self._step())),) if self.by_factors else ()
         return (
-            *lists,
+            *((If(unknown, flags),) if self.by_factors else flags),
+            *self.stirring.collect(),
+            *((If(unknown, go_on),) if self.by_factors else go_on),
+            *self.contacts.of_joints("gather"),
+            *by_factors,
             put(-1, at("looked")),
             Until("sweep", MOST_SWEEPS, address("looked"), pair),
         )

@@ -62,7 +62,7 @@ class Stirring:
         return select(less(0, known), 1, select(less(least * least, square), 1, -1))
 
     def gather(self) -> list[Statement]:
-        """The lists, and whether they have grown."""
+        """Flags of the lists, and whether those have grown."""
         space, both, at = self.space, self.contacts.both, self.space.at
 
         def spread(stirs: Any, m: Any, k: Any, first: Any, second: Any, count: Array) -> list[Any]:
@@ -110,11 +110,10 @@ class Stirring:
                 space.each(("taken in", "swept count", "growths")),
                 space.each(("grew", "lasting", "swept count", "growths")),
             ),
-            *self.collect(),
         ]
 
     def collect(self) -> list[Statement]:
-        """The lists, of flags that are known."""
+        """The lists, by their flags."""
         return [
             Collect(SWEPT_CONTACTS, CONTACT, "C", self.space.address("swept flag", CONTACT)),
             Collect(SWEPT_BODIES, BODY, "N", self.space.address("swept body", BODY)),
