@@ -194,8 +194,8 @@ class SceneSolver:
         return (
             *((If(unknown, flags),) if self.by_factors else flags),
             *self.stirring.collect(),
-            *((If(unknown, go_on),) if self.by_factors else go_on),
             *self.contacts.of_joints("gather"),
+            *((If(unknown, go_on),) if self.by_factors else go_on),
             *by_factors,
             put(-1, at("looked")),
             Until("sweep", MOST_SWEEPS, address("looked"), pair),
