@@ -412,7 +412,7 @@ def defaults_of_simulate():
 @claim("docs/contact.md", "| `zeno_interval` | events | 1e-6 s |", "| `most_events` | events | 10 000 |")
 @claim("docs/contact.md", "| `step` | time stepping | 1 ms |", "| `tolerance` | time stepping | 1e-7 m/s |")
 @claim("docs/contact.md", "| `sweeps` | time stepping | 20 |", "`events` up to 16 contacts")
-@claim("docs/performance.md", "| solo12, 10 sweeps, the default |")
+@claim("docs/performance/robots.md", "| solo12, 10 sweeps, the default |")
 def defaults_of_methods_for_contact():
     from whippletree.compiler.compiled import Compiled
     from whippletree.simulation.events.event_method import Events
@@ -480,9 +480,8 @@ def figures_and_replays():
 @claim(
     "docs/performance.md", "Counted operations of forward dynamics: UR5 656", "Panda 1248", "Kinova 1293", "solo12 2373"
 )
-@claim(
-    "docs/performance.md", "G1 7086", "Talos 6750", "Derivatives of the G1's forward dynamics are 47 300 operations."
-)
+@claim("docs/performance.md", "G1 7086", "Talos 6750")
+@claim("docs/performance/gpu.md", "Derivatives of the G1's forward dynamics are 47 300 operations.")
 @claim(
     "docs/constraints.md",
     "platform on massless legs takes 6.7 k operations",
@@ -492,7 +491,7 @@ def figures_and_replays():
 @claim(
     "docs/constraints.md", "Cassie on a free base takes 12.2 k operations instead of 25.8 k by `schur`", "takes 8.2 k"
 )
-@claim("docs/performance.md", "| Cassie, 16 closures, free base | 2.0 k, 12.2 k, 8.2 k |")
+@claim("docs/performance/loops.md", "| Cassie, 16 closures, free base | 2.0 k, 12.2 k, 8.2 k |")
 @claim("docs/conditioning.md", "Operations are exact, times those of a shared machine")
 def operations_are_counted():
     from benchmarks.contacts import standing
@@ -736,9 +735,9 @@ def ratios_are_those_of_the_tables():
         assert (min(ratios), max(ratios)) == (least, most)
 
 
-@claim("docs/performance.md", "that is 1.2 million steps of a quadruped per second and core.")
+@claim("docs/performance/robots.md", "that is 1.2 million steps of a quadruped per second and core.")
 def rates_follow_from_times():
-    row = next(row for row in rows_of("docs/performance.md", "| residual in") if row[0].startswith("solo12, 10"))
+    row = next(row for row in rows_of("docs/performance/robots.md", "| residual in") if row[0].startswith("solo12, 10"))
     assert round(1 / float(row[2]), 1) == 1.2
 
 
@@ -756,10 +755,14 @@ def test_figures_hold(check):
     check()
 
 
+PERFORMANCE = sorted((ROOT / "docs" / "performance").glob("*.md"))
+
+
 @pytest.mark.parametrize(("page", "fragment", "command", "there"), MEASURED, ids=lambda x: str(x)[:40])
 def test_measured_figures_are_those_of_the_page_on_performance(page, fragment, command, there):
     assert fragment in text_of(page)
-    assert all(figure in text_of("docs/performance.md") for figure in there)
+    pages = [text_of("docs/performance.md"), *[text_of(f"docs/performance/{page.name}") for page in PERFORMANCE]]
+    assert all(any(figure in text for text in pages) for figure in there)
     words = command.split()
     if words[0] == "make":
         assert re.search(rf"^{words[1]}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
