@@ -177,6 +177,12 @@ LOOKUPS = [
 ]
 
 
+@pytest.mark.parametrize("given", [3, None, 0.5])
+def test_names_are_a_text_or_a_list(given):
+    with pytest.raises(wt.ScalarError, match=f"^a name or a list of names is expected, got {given}$"):
+        wt.Builder("arm").body("upper").joint("shoulder", "weld", "world", "upper").build(cut=given)
+
+
 @pytest.mark.parametrize(("look", "message"), LOOKUPS)
 def test_a_name_that_is_not_there(look, message):
     with pytest.raises(wt.NameLookupError) as raised:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.errors import ScalarError, ShapeError
+from whippletree.errors import ScalarError, ShapeError, quote
 from whippletree.model.model import Model
 
 VELOCITY_SPACE = ("v", "a", "tau", "given", "b", "d", "dq", "dv", "da", "dtau")
@@ -35,7 +35,13 @@ def shape_hints(model: Model) -> Mapping[str, str]:
 
 
 def as_names(names: str | Iterable[str]) -> tuple[str, ...]:
-    """Names as a tuple: a text is one name, not its letters."""
+    """Names as a tuple: a text is one name, not its letters.
+
+    Raises:
+        ScalarError: something that is neither a text nor a list.
+    """
+    if not isinstance(names, Iterable):
+        raise ScalarError(f"a name or a list of names is expected, got {quote(names)}")
     return (names,) if isinstance(names, str) else tuple(names)
 
 
