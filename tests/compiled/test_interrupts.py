@@ -44,11 +44,11 @@ call = lambda: roll({steps})
 """
 
 BATCH = """
-f = wt.compile(wt.mechanisms.chain(40), threads={threads}).center_of_mass
+f = wt.compile(wt.mechanisms.chain(40), threads={threads}).kinetic_energy
 q = np.full((4000, 40), 0.1)
-f(q)
-wide = np.broadcast_to(q[:, None], (4000, 2000, 40))
-call = lambda: f(wide)
+f(q, q)
+wide = np.broadcast_to(q[:, None], (4000, 16000, 40))
+call = lambda: f(wide, wide)
 """
 
 CONTACT = """
