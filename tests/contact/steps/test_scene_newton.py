@@ -207,7 +207,8 @@ def test_what_much_rests_on_little_is_solved(boxes):
     assert run.attrs["unconverged_steps"] == 0
     assert run.attrs["largest_residual_velocity"] <= 1e-7
     heavy = run.contact_wrench.values[-1, -1, 5]
-    np.testing.assert_allclose(heavy, 1e6 * 9.81, rtol=1e-3)
+    # at rest to the residual: what is left of it would be a force of m u / h
+    np.testing.assert_allclose(heavy, 1e6 * 9.81, rtol=0, atol=1e6 * 1e-7 / H)
     np.testing.assert_allclose(run.q.values[-1][2::7], [0.1 + 0.2 * k for k in range(boxes)], atol=1e-4)
 
 
