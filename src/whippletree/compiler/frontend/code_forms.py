@@ -128,7 +128,7 @@ class Request:
         entry = self.function.derivative.function if self.function.derivative is not None else None
         if self.function.name in MATRICES:
             entry = find(MATRICES[self.function.name].function, self.model)
-        if entry is None or self.parameters or self.exported or not self.on_cpu:
+        if entry is None or self.exported or not self.on_cpu:
             return None
         # what would factor the matrix of the whole may be eliminated here, unless the user has chosen
         for route in (None, "elimination") if self.route is None else (self.route,):
@@ -221,9 +221,10 @@ def _from_loops(request: Request) -> Program | None:
 
     own = _by_fronts(source) or _looped_program(source)
     if request.function.derivative is None:
-        return matrix_program(request.model, request.function, own, MATRICES[request.function.name])
+        of = MATRICES[request.function.name]
+        return matrix_program(request.model, request.function, own, of, request.parameters)
     write = jvp_program if request.function.derivative.kind == "jvp" else vjp_program
-    return write(request.model, request.function, own)
+    return write(request.model, request.function, own, request.parameters)
 
 
 def _by_fronts(request: Request) -> Program | None:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -65,9 +66,9 @@ COLUMNS_TOGETHER = 8
 """Columns of a matrix that are computed side by side. Measured: see docs/performance.md."""
 
 
-def jvp_program(model: Model, function: Function, own: Program) -> Program:
-    """The ``jvp`` of a function from its program; ``function``: the derived one."""
-    writer = _Writer(model, function, own)
+def jvp_program(model: Model, function: Function, own: Program, parameters: Sequence[str] = ()) -> Program:
+    """The ``jvp`` of a function from its program; ``function``: the derived one; ``parameters``: those left open."""
+    writer = _Writer(model, own, _signature(model, function, parameters))
     body: list[Statement] = []
     for x, direction in zip(writer.inputs, writer.seeds, strict=True):
         body += writer.slope_along(x, direction)
@@ -78,9 +79,9 @@ def jvp_program(model: Model, function: Function, own: Program) -> Program:
     return writer.program(body)
 
 
-def vjp_program(model: Model, function: Function, own: Program) -> Program:
-    """The ``vjp`` of a function from its program; ``function``: the derived one."""
-    writer = _Writer(model, function, own)
+def vjp_program(model: Model, function: Function, own: Program, parameters: Sequence[str] = ()) -> Program:
+    """The ``vjp`` of a function from its program; ``function``: the derived one; ``parameters``: those left open."""
+    writer = _Writer(model, own, _signature(model, function, parameters))
     if not can_keep_values(own):
         return _vjp_by_directions(writer)
     back = writer.part("", writer.inputs, "backward")
@@ -107,9 +108,12 @@ def _vjp_by_directions(writer: _Writer) -> Program:
     return writer.program(body)
 
 
-def matrix_program(model: Model, function: Function, own: Program, of: MatricesOf) -> Program:
-    """A function whose outputs are matrices of another one, from the program of that."""
-    writer = _Writer(model, function, own, of.still)
+def matrix_program(
+    model: Model, function: Function, own: Program, of: MatricesOf, parameters: Sequence[str] = ()
+) -> Program:
+    """A function whose outputs are matrices of another one, from the program of that; ``parameters``: those left
+    open."""
+    writer = _Writer(model, own, _signature(model, function, parameters), of.still)
     (y,) = writer.outputs
     body: list[Statement] = []
     for number, (x, to) in enumerate(zip(of.moving, writer.results, strict=True)):
@@ -160,22 +164,34 @@ def _by_rows(writer: _Writer, y: str, x: str, to: str, prefix: str) -> list[Stat
     return [*writer.zero_bars(rows), *rows.values, writer.space.fill(seed, 0.0), Loop(counter, count, tuple(body))]
 
 
+class _Signature(NamedTuple):
+    """The name of a program, and the shapes of its arguments."""
+
+    name: str
+    inputs: Mapping[str, tuple[int, ...]]
+    outputs: Mapping[str, tuple[int, ...]]
+
+
+def _signature(model: Model, function: Function, parameters: Sequence[str]) -> _Signature:
+    return _Signature(function.name, input_shapes(model, function, parameters), output_shapes(model, function))
+
+
 class _Writer:
     """Collects the statements and buffers of a derivative of a program."""
 
-    def __init__(self, model: Model, function: Function, own: Program, still: Sequence[str] = ()) -> None:
-        """``still``: inputs of the program that are 0 here."""
-        self.model, self.function, self.own = model, function, own
+    def __init__(self, model: Model, own: Program, written: _Signature, still: Sequence[str] = ()) -> None:
+        """``written``: what the derivative is called and has for arguments; ``still``: inputs of the program that are 0
+        here."""
+        self.model, self.own, self.name = model, own, written.name
         self.inputs = [b.name for b in own.of_role("input")]
         self.outputs = [b.name for b in own.of_role("output") if not b.integer]
         self.may_fail = any(b.integer for b in own.of_role("output"))
-        self.results = list(output_shapes(model, function))
-        given = list(input_shapes(model, function, ()))
-        self.seeds = given[len(self.inputs) :]
+        self.results = list(written.outputs)
+        self.seeds = [name for name in written.inputs if name not in self.inputs]
         """Further inputs of the derivative: directions of inputs, or adjoints of outputs."""
         self.space = WorkSpace()
-        self.space.add(*[Buffer(name, "input", shape) for name, shape in input_shapes(model, function, ()).items()])
-        self.space.add(*[Buffer(name, "output", shape) for name, shape in output_shapes(model, function).items()])
+        self.space.add(*[Buffer(name, "input", shape) for name, shape in written.inputs.items()])
+        self.space.add(*[Buffer(name, "output", shape) for name, shape in written.outputs.items()])
         for name in still:
             self.space.table(name, np.zeros([int(d) for d in own.buffer(name).shape]))
         self.space.add(*own.of_role("work", "table", "index"))
@@ -186,7 +202,7 @@ class _Writer:
             self.space.add(Buffer(STATUS, "output", (), integer=True), Buffer(FAILED, "work", (1,)))
             nothing = tuple(self.space.fill(name, math.nan) for name in self.results)
             body = [_put(0.0, FAILED_AT), *body, If(FAILED_AT, nothing), _copy(FAILED_AT, Address(STATUS, ()))]
-        program = self.space.program(self.function.name, body)
+        program = self.space.program(self.name, body)
         used = {a.buffer for block in every_block(program.body) for a in (*block.loads, *block.stores)}
         return replace(program, buffers=tuple(b for b in program.buffers if b.role != "work" or b.name in used))
 
