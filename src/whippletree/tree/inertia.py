@@ -164,8 +164,11 @@ def amplification(inverted: Array, forces: Array) -> tuple[Array, Array]:
     """a = M⁻¹ φ (n,) and (|M⁻¹| |φ|)ᵢ / |aᵢ| (n,), the growth of relative errors entry by entry (004 eq. 3–4)."""
     a = inverted @ forces
     most = abs(inverted) @ abs(forces)
-    found = []
-    for size, reach in zip(abs(a), most, strict=True):
-        there = scalars.less(0, size)
-        found.append(scalars.select(there, reach / scalars.select(there, size, 1), math.inf + size))
-    return np.asarray(a), np.array(found, dtype=object)
+    return np.asarray(a), np.array([growth_of_errors(*own) for own in zip(a, most, strict=True)], dtype=object)
+
+
+def growth_of_errors(a: Any, reach: Any) -> Any:
+    """``reach`` / |a|: infinite where a is 0."""
+    size = abs(a)
+    there = scalars.less(0, size)
+    return scalars.select(there, reach / scalars.select(there, size, 1), math.inf + size)

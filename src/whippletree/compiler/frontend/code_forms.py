@@ -84,6 +84,23 @@ MATRICES = {
 """Functions of the catalogue that are matrices of others, for long systems."""
 
 
+COMPOSED_OF = {
+    "operational_inertia": ("forward_dynamics",),
+    "operational_inertia_inverse": ("forward_dynamics",),
+    "dagger": ("velocity_step",),
+    "apparent_inertia": ("velocity_step",),
+    "weighted_pseudo_inverse": ("velocity_step",),
+    "schur_projector": ("project_velocity",),
+    "delassus": ("mass_matrix_solve", "constraint_velocity"),
+    "reduced_mass_matrix": ("forward_dynamics",),
+    "allowed_motions": ("forward_dynamics",),
+    "force_sensitivity": ("forward_dynamics",),
+    "regressor": ("inverse_dynamics",),
+}
+"""Functions that are made of others for long systems
+(:mod:`~whippletree.compiler.frontend.loops.composed_functions`), and which of these must be loops."""
+
+
 @dataclass(frozen=True)
 class Request:
     """A function that is to be written for a model."""
@@ -128,14 +145,31 @@ class Request:
         entry = self.function.derivative.function if self.function.derivative is not None else None
         if self.function.name in MATRICES:
             entry = find(MATRICES[self.function.name].function, self.model)
-        if entry is None or self.exported or not self.on_cpu:
+        return self.loops_of(entry, self.names) if entry is not None else None
+
+    def loops_of(self, entry: Function, names: tuple[Any, ...] = ()) -> Request | None:
+        """Another function of the model, if its code is loops that can be put into that of this one."""
+        if self.exported or not self.on_cpu:
             return None
         # what would factor the matrix of the whole may be eliminated here, unless the user has chosen
         for route in (None, "elimination") if self.route is None else (self.route,):
-            found = replace(self, function=entry, route=route)
+            found = replace(self, function=entry, names=names, route=route)
             if found.is_looped:
                 return found
         return None
+
+    @property
+    def composed_of(self) -> Request | None:
+        """The first of the functions that it is made of, if all of them are loops; None otherwise."""
+        names = COMPOSED_OF.get(self.function.name, ())
+        if not names or (self.function.name == "regressor" and self.parameters):
+            return None
+        if self.function.constraints != "tree" and self.model.constraints:
+            system = constraint_set(self.model)
+            if system.switches or any(system.compliance):  # whose blocks no response from rest gives
+                return None
+        found = [self.loops_of(find(name, self.model)) for name in names]
+        return found[0] if all(own is not None for own in found) else None
 
     @property
     def loops_over_fronts(self) -> bool:
@@ -163,8 +197,8 @@ class Request:
 
     def is_short_for(self, models: Sequence[Model]) -> bool:
         """Whether it is written out for these models, one after the other."""
-        source, parts = self.source, sum(len(skeleton(model).nodes) for model in models)
-        if self.function.name not in MATRICES or source is None:
+        source, parts = self.source or self.composed_of, sum(len(skeleton(model).nodes) for model in models)
+        if self.function.name not in (*MATRICES, *COMPOSED_OF) or source is None:
             return parts <= self.unrolled_up_to
         if source.loops_over_clusters:
             return parts <= UNROLL_CLUSTERS_UP_TO
@@ -207,6 +241,7 @@ def catalogue_program(request: Request) -> Program:
         UnsupportedError: if it would be too long.
     """
     found = _by_fronts(request) or _by_tendons(request) or _placed_program(request) or _from_loops(request)
+    found = found or _composed_program(request)
     if found is not None:
         return found
     return _unrolled_program(request) if request.is_short else _looped_program(request)
@@ -225,6 +260,22 @@ def _from_loops(request: Request) -> Program | None:
         return matrix_program(request.model, request.function, own, of, request.parameters)
     write = jvp_program if request.function.derivative.kind == "jvp" else vjp_program
     return write(request.model, request.function, own, request.parameters)
+
+
+def _composed_program(request: Request) -> Program | None:
+    """A function of a long system that is made of others, which are loops."""
+    if request.composed_of is None or request.is_short:
+        return None
+    from whippletree.compiler.frontend.loops.composed_functions import composed_program
+
+    return composed_program(request)
+
+
+def looped_program(request: Request, name: str) -> Program:
+    """The loops of a function that one of :data:`COMPOSED_OF` is made of."""
+    own = request.loops_of(find(name, request.model))
+    assert own is not None
+    return _by_fronts(own) or _looped_program(own)
 
 
 def _by_fronts(request: Request) -> Program | None:
@@ -251,7 +302,7 @@ def _placed_program(request: Request) -> Program | None:
     above = PLACE_ABOVE if request.on_cpu else request.unrolled_up_to
     if request.parts <= above or request.can_loop or request.parameters or request.exported:
         return None
-    if request.source is not None:
+    if request.source is not None or request.composed_of is not None:
         # of many kinds of mechanisms the code of all is as long as that of one mechanism
         kinds = by_kind(separate_mechanisms(request.model))
         if not request.is_short_for([own[0].model for own in kinds]):

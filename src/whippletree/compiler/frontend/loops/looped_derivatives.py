@@ -30,6 +30,7 @@ from whippletree.compiler.program import (
     Address,
     Block,
     Buffer,
+    Dimension,
     If,
     Index,
     Lookup,
@@ -131,10 +132,86 @@ def matrix_program(
 
 def _by_columns(writer: _Writer, y: str, x: str, to: str, prefix: str) -> list[Statement]:
     """Some columns at a time, side by side; the last ones overlap others."""
-    count = writer.tangents(x)
+
+    def keep(slopes: Mapping[str, str], first: str, lanes: int) -> list[Statement]:
+        entry = f"{to} entry"
+        sources = tuple(Address(slopes[y], (Index(entry), Index(None, k))) for k in range(lanes))
+        targets = tuple(Address(to, (Index(entry), Index(first, k))) for k in range(lanes))
+        return [Loop(entry, writer.own.buffer(y).size, (_copies(sources, targets),))]
+
+    return _in_turns(writer, x, writer.tangents(x), prefix, to, _unit_seeds, keep)
+
+
+def directions_program(
+    model: Model, own: Program, x: str, directions: int | None, still: Sequence[str] = ()
+) -> Program:
+    """The slopes of a program's vectors along so many directions of an input x, rows of an input ``along``; None: along
+    all unit vectors.
+
+    Its outputs are those of the program, a row for each direction: ∂y/∂x · along. ``still``: inputs that are 0.
+    """
+    size = own.buffer(x).size
+    count = size if directions is None else directions
+    inputs = {b.name: _whole(b.shape) for b in own.of_role("input") if b.name not in still}
+    outputs = {b.name: (count, *_whole(b.shape)) for b in own.of_role("output") if not b.integer}
+    if directions is not None:
+        inputs |= {ALONG: (count, size)}
+    writer = _Writer(model, own, _Signature(f"{own.name}_directions", inputs, outputs), still)
+    if not can_keep_values(own):
+        along = writer.part("", [x], "forward", apart=False)
+        turn = Index("direction")
+        put = [writer.copy(slope_name(y), y, first=(turn,)) for y in writer.outputs]
+        if directions is None:
+            return writer.program(writer.every_direction(x, [str(turn.register)], along, put))
+        take = _copy(Address(ALONG, (turn, Index("seed"))), Address(slope_name(x), (Index("seed"),)))
+        return writer.program([Loop("direction", count, (Loop("seed", size, (take,)), *along.derivative, *put))])
+
+    def seed(unit: str, first: str, lanes: int) -> tuple[list[Statement], list[Statement]]:
+        if directions is None:
+            return _unit_seeds(unit, first, lanes)
+        entry = "seed entry"
+        sources = tuple(Address(ALONG, (Index(first, k), Index(entry))) for k in range(lanes))
+        targets = tuple(Address(unit, (Index(entry), Index(None, k))) for k in range(lanes))
+        return [Loop(entry, size, (_copies(sources, targets),))], []
+
+    def keep(slopes: Mapping[str, str], first: str, lanes: int) -> list[Statement]:
+        found: list[Statement] = []
+        for y in writer.outputs:
+            entry = f"{y} entry"
+            sources = tuple(Address(slopes[y], (Index(entry), Index(None, k))) for k in range(lanes))
+            targets = tuple(Address(y, (Index(first, k), Index(entry))) for k in range(lanes))
+            found.append(Loop(entry, own.buffer(y).size, (_copies(sources, targets),)))
+        return found
+
+    return writer.program(_in_turns(writer, x, count, "", x, seed, keep))
+
+
+ALONG = "along"
+"""The input of directions."""
+
+
+def _unit_seeds(unit: str, first: str, lanes: int) -> tuple[list[Statement], list[Statement]]:
+    at = tuple(Address(unit, (Index(first, k), Index(None, k))) for k in range(lanes))
+    return [_put(1.0, *at)], [_put(0.0, *at)]
+
+
+def _in_turns(
+    writer: _Writer,
+    x: str,
+    count: int,
+    prefix: str,
+    name: str,
+    seed: Callable[[str, str, int], tuple[list[Statement], list[Statement]]],
+    keep: Callable[[Mapping[str, str], str, int], list[Statement]],
+) -> list[Statement]:
+    """The derivative along ``count`` directions of an input, some at a time.
+
+    ``seed``: what puts directions into a buffer before each turn, and clears it after; ``keep``: what is done with the
+    slopes of outputs. Both are told buffers, the register of the first direction of a turn, and how many there are.
+    """
     lanes = min(COLUMNS_TOGETHER, count)
-    first = f"{to} first"
-    writer.space.index(f"{to} starts", [*range(0, count - lanes, lanes), count - lanes])
+    first = f"{name} first"
+    writer.space.index(f"{name} starts", [*range(0, count - lanes, lanes), count - lanes])
     columns = writer.part(prefix, [x], "forward", lanes=lanes)
     values, derivative = list(columns.values), list(columns.derivative)
     unit = prefix + slope_name(x)
@@ -142,15 +219,11 @@ def _by_columns(writer: _Writer, y: str, x: str, to: str, prefix: str) -> list[S
         unit = prefix + "unit"
         rates = writer.rates_along(x, unit, prefix + slope_name(x), lanes)
         values, derivative = [*rates.values, *values], [*rates.derivative, *derivative]
-    seeds = tuple(Address(unit, (Index(first, k), Index(None, k))) for k in range(lanes))
-    entry = f"{to} entry"
-    sources = tuple(Address(prefix + slope_name(y), (Index(entry), Index(None, k))) for k in range(lanes))
-    targets = tuple(Address(to, (Index(entry), Index(first, k))) for k in range(lanes))
-    trace = Trace()
-    put = Loop(entry, writer.own.buffer(y).size, (Block(finish(trace, list(trace.inputs(lanes))), sources, targets),))
-    turn = [_put(1.0, *seeds), *derivative, put, _put(0.0, *seeds)]
-    look = Lookup(first, Address(f"{to} starts", (Index(f"{to} turn"),)))
-    turns = Loop(f"{to} turn", writer.space.buffers[f"{to} starts"].size, (look, *turn))
+    before, after = seed(unit, first, lanes)
+    slopes = {y: prefix + slope_name(y) for y in writer.outputs}
+    turn = [*before, *derivative, *keep(slopes, first, lanes), *after]
+    look = Lookup(first, Address(f"{name} starts", (Index(f"{name} turn"),)))
+    turns = Loop(f"{name} turn", writer.space.buffers[f"{name} starts"].size, (look, *turn))
     return [*values, writer.space.fill(unit, 0.0), turns]
 
 
@@ -364,8 +437,16 @@ def _put(value: float, *addresses: Address) -> Block:
 
 
 def _copy(source: Address, target: Address) -> Block:
+    return _copies((source,), (target,))
+
+
+def _copies(sources: tuple[Address, ...], targets: tuple[Address, ...]) -> Block:
     trace = Trace()
-    return Block(finish(trace, [trace.input()]), (source,), (target,))
+    return Block(finish(trace, list(trace.inputs(len(sources)))), sources, targets)
+
+
+def _whole(shape: tuple[Dimension, ...]) -> tuple[int, ...]:
+    return tuple(int(d) for d in shape)
 
 
 def _add_product(first: Address, second: Address) -> Block:
