@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from whippletree.compiler.program import Program, map_blocks
 from whippletree.constraints.clusters.separate_mechanisms import by_kind, separate_mechanisms
@@ -84,21 +84,31 @@ MATRICES = {
 """Functions of the catalogue that are matrices of others, for long systems."""
 
 
-COMPOSED_OF = {
-    "operational_inertia": ("forward_dynamics",),
-    "operational_inertia_inverse": ("forward_dynamics",),
-    "dagger": ("velocity_step",),
-    "apparent_inertia": ("velocity_step",),
-    "weighted_pseudo_inverse": ("velocity_step",),
-    "schur_projector": ("project_velocity",),
-    "delassus": ("mass_matrix_solve", "constraint_velocity"),
-    "reduced_mass_matrix": ("forward_dynamics",),
-    "allowed_motions": ("forward_dynamics",),
-    "force_sensitivity": ("forward_dynamics",),
-    "regressor": ("inverse_dynamics",),
+class ComposedOf(NamedTuple):
+    """How a function is made of others for long systems."""
+
+    functions: tuple[str, ...]
+    """Those that must be loops."""
+    linear: bool = False
+    """Whether its code, written out, grows with the number of bodies only, but for loops that are local: short for
+    longer."""
+
+
+COMPOSED = {
+    "operational_inertia": ComposedOf(("forward_dynamics",), linear=True),
+    "operational_inertia_inverse": ComposedOf(("forward_dynamics",), linear=True),
+    "dagger": ComposedOf(("velocity_step",)),
+    "apparent_inertia": ComposedOf(("velocity_step",)),
+    "weighted_pseudo_inverse": ComposedOf(("velocity_step",)),
+    "schur_projector": ComposedOf(("project_velocity",)),
+    "delassus": ComposedOf(("mass_matrix_solve", "constraint_velocity")),
+    "reduced_mass_matrix": ComposedOf(("forward_dynamics",)),
+    "allowed_motions": ComposedOf(("forward_dynamics",)),
+    "force_sensitivity": ComposedOf(("forward_dynamics",)),
+    "regressor": ComposedOf(("inverse_dynamics",)),
 }
 """Functions that are made of others for long systems
-(:mod:`~whippletree.compiler.frontend.loops.composed_functions`), and which of these must be loops."""
+(:mod:`~whippletree.compiler.frontend.loops.composed_functions`)."""
 
 
 @dataclass(frozen=True)
@@ -161,15 +171,15 @@ class Request:
     @property
     def composed_of(self) -> Request | None:
         """The first of the functions that it is made of, if all of them are loops; None otherwise."""
-        names = COMPOSED_OF.get(self.function.name, ())
-        if not names or (self.function.name == "regressor" and self.parameters):
+        own = COMPOSED.get(self.function.name)
+        if own is None:
             return None
         if self.function.constraints != "tree" and self.model.constraints:
             system = constraint_set(self.model)
             if system.switches or any(system.compliance):  # whose blocks no response from rest gives
                 return None
-        found = [self.loops_of(find(name, self.model)) for name in names]
-        return found[0] if all(own is not None for own in found) else None
+        found = [self.loops_of(find(name, self.model)) for name in own.functions]
+        return found[0] if all(one is not None for one in found) else None
 
     @property
     def loops_over_fronts(self) -> bool:
@@ -198,10 +208,12 @@ class Request:
     def is_short_for(self, models: Sequence[Model]) -> bool:
         """Whether it is written out for these models, one after the other."""
         source, parts = self.source or self.composed_of, sum(len(skeleton(model).nodes) for model in models)
-        if self.function.name not in (*MATRICES, *COMPOSED_OF) or source is None:
+        if self.function.name not in (*MATRICES, *COMPOSED) or source is None:
             return parts <= self.unrolled_up_to
         if source.loops_over_clusters:
             return parts <= UNROLL_CLUSTERS_UP_TO
+        if self.function.name in COMPOSED and COMPOSED[self.function.name].linear:
+            return parts <= UNROLL_MATRICES_UP_TO
         if source.loops_over_fronts:
             return parts <= UNROLL_UP_TO
         entries, whole = sum(map(matrix_entries, models)), sum(model.nv for model in models) * parts
@@ -272,7 +284,7 @@ def _composed_program(request: Request) -> Program | None:
 
 
 def looped_program(request: Request, name: str) -> Program:
-    """The loops of a function that one of :data:`COMPOSED_OF` is made of."""
+    """The loops of a function that one of :data:`COMPOSED` is made of."""
     own = request.loops_of(find(name, request.model))
     assert own is not None
     return _by_fronts(own) or _looped_program(own)

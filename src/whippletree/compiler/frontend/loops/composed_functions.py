@@ -21,10 +21,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from whippletree.arithmetic import scalars
 from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.frontend.code_forms import Request, catalogue_program, looped_program
 from whippletree.compiler.frontend.loops.looped_derivatives import ALONG, directions_program
-from whippletree.compiler.frontend.loops.looped_functions import LoopedMechanism, recorded_program
+from whippletree.compiler.frontend.loops.looped_functions import LoopedMechanism, loop_program
 from whippletree.compiler.frontend.loops.matrix_loops import MatrixLoops, failing
 from whippletree.compiler.frontend.unrolled import STATUS, input_shapes, output_shapes
 from whippletree.compiler.program import Address, Buffer, If, Index, Lookup, Loop, Program, Statement
@@ -35,6 +36,7 @@ from whippletree.constraints.dynamics import UNMOVED
 from whippletree.constraints.prescribed_joints import require_movable_task, task_rows
 from whippletree.constraints.routes import PIVOT_TOLERANCE
 from whippletree.functions import Function, Shape, find
+from whippletree.spatial import Pose
 from whippletree.tree import inertia, inverse
 from whippletree.tree import momentum as sums
 from whippletree.tree.mechanism import Mechanism
@@ -46,9 +48,9 @@ ONE, ZERO = "one", "zero"
 
 
 def composed_program(request: Request) -> Program:
-    """The program of a function of :data:`COMPOSED`."""
+    """The program of a function of :data:`~whippletree.compiler.frontend.code_forms.COMPOSED`."""
     composition = Composition(request)
-    COMPOSED[request.function.name](composition)
+    WRITERS[request.function.name](composition)
     return composition.program_of_all()
 
 
@@ -86,7 +88,12 @@ class Composition(MatrixLoops):
         self.run(catalogue_program(replace(self.request, function=find(name, self.model), names=names)), into)
 
     def respond(
-        self, name: str, x: str, into: Mapping[str, str], along: str | None = None, given: Mapping[str, str] | None = None
+        self,
+        name: str,
+        x: str,
+        into: Mapping[str, str],
+        along: str | None = None,
+        given: Mapping[str, str] | None = None,
     ) -> None:
         """Slopes of a function's outputs by an input, along the rows of a matrix, or along all unit vectors.
 
@@ -102,7 +109,9 @@ class Composition(MatrixLoops):
     def run(self, program: Program, into: Mapping[str, str], given: Mapping[str, str] | None = None) -> None:
         """The statements of a program, on buffers of this one."""
         prefix = f"part {len(self.buffers)}"
-        place = {b.name: self.single.get(b.name, b.name) for b in program.of_role("input")} | dict(given or {}) | {**into}
+        place = (
+            {b.name: self.single.get(b.name, b.name) for b in program.of_role("input")} | dict(given or {}) | {**into}
+        )
         if any(b.name == STATUS for b in program.buffers):
             place[STATUS] = self.status_place()
         statements, buffers = inline_program(program, prefix, place)
@@ -139,8 +148,6 @@ class Composition(MatrixLoops):
 
 
 def _first_failure(*numbers: Array) -> list[Any]:
-    from whippletree.arithmetic import scalars
-
     found: Any = 0
     for (number,) in reversed(numbers):
         found = scalars.select(scalars.less(0, number), number, found)
@@ -303,14 +310,13 @@ class _NodeNumbers(NamedTuple):
         mechanism.sweep.result(buffer, "node six", self.field)
 
 
-def _node_function(model: Any, name: str, inputs: Sequence[str], find_field: Callable[..., Any]) -> Program:
+def _node_program(c: Composition, inputs: Sequence[str], find_fields: Callable[..., Any], *outputs: str) -> Program:
     """The program of vectors (6,) of all nodes."""
-    entry = find("inverse_dynamics", model)
-    count = 6 * len(skeleton(model).nodes)
-    known = {word: entry.inputs[word] for word in inputs}
-    outputs = {f"{name} {k}": (count,) for k in range(2 if "a" in inputs else 1)}
-    function = Function(name, (), known, outputs, find_field, True, "")  # type: ignore[arg-type]
-    return recorded_program(function, LoopedMechanism(skeleton(model)))
+    known = find("inverse_dynamics", c.model).inputs
+    count = 6 * c.request.parts
+    shapes: dict[str, Shape] = {name: (count,) for name in outputs}
+    function = Function("nodes", (), {word: known[word] for word in inputs}, shapes, find_fields, True, "")
+    return loop_program(function, skeleton(c.model), parameters=c.request.parameters)
 
 
 def _regressor(c: Composition) -> None:
@@ -326,13 +332,11 @@ def _regressor(c: Composition) -> None:
         return _NodeNumbers(m.sweep.map(lambda link: link.V, m.moving(q, v)))
 
     count = 6 * len(tree.nodes)
-    c.add(Buffer("body twists", "work", (count,)), Buffer("body accelerations", "work", (count,)))
-    c.run(
-        _node_function(model, "motion", ("q", "v", "a"), motion),
-        {"motion 0": "body twists", "motion 1": "body accelerations"},
-    )
-    each = c.matrix("unit twists", c.nv, count)
-    c.run(directions_program(model, _node_function(model, "twists", ("q", "v"), twists), "v", None, ["v"]), {"twists 0": each})
+    into = {"V": "body twists", "A": "body accelerations"}
+    c.add(*[Buffer(name, "work", (count,)) for name in into.values()])
+    c.run(_node_program(c, ("q", "v", "a"), motion, *into), into)
+    each = directions_program(model, _node_program(c, ("q", "v"), twists, "V"), "v", None, ["v"])
+    c.run(each, {"V": c.matrix("unit twists", c.nv, count)})
     moving = [(number, *tree.bodies[body.name]) for number, body in enumerate(model.bodies)]
     moving = [own for own in moving if own[1] >= 0]
     c.matrix("shares", len(moving), 60)
@@ -345,8 +349,6 @@ def _regressor(c: Composition) -> None:
 
 def _shares_of_bodies(c: Composition, count: int) -> list[Statement]:
     """The wrenches (6, 10) of every body's parameters in its node's frame, and their power in all unit velocities."""
-    from whippletree.spatial import Pose
-
     body, place, column, row = "moving body", "body place", "body column", "unit velocity"
 
     def six(name: str, *before: Index) -> Piece:
@@ -368,7 +370,7 @@ def _shares_of_bodies(c: Composition, count: int) -> list[Statement]:
     return [first, Loop(body, count, (*looks, Loop(row, c.nv, (each,))))]
 
 
-COMPOSED: dict[str, Callable[[Composition], None]] = {
+WRITERS: dict[str, Callable[[Composition], None]] = {
     "operational_inertia": _operational_inertia,
     "operational_inertia_inverse": _operational_inertia_inverse,
     "dagger": _dagger,

@@ -39,7 +39,9 @@ class MatrixLoops(WorkSpace):
         self.index(name, [*chosen])
         look = Lookup(CHOSEN, Address(name, (Index(ROW),)))
         copy = _each(
-            [(source, Index(COLUMN), Index(CHOSEN))], (to, Index(ROW), Index(COLUMN)), lambda x: x if factor == 1 else -x
+            [(source, Index(COLUMN), Index(CHOSEN))],
+            (to, Index(ROW), Index(COLUMN)),
+            lambda x: x if factor == 1 else -x,
         )
         return Loop(ROW, len(chosen), (look, Loop(COLUMN, self.extent(source)[0], (copy,))))
 
@@ -98,8 +100,10 @@ def failing(number: int, tolerance: Any) -> Callable[[Any, Any, Any], Any]:
     """The status after a pivot: as before, or ``number`` where the pivot is lost among the rounding of its diagonal."""
 
     def note(status: Any, pivot: Any, diagonal: Any) -> Any:
-        # a NaN is neither: it speaks for itself
-        return scalars.select(scalars.less(pivot - tolerance * diagonal, 0), number, status)
+        # a NaN is neither below 1 nor above 0: it speaks for itself
+        margin = pivot - tolerance * diagonal
+        fails = scalars.select(scalars.less(0, margin), status, number)
+        return scalars.select(scalars.less(margin, 1), fails, status)
 
     return note
 
