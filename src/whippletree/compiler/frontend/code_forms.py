@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from whippletree.compiler.program import Program, map_blocks
 from whippletree.constraints.clusters.separate_mechanisms import by_kind, separate_mechanisms
 from whippletree.constraints.constraint_set import constraint_set
@@ -23,6 +25,7 @@ from whippletree.constraints.long_systems.node_rows import is_long
 from whippletree.errors import UnsupportedError
 from whippletree.functions import CATALOGUE, Function, find
 from whippletree.model import Model
+from whippletree.model.parameters import with_parameters
 from whippletree.tree.skeleton import skeleton
 
 UNROLL_UP_TO = 48
@@ -106,9 +109,35 @@ COMPOSED = {
     "allowed_motions": ComposedOf(("forward_dynamics",)),
     "force_sensitivity": ComposedOf(("forward_dynamics",)),
     "regressor": ComposedOf(("inverse_dynamics",)),
+    "diagonal_ratio": ComposedOf(("diagonal_of_mass_matrix",), linear=True),
+    "forward_dynamics_with_diagonal_ratio": ComposedOf(("forward_dynamics", "diagonal_of_mass_matrix")),
+    # where loops are not local; elsewhere they are loops themselves
+    "forward_dynamics_with_diagonal": ComposedOf(("forward_dynamics", "diagonal_of_mass_matrix")),
+    "forward_dynamics_with_wrench": ComposedOf(("forward_dynamics",)),
+    "constraint_bias": ComposedOf(("constraint_velocity",)),
 }
 """Functions that are made of others for long systems
 (:mod:`~whippletree.compiler.frontend.loops.composed_functions`)."""
+
+
+FEELS_GRAVITY = {
+    "forward_dynamics": "tau",
+    "forward_dynamics_with_wrench": "tau",
+    "forward_dynamics_with_diagonal": "tau",
+    "constraint_forces": "tau",
+    "velocity_step": "tau",
+    "inverse_dynamics": None,
+    "inverse_dynamics_with_wrench": None,
+    "bias": None,
+    "gravity": None,
+}
+"""Functions that feel gravity as joint forces: the input that these can be added to, or None where the output has them
+with the other sign."""
+
+NO_GRAVITY = frozenset(
+    ["pose", "jacobian", "jacobian_bias", "twist", "integrate", "difference", "rate", "mass_matrix", "mass_matrix_inverse", "mass_matrix_solve", "kinetic_energy", "momentum", "center_of_mass", "diagonal_of_mass_matrix", "constraint_residual", "constraint_jacobian", "constraint_velocity", "constraint_bias", "project_velocity", "null_projector", "closing_step", "impact", "passive_forces"]
+)
+"""Functions that do not depend on it, but for forces of elements."""
 
 
 @dataclass(frozen=True)
@@ -169,10 +198,22 @@ class Request:
         return None
 
     @property
+    def without_gravity(self) -> Request | None:
+        """The function of the model without gravity, if that is what open gravity is added to; None otherwise."""
+        name = self.function.name
+        known = "gravity" in self.parameters and (name in FEELS_GRAVITY or name in NO_GRAVITY)
+        if not known or self.model.elements or self.exported or not self.on_cpu:
+            return None
+        others = tuple(path for path in self.parameters if path != "gravity")
+        model = with_parameters(self.model, {"gravity": np.zeros(3)})
+        found = replace(self, model=model, function=find(name, model), parameters=others)
+        return found if found.is_looped or found.source is not None or found.composed_of is not None else None
+
+    @property
     def composed_of(self) -> Request | None:
         """The first of the functions that it is made of, if all of them are loops; None otherwise."""
         own = COMPOSED.get(self.function.name)
-        if own is None:
+        if own is None or self.is_looped or "gravity" in self.parameters:
             return None
         if self.function.constraints != "tree" and self.model.constraints:
             system = constraint_set(self.model)
@@ -199,6 +240,8 @@ class Request:
     @property
     def is_short(self) -> bool:
         """Whether it is written out."""
+        if self.without_gravity is not None:
+            return self.without_gravity.is_short
         if self.linear and self.function.names == ("frame",) and (self.can_loop or self.source is not None):
             # only bodies between the frame and the base are written out
             node = skeleton(self.model).place(self.names[0]).node
@@ -276,11 +319,12 @@ def _from_loops(request: Request) -> Program | None:
 
 def _composed_program(request: Request) -> Program | None:
     """A function of a long system that is made of others, which are loops."""
-    if request.composed_of is None or request.is_short:
+    still = request.without_gravity
+    if (request.composed_of is None and still is None) or request.is_short:
         return None
-    from whippletree.compiler.frontend.loops.composed_functions import composed_program
+    from whippletree.compiler.frontend.loops.composed_functions import composed_program, program_with_gravity
 
-    return composed_program(request)
+    return composed_program(request) if still is None else program_with_gravity(request, still)
 
 
 def looped_program(request: Request, name: str) -> Program:

@@ -23,8 +23,14 @@ import numpy as np
 
 from whippletree.arithmetic import scalars
 from whippletree.arithmetic.arrays import Array
-from whippletree.compiler.frontend.code_forms import Request, catalogue_program, looped_program
-from whippletree.compiler.frontend.loops.looped_derivatives import ALONG, directions_program
+from whippletree.compiler.frontend.code_forms import (
+    FEELS_GRAVITY,
+    NO_GRAVITY,
+    Request,
+    catalogue_program,
+    looped_program,
+)
+from whippletree.compiler.frontend.loops.looped_derivatives import ALONG, adjoint_program, directions_program
 from whippletree.compiler.frontend.loops.looped_functions import LoopedMechanism, loop_program
 from whippletree.compiler.frontend.loops.matrix_loops import MatrixLoops, failing
 from whippletree.compiler.frontend.unrolled import STATUS, input_shapes, output_shapes
@@ -36,6 +42,7 @@ from whippletree.constraints.dynamics import UNMOVED
 from whippletree.constraints.prescribed_joints import require_movable_task, task_rows
 from whippletree.constraints.routes import PIVOT_TOLERANCE
 from whippletree.functions import Function, Shape, find
+from whippletree.functions.differentiate import derived_function
 from whippletree.spatial import Pose
 from whippletree.tree import inertia, inverse
 from whippletree.tree import momentum as sums
@@ -63,8 +70,12 @@ class Composition(MatrixLoops):
         self.body: list[Statement] = []
         self.failures: list[str] = []
         """Buffers of one number: the status of each function that was called, or of an inverse."""
-        self.results = output_shapes(self.model, request.function)
         inputs = input_shapes(self.model, request.function, request.parameters)
+        # a function and an open parameter may have one name: gravity
+        self.own = {name: name + "_out" * (name in inputs) for name in output_shapes(self.model, request.function)}
+        """Names of the outputs, and of their buffers."""
+        shapes = output_shapes(self.model, request.function)
+        self.results = {self.own[name]: shape for name, shape in shapes.items()}
         self.add(*[Buffer(name, "input", shape) for name, shape in inputs.items()])
         self.add(*[Buffer(name, "output", shape) for name, shape in self.results.items()])
         self.table(ONE, [1.0])
@@ -83,9 +94,15 @@ class Composition(MatrixLoops):
 
     # --- functions that are called ------------------------------------------------------------------------------------
 
-    def call(self, name: str, into: Mapping[str, str], names: tuple[Any, ...] = ()) -> None:
-        """A function of the same inputs; ``into``: buffers for its outputs."""
-        self.run(catalogue_program(replace(self.request, function=find(name, self.model), names=names)), into)
+    def call(
+        self,
+        name: str,
+        into: Mapping[str, str],
+        names: tuple[Any, ...] = (),
+        given: Mapping[str, str] | None = None,
+    ) -> None:
+        """A function of the same inputs, unless others are ``given``; ``into``: buffers for its outputs."""
+        self.run(catalogue_program(replace(self.request, function=find(name, self.model), names=names)), into, given)
 
     def respond(
         self,
@@ -105,6 +122,18 @@ class Composition(MatrixLoops):
         still = [b.name for b in own.of_role("input") if b.name not in known or b.name == x]
         count = None if along is None else self.extent(along)[0]
         self.run(directions_program(self.model, own, x, count, still), into, {**(given or {}), ALONG: along or ALONG})
+
+    def pull_back(self, own: Program, x: str, into: str, bars: Mapping[str, str], still: Sequence[str] = ()) -> None:
+        """(∂y/∂x)ᵀ of the adjoints of a program's outputs; ``bars``: where these are."""
+        given = {f"{name}_bar": place for name, place in bars.items()}
+        self.run(adjoint_program(self.model, own, x, still), {f"{x}_bar": into}, given)
+
+    def each(self, count: int, reads: Sequence[str], function: Callable[..., Any], to: str) -> None:
+        """to[i] := a function of the numbers i of some vectors."""
+        at = (Index("entry of vectors"),)
+        pieces = [Piece((), (Address(name, at),)) for name in reads]
+        block = traced_block(lambda *x: [function(*x)], pieces, [Piece((), (Address(to, at),))])
+        self.body.append(Loop("entry of vectors", count, (block,)))
 
     def run(self, program: Program, into: Mapping[str, str], given: Mapping[str, str] | None = None) -> None:
         """The statements of a program, on buffers of this one."""
@@ -314,7 +343,7 @@ def _node_program(c: Composition, inputs: Sequence[str], find_fields: Callable[.
     """The program of vectors (6,) of all nodes."""
     known = find("inverse_dynamics", c.model).inputs
     count = 6 * c.request.parts
-    shapes: dict[str, Shape] = {name: (count,) for name in outputs}
+    shapes: dict[str, Shape] = dict.fromkeys(outputs, (count,))
     function = Function("nodes", (), {word: known[word] for word in inputs}, shapes, find_fields, True, "")
     return loop_program(function, skeleton(c.model), parameters=c.request.parameters)
 
@@ -370,6 +399,93 @@ def _shares_of_bodies(c: Composition, count: int) -> list[Statement]:
     return [first, Loop(body, count, (*looks, Loop(row, c.nv, (each,))))]
 
 
+# --- small additions --------------------------------------------------------------------------------------------------
+
+
+def _diagonal_ratio(c: Composition) -> None:
+    """The largest entry of diag M over the smallest, by one look at each."""
+    c.add(Buffer("diagonal of M", "work", (c.nv,)), Buffer("extremes", "work", (3,)))
+    c.call("diagonal_of_mass_matrix", {"diagonal": "diagonal of M"})
+    entry = Index("entry of diagonal")
+    own = Piece((), (Address("diagonal of M", (entry,)),))
+    first = Piece((), (Address("diagonal of M", (Index(None, 0),)),))
+    extremes = c.at("extremes")
+
+    def look(so_far: Array, x: Any) -> list[Any]:
+        return [inertia.widened(inertia.Extremes(*so_far), x)]
+
+    c.body += [
+        traced_block(lambda x: [[x, x, 0]], [first], [extremes]),
+        Loop("entry of diagonal", c.nv, (traced_block(look, [extremes, own], [extremes]),)),
+        traced_block(
+            lambda found: [inertia.ratio_of(inertia.Extremes(*found))], [extremes], [Piece((), (Address("ratio", ()),))]
+        ),
+    ]
+
+
+def _forward_dynamics_with_diagonal_ratio(c: Composition) -> None:
+    c.call("forward_dynamics", {"a": "a"})
+    _diagonal_ratio(c)
+
+
+def _forward_dynamics_with_diagonal(c: Composition) -> None:
+    c.call("forward_dynamics", {"a": "a"})
+    c.call("diagonal_of_mass_matrix", {"diagonal": "diagonal"})
+
+
+def _forward_dynamics_with_wrench(c: Composition) -> None:
+    """The wrench as joint forces Jᵀ w, added to the others."""
+    c.add(Buffer("joint forces", "work", (c.nv,)))
+    twist = loop_program(
+        find("twist", c.model), skeleton(c.model), names=c.request.names, parameters=c.request.parameters
+    )
+    c.pull_back(twist, "v", "joint forces", {"twist": "wrench"}, ["v"])
+    c.each(c.nv, ["joint forces", "tau"], lambda force, tau: force + tau, "joint forces")
+    c.call("forward_dynamics", {"a": "a"}, given={"tau": "joint forces"})
+
+
+def _constraint_bias(c: Composition) -> None:
+    """The rate of A v + ∂g/∂t along q̇ = v, at constant v."""
+    along = derived_function("jvp", find("constraint_velocity", c.model))
+    c.table("no acceleration", np.zeros(c.nv))
+    given = {"dq": "v", "dv": "no acceleration", "dt": ONE}
+    program = catalogue_program(replace(c.request, function=along, names=()))
+    c.run(program, {"dvelocity": "bias"}, {name: to for name, to in given.items() if name in along.inputs})
+
+
+def program_with_gravity(request: Request, still: Request) -> Program:
+    """A function with open gravity from that of the model without any, ``still``: weights are joint forces Pᵀ g.
+
+    P v is the linear momentum of everything that moves, in the axes of the world.
+    """
+    c = Composition(request)
+    name = request.function.name
+    if name in NO_GRAVITY:
+        c.run(catalogue_program(still), c.own)
+        return c.program_of_all()
+    c.add(Buffer("weights", "work", (c.nv,)), Buffer("momentum bar", "work", (6,)))
+    c.body += [
+        c.put(0, c.at("momentum bar")),
+        traced_block(
+            lambda g: [g],
+            [c.at("gravity")],
+            [Piece((3,), tuple(Address("momentum bar", (Index(None, 3 + i),)) for i in range(3)))],
+        ),
+    ]
+    momentum = loop_program(find("momentum", still.model), skeleton(still.model), parameters=still.parameters)
+    c.pull_back(momentum, "v", "weights", {"momentum": "momentum bar"}, ["v"])
+    forces = FEELS_GRAVITY[name]
+    if forces is not None:
+        c.each(c.nv, ["weights", forces], lambda weight, force: weight + force, "weights")
+        c.run(catalogue_program(still), c.own, {forces: "weights"})
+    else:
+        ((name, result),) = c.own.items()
+        c.add(Buffer("without weights", "work", (c.nv,)))
+        c.run(catalogue_program(still), {name: "without weights"})
+        c.each(c.nv, ["without weights", "weights"], lambda force, weight: force - weight, result)
+    return c.program_of_all()
+
+
 WRITERS: dict[str, Callable[[Composition], None]] = {
     "operational_inertia": _operational_inertia,
     "operational_inertia_inverse": _operational_inertia_inverse,
@@ -382,5 +498,10 @@ WRITERS: dict[str, Callable[[Composition], None]] = {
     "allowed_motions": _allowed_motions,
     "force_sensitivity": _force_sensitivity,
     "regressor": _regressor,
+    "diagonal_ratio": _diagonal_ratio,
+    "forward_dynamics_with_diagonal_ratio": _forward_dynamics_with_diagonal_ratio,
+    "forward_dynamics_with_diagonal": _forward_dynamics_with_diagonal,
+    "forward_dynamics_with_wrench": _forward_dynamics_with_wrench,
+    "constraint_bias": _constraint_bias,
 }
 """How each of them is written."""

@@ -186,6 +186,19 @@ def directions_program(
     return writer.program(_in_turns(writer, x, count, "", x, seed, keep))
 
 
+def adjoint_program(model: Model, own: Program, x: str, still: Sequence[str] = ()) -> Program:
+    """(∂y/∂x)ᵀ of a program's outputs, whose adjoints are inputs ``{y}_bar``, as an output ``{x}_bar``; x is a vector
+    that is no coordinate. ``still``: inputs that are 0."""
+    inputs = {b.name: _whole(b.shape) for b in own.of_role("input") if b.name not in still}
+    bars = {f"{b.name}_bar": _whole(b.shape) for b in own.of_role("output") if not b.integer}
+    to = f"{x}_bar"
+    writer = _Writer(model, own, _Signature(f"{own.name}_adjoint", inputs | bars, {to: (own.buffer(x).size,)}), still)
+    back = writer.part("", [x], "backward")
+    body: list[Statement] = [*writer.zero_bars(back), *back.values, writer.space.fill(bar_name(x), 0.0)]
+    body += [writer.copy(f"{y}_bar", writer.twin(bar_name, y)) for y in writer.outputs]
+    return writer.program([*body, *back.derivative, *writer.adjoint_along(x, to, ())])
+
+
 ALONG = "along"
 """The input of directions."""
 
