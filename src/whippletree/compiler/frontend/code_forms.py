@@ -134,8 +134,30 @@ FEELS_GRAVITY = {
 """Functions that feel gravity as joint forces: the input that these can be added to, or None where the output has them
 with the other sign."""
 
-NO_GRAVITY = frozenset(
-    ["pose", "jacobian", "jacobian_bias", "twist", "integrate", "difference", "rate", "mass_matrix", "mass_matrix_inverse", "mass_matrix_solve", "kinetic_energy", "momentum", "center_of_mass", "diagonal_of_mass_matrix", "constraint_residual", "constraint_jacobian", "constraint_velocity", "constraint_bias", "project_velocity", "null_projector", "closing_step", "impact", "passive_forces"]
+NO_GRAVITY = (
+    "pose",
+    "jacobian",
+    "jacobian_bias",
+    "twist",
+    "integrate",
+    "difference",
+    "rate",
+    "mass_matrix",
+    "mass_matrix_inverse",
+    "mass_matrix_solve",
+    "kinetic_energy",
+    "momentum",
+    "center_of_mass",
+    "diagonal_of_mass_matrix",
+    "constraint_residual",
+    "constraint_jacobian",
+    "constraint_velocity",
+    "constraint_bias",
+    "project_velocity",
+    "null_projector",
+    "closing_step",
+    "impact",
+    "passive_forces",
 )
 """Functions that do not depend on it, but for forces of elements."""
 
@@ -161,7 +183,18 @@ class Request:
     @property
     def linear(self) -> bool:
         """Whether its code grows with the number of bodies, and not with that of their pairs."""
+        if self.function.linear == "determinate":
+            return not self.function.derived and self._is_determinate
         return self.function.linear and not self.function.derived
+
+    @property
+    def _is_determinate(self) -> bool:
+        """Whether no row is redundant, and accelerations need no matrix of the whole."""
+        if not self.model.constraints:
+            return True
+        system = constraint_set(self.model)
+        local = loops_over_clusters(self.model, self.route) or loops_over_fronts(self.model, self.route)
+        return local and len(system.structure.independent) == len(system.row_names)
 
     @property
     def loops_over_clusters(self) -> bool:
