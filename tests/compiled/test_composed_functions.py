@@ -173,7 +173,7 @@ def inertial_numbers(body: Any) -> np.ndarray:
 HEAVY = {
     "tree": lambda: mechanisms.tree(14, seed=3),
     "cells": lambda: mechanisms.four_bar_chain(3),
-    "ladder": lambda: mechanisms.n_four_bar(30),
+    "ladder": lambda: mechanisms.n_four_bar(76),
 }
 WITH_GRAVITY = [*FEELS_GRAVITY, "mass_matrix", "integrate", "project_velocity", "passive_forces"]
 

@@ -128,7 +128,7 @@ class Composition(MatrixLoops):
         given = {f"{name}_bar": place for name, place in bars.items()}
         self.run(adjoint_program(self.model, own, x, still), {f"{x}_bar": into}, given)
 
-    def each(self, count: int, reads: Sequence[str], function: Callable[..., Any], to: str) -> None:
+    def entrywise(self, count: int, reads: Sequence[str], function: Callable[..., Any], to: str) -> None:
         """to[i] := a function of the numbers i of some vectors."""
         at = (Index("entry of vectors"),)
         pieces = [Piece((), (Address(name, at),)) for name in reads]
@@ -440,7 +440,7 @@ def _forward_dynamics_with_wrench(c: Composition) -> None:
         find("twist", c.model), skeleton(c.model), names=c.request.names, parameters=c.request.parameters
     )
     c.pull_back(twist, "v", "joint forces", {"twist": "wrench"}, ["v"])
-    c.each(c.nv, ["joint forces", "tau"], lambda force, tau: force + tau, "joint forces")
+    c.entrywise(c.nv, ["joint forces", "tau"], lambda force, tau: force + tau, "joint forces")
     c.call("forward_dynamics", {"a": "a"}, given={"tau": "joint forces"})
 
 
@@ -476,13 +476,13 @@ def program_with_gravity(request: Request, still: Request) -> Program:
     c.pull_back(momentum, "v", "weights", {"momentum": "momentum bar"}, ["v"])
     forces = FEELS_GRAVITY[name]
     if forces is not None:
-        c.each(c.nv, ["weights", forces], lambda weight, force: weight + force, "weights")
+        c.entrywise(c.nv, ["weights", forces], lambda weight, force: weight + force, "weights")
         c.run(catalogue_program(still), c.own, {forces: "weights"})
     else:
         ((name, result),) = c.own.items()
         c.add(Buffer("without weights", "work", (c.nv,)))
         c.run(catalogue_program(still), {name: "without weights"})
-        c.each(c.nv, ["without weights", "weights"], lambda force, weight: force - weight, result)
+        c.entrywise(c.nv, ["without weights", "weights"], lambda force, weight: force - weight, result)
     return c.program_of_all()
 
 
