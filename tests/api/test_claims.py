@@ -200,7 +200,7 @@ def every_function_of_the_catalogue_has_derivatives():
 @claim(
     "docs/constraints.md",
     "Beyond 200 velocities, and for chains from 53 joints on",
-    "`dagger` is compiled up to 150 bodies",
+    "Derivatives take the same sweeps, at any length, and so do `dagger`",
 )
 @claim("docs/simulation.md", "for models of more than 150 moving bodies with the implicit midpoint rule or")
 @claim(

@@ -34,8 +34,8 @@ Attitude: TypeAlias = Literal["refuses", "tree", "honours", "needs"]
 matrix, a pose), honours every one of them, or is about them and needs some."""
 
 Linear: TypeAlias = bool | Literal["determinate"]
-"""Whether code grows with the number of bodies only: yes, no, or where statics determines all reactions, so that nothing
-has to be shared out by one matrix of all joints."""
+"""Whether code grows with the number of bodies only: yes, no, or where statics determines all reactions, so that no
+matrix of all joints has to share them out."""
 
 SHAPES: dict[str, Shape] = {
     "q": ("nq",),

@@ -4,6 +4,7 @@
     placed       the code of each kind of mechanism once: matrices and derivatives of scenes of several mechanisms
     tendons      actuators of many tendons: loops over these
     loops        over bodies, over clusters of loops, or over fronts of an elimination: for long systems
+    composed     of functions that are loops: for long systems
 
 The modules that write them are imported when one is written: where the cache knows a function, none is needed.
 """

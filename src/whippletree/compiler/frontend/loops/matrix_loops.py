@@ -71,7 +71,8 @@ class MatrixLoops(WorkSpace):
     def invert(self, name: str, note: Callable[[Any, Any, Any], Any] | None = None, noted: str = "") -> list[Statement]:
         """A symmetric positive definite matrix := its inverse, by Gauss and Jordan without exchanges.
 
-        ``note``: the status from the one before, a pivot and the diagonal entry that it was, kept in a buffer of one number ``noted``.
+        ``note``: the status from the one before, a pivot and the diagonal entry that it was, kept in a buffer of one
+        number ``noted``.
         """
         n, _ = self.extent(name)
         kept, line, first = (f"{name} {word}" for word in ("column", "line", "diagonal"))
