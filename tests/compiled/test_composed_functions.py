@@ -60,6 +60,8 @@ def request_of(model: Model, name: str, names: tuple[Any, ...] = (), parameters:
 
 def inputs_of(model: Model, function: Any, q: Any) -> list[Any]:
     known = {"q": q, "b": np.linspace(0.5, 1.0, model.nv), "wrench": RANDOM.normal(size=6)}
+    if model.constraints:
+        known["weights"] = RANDOM.uniform(0.5, 2.0, len(wt.constraint_set(model).row_names))
     return [known.get(word, RANDOM.normal(size=model.nv)) for word in function.inputs]
 
 

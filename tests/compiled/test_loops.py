@@ -316,7 +316,7 @@ def test_what_cannot_loop_says_why_and_what_can() -> None:
         wt.compile(model).jvp("condition_number")
     opened = wt.compile(model, parameters=["gravity"])
     with pytest.raises(UnsupportedError, match=r"leaves parameters open \(gravity\) .* Compile a model for"):
-        opened.potential_energy(np.zeros(160), np.zeros(3))
+        opened.hybrid_dynamics([model.joints[3].name])(np.zeros(160), np.zeros(160), np.zeros(160), np.zeros(3))
     with pytest.raises(UnsupportedError, match=r"501 moving bodies, and a function that is written out .* up to 500"):
         wt.compile(mechanisms.chain(501)).centroidal_momentum_matrix(np.zeros(501))
 

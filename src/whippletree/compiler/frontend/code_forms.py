@@ -104,6 +104,7 @@ COMPOSED = {
     "dagger": ComposedOf(("velocity_step",)),
     "apparent_inertia": ComposedOf(("velocity_step",)),
     "weighted_pseudo_inverse": ComposedOf(("velocity_step",)),
+    "constraint_forces_least_norm": ComposedOf(("velocity_step", "constraint_forces", "constraint_velocity")),
     "schur_projector": ComposedOf(("project_velocity",)),
     "delassus": ComposedOf(("mass_matrix_solve", "constraint_velocity")),
     "reduced_mass_matrix": ComposedOf(("forward_dynamics",)),
@@ -209,8 +210,9 @@ class Request:
     def can_loop(self) -> bool:
         """Whether it can be a loop over bodies or clusters."""
         by_bodies = self.function.loops or (self.route == "recursion" and is_long(self.model))
-        # gravity is what sweeps start with, which is a constant of their code
-        return (by_bodies or self.loops_over_clusters) and "gravity" not in self.parameters
+        # gravity is what sweeps start with, which is a constant of their code; energy needs it after all of them
+        opened = "gravity" in self.parameters and self.function.name != "potential_energy"
+        return (by_bodies or self.loops_over_clusters) and not opened
 
     @property
     def source(self) -> Request | None:

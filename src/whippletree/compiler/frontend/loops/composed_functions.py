@@ -9,6 +9,7 @@ computed once, and nothing is written out for pairs of bodies.
     Λ†          the rows of A† as velocities: the impulses that stop them, since A A†ᵀ = 1
     A M⁻¹ Aᵀ    the rows of A as joint forces of the tree
     Bᵀ M B      a unit force on each minimal coordinate, and the inverse of how these answer
+    least f     rows of A and A†: how much each row moves with the independent ones
     Y           unit velocities: the twists of all bodies, times what each of their ten parameters makes of a motion
 """
 
@@ -263,6 +264,38 @@ def _weighted_pseudo_inverse(c: Composition) -> None:
     c.body.append(c.copy(_answers_to_forces(c), "pseudo_inverse", lambda x: -x))
 
 
+def _constraint_forces_least_norm(c: Composition) -> None:
+    """W⁻¹ K (Kᵀ W⁻¹ K)⁻¹ f₁ with K = A A₁†ᵀ, f₁ and A₁† of the independent rows; K is 1 where none is redundant."""
+    system = constraint_set(c.model)
+    kept, count = system.structure.independent, len(system.row_names)
+    k = len(kept)
+    c.add(Buffer("forces", "work", (count,)))
+    c.call("constraint_forces", {"f": "forces"})
+    rows = _rows_of_dagger(c, _answers_to_forces(c))
+    c.call("constraint_jacobian", {"jacobian": c.matrix("all rows", count, c.nv)})
+    across, K, upright = c.matrix("own columns", c.nv, k), c.matrix("K", count, k), c.matrix("K upright", k, count)
+    scaled, gram = c.matrix("K scaled", count, k), c.matrix("gram", k, k)
+    c.body += [
+        c.columns_as_rows(rows, range(c.nv), across),
+        c.product("all rows", across, K),
+        c.columns_as_rows(K, range(k), upright),
+        c.scale_rows(K, "weights", scaled),
+        c.product(upright, scaled, gram),
+    ]
+    c.inverted(gram)
+    own, shares, all_forces = c.matrix("own forces", k, 1), c.matrix("shares", k, 1), c.matrix("all forces", count, 1)
+    c.body += [
+        c.pick_numbers("forces", kept, own),
+        c.product(gram, own, shares),
+        c.product(scaled, shares, all_forces),
+    ]
+    whole, entry = (
+        Piece((), (Address("f", (Index("force row"),)),)),
+        Address(all_forces, (Index("force row"), Index(None, 0))),
+    )
+    c.body.append(Loop("force row", count, (traced_block(lambda x: [x], [Piece((), (entry,))], [whole]),)))
+
+
 def _schur_projector(c: Composition) -> None:
     """M M† is the transpose of M† M."""
     c.call("null_projector", {"projector": c.matrix("null projector", c.nv, c.nv)})
@@ -492,6 +525,7 @@ WRITERS: dict[str, Callable[[Composition], None]] = {
     "dagger": _dagger,
     "apparent_inertia": _apparent_inertia,
     "weighted_pseudo_inverse": _weighted_pseudo_inverse,
+    "constraint_forces_least_norm": _constraint_forces_least_norm,
     "schur_projector": _schur_projector,
     "delassus": _delassus,
     "reduced_mass_matrix": _reduced_mass_matrix,

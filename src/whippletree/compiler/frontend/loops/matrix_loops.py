@@ -30,7 +30,7 @@ class MatrixLoops(WorkSpace):
         name = f"rows {len(self.buffers)}"
         self.index(name, [*chosen])
         look = Lookup(CHOSEN, Address(name, (Index(ROW),)))
-        copy = _each([(source, Index(CHOSEN), Index(COLUMN))], (to, Index(ROW, start), Index(COLUMN)), lambda x: x)
+        copy = _each([(source, Index(CHOSEN), Index(COLUMN))], (to, Index(ROW, start), Index(COLUMN)), _same)
         return Loop(ROW, len(chosen), (look, Loop(COLUMN, self.extent(source)[1], (copy,))))
 
     def columns_as_rows(self, source: str, chosen: Sequence[int], to: str, factor: int = 1) -> Statement:
@@ -50,6 +50,20 @@ class MatrixLoops(WorkSpace):
         rows, columns = self.extent(to)
         block = _each([(source, Index(ROW), Index(COLUMN))], (to, Index(ROW), Index(COLUMN)), change)
         return Loop(ROW, rows, (Loop(COLUMN, columns, (block,)),))
+
+    def scale_rows(self, source: str, divisors: str, to: str) -> Statement:
+        """to[i, j] := source[i, j] / divisors[i]."""
+        rows, columns = self.extent(to)
+        terms = [(source, Index(ROW), Index(COLUMN)), (divisors, Index(ROW))]
+        block = _each(terms, (to, Index(ROW), Index(COLUMN)), lambda x, w: x / w)
+        return Loop(ROW, rows, (Loop(COLUMN, columns, (block,)),))
+
+    def pick_numbers(self, source: str, chosen: Sequence[int], to: str) -> Statement:
+        """The only column of a matrix := some numbers of a vector."""
+        name = f"numbers {len(self.buffers)}"
+        self.index(name, [*chosen])
+        look = Lookup(CHOSEN, Address(name, (Index(ROW),)))
+        return Loop(ROW, len(chosen), (look, _each([(source, Index(CHOSEN))], (to, Index(ROW), Index(None, 0)), _same)))
 
     def unit_rows(self, name: str, chosen: Sequence[int]) -> list[Statement]:
         """Row i of a matrix := the unit vector of number chosen[i]."""
@@ -107,6 +121,10 @@ def failing(number: int, tolerance: Any) -> Callable[[Any, Any, Any], Any]:
         return scalars.select(scalars.less(margin, 1), fails, status)
 
     return note
+
+
+def _same(x: Any) -> Any:
+    return x
 
 
 def _each(reads: Sequence[tuple[Any, ...]], write: tuple[Any, ...], function: Callable[..., Any]) -> Any:
