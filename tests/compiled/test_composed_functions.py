@@ -23,8 +23,15 @@ from whippletree.model.parameters import find_parameter, with_parameters
 
 RANDOM = np.random.default_rng(11)
 TREES = {word: MODELS[word] for word in ("planar chain", "every joint in a chain", "forest of any joints")}
-OF_TREES = ("operational_inertia_inverse", "force_sensitivity", "regressor")
-OF_LOOPS = [name for name in COMPOSED if name not in ("operational_inertia", "regressor")]
+OF_TREES = (
+    "operational_inertia_inverse",
+    "force_sensitivity",
+    "regressor",
+    "condition_number",
+    "equilibrated_condition_number",
+    "diagonal_ratio",
+)
+OF_LOOPS = [name for name in COMPOSED if name not in ("operational_inertia", "regressor") and "condition" not in name]
 
 
 def massless_cells() -> Model:

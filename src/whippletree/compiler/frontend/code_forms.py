@@ -111,6 +111,8 @@ COMPOSED = {
     "allowed_motions": ComposedOf(("forward_dynamics",)),
     "force_sensitivity": ComposedOf(("forward_dynamics",)),
     "regressor": ComposedOf(("inverse_dynamics",)),
+    "condition_number": ComposedOf(("inverse_dynamics",)),
+    "equilibrated_condition_number": ComposedOf(("inverse_dynamics",)),
     "diagonal_ratio": ComposedOf(("diagonal_of_mass_matrix",), linear=True),
     "forward_dynamics_with_diagonal_ratio": ComposedOf(("forward_dynamics", "diagonal_of_mass_matrix")),
     # where loops are not local; elsewhere they are loops themselves

@@ -31,6 +31,7 @@ from whippletree.compiler.frontend.code_forms import (
     catalogue_program,
     looped_program,
 )
+from whippletree.compiler.frontend.loops import condition_loops
 from whippletree.compiler.frontend.loops.looped_derivatives import ALONG, adjoint_program, directions_program
 from whippletree.compiler.frontend.loops.looped_functions import LoopedMechanism, loop_program
 from whippletree.compiler.frontend.loops.matrix_loops import MatrixLoops, failing
@@ -432,6 +433,20 @@ def _shares_of_bodies(c: Composition, count: int) -> list[Statement]:
     return [first, Loop(body, count, (*looks, Loop(row, c.nv, (each,))))]
 
 
+# --- conditioning -----------------------------------------------------------------------------------------------------
+
+
+def _condition_number(c: Composition) -> None:
+    c.call("mass_matrix", {"M": c.matrix("mass matrix", c.nv, c.nv)})
+    c.body += condition_loops.condition_number(c, "mass matrix", "kappa")
+
+
+def _equilibrated_condition_number(c: Composition) -> None:
+    c.call("mass_matrix", {"M": c.matrix("mass matrix", c.nv, c.nv)})
+    c.body += condition_loops.equilibrate(c, "mass matrix")
+    c.body += condition_loops.condition_number(c, "mass matrix", "kappa")
+
+
 # --- small additions --------------------------------------------------------------------------------------------------
 
 
@@ -532,6 +547,8 @@ WRITERS: dict[str, Callable[[Composition], None]] = {
     "allowed_motions": _allowed_motions,
     "force_sensitivity": _force_sensitivity,
     "regressor": _regressor,
+    "condition_number": _condition_number,
+    "equilibrated_condition_number": _equilibrated_condition_number,
     "diagonal_ratio": _diagonal_ratio,
     "forward_dynamics_with_diagonal_ratio": _forward_dynamics_with_diagonal_ratio,
     "forward_dynamics_with_diagonal": _forward_dynamics_with_diagonal,

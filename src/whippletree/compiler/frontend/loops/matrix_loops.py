@@ -30,7 +30,7 @@ class MatrixLoops(WorkSpace):
         name = f"rows {len(self.buffers)}"
         self.index(name, [*chosen])
         look = Lookup(CHOSEN, Address(name, (Index(ROW),)))
-        copy = _each([(source, Index(CHOSEN), Index(COLUMN))], (to, Index(ROW, start), Index(COLUMN)), _same)
+        copy = each_number([(source, Index(CHOSEN), Index(COLUMN))], (to, Index(ROW, start), Index(COLUMN)), _same)
         return Loop(ROW, len(chosen), (look, Loop(COLUMN, self.extent(source)[1], (copy,))))
 
     def columns_as_rows(self, source: str, chosen: Sequence[int], to: str, factor: int = 1) -> Statement:
@@ -38,7 +38,7 @@ class MatrixLoops(WorkSpace):
         name = f"columns {len(self.buffers)}"
         self.index(name, [*chosen])
         look = Lookup(CHOSEN, Address(name, (Index(ROW),)))
-        copy = _each(
+        copy = each_number(
             [(source, Index(COLUMN), Index(CHOSEN))],
             (to, Index(ROW), Index(COLUMN)),
             lambda x: x if factor == 1 else -x,
@@ -48,14 +48,14 @@ class MatrixLoops(WorkSpace):
     def copy(self, source: str, to: str, change: Callable[[Any], Any] = lambda x: x) -> Statement:
         """to := change of every entry of the source."""
         rows, columns = self.extent(to)
-        block = _each([(source, Index(ROW), Index(COLUMN))], (to, Index(ROW), Index(COLUMN)), change)
+        block = each_number([(source, Index(ROW), Index(COLUMN))], (to, Index(ROW), Index(COLUMN)), change)
         return Loop(ROW, rows, (Loop(COLUMN, columns, (block,)),))
 
     def scale_rows(self, source: str, divisors: str, to: str) -> Statement:
         """to[i, j] := source[i, j] / divisors[i]."""
         rows, columns = self.extent(to)
         terms = [(source, Index(ROW), Index(COLUMN)), (divisors, Index(ROW))]
-        block = _each(terms, (to, Index(ROW), Index(COLUMN)), lambda x, w: x / w)
+        block = each_number(terms, (to, Index(ROW), Index(COLUMN)), lambda x, w: x / w)
         return Loop(ROW, rows, (Loop(COLUMN, columns, (block,)),))
 
     def pick_numbers(self, source: str, chosen: Sequence[int], to: str) -> Statement:
@@ -63,7 +63,9 @@ class MatrixLoops(WorkSpace):
         name = f"numbers {len(self.buffers)}"
         self.index(name, [*chosen])
         look = Lookup(CHOSEN, Address(name, (Index(ROW),)))
-        return Loop(ROW, len(chosen), (look, _each([(source, Index(CHOSEN))], (to, Index(ROW), Index(None, 0)), _same)))
+        return Loop(
+            ROW, len(chosen), (look, each_number([(source, Index(CHOSEN))], (to, Index(ROW), Index(None, 0)), _same))
+        )
 
     def unit_rows(self, name: str, chosen: Sequence[int]) -> list[Statement]:
         """Row i of a matrix := the unit vector of number chosen[i]."""
@@ -77,9 +79,9 @@ class MatrixLoops(WorkSpace):
         """to (m, r) := left (m, n) @ right (n, r), all of them work space."""
         (rows, inner), columns = self.extent(left), self.extent(right)[1]
         at = (to, Index(ROW), Index(COLUMN))
-        clear = Loop(COLUMN, columns, (_each([], at, lambda: 0),), side_by_side=True)
+        clear = Loop(COLUMN, columns, (each_number([], at, lambda: 0),), side_by_side=True)
         terms = [at, (left, Index(ROW), Index(INNER)), (right, Index(INNER), Index(COLUMN))]
-        add = Loop(COLUMN, columns, (_each(terms, at, lambda total, a, b: total + a * b),), side_by_side=True)
+        add = Loop(COLUMN, columns, (each_number(terms, at, lambda total, a, b: total + a * b),), side_by_side=True)
         return Loop(ROW, rows, (clear, Loop(INNER, inner, (add,))))
 
     def invert(self, name: str, note: Callable[[Any, Any, Any], Any] | None = None, noted: str = "") -> list[Statement]:
@@ -94,19 +96,21 @@ class MatrixLoops(WorkSpace):
         self.work(**{f"{name}_diagonal".replace(" ", "_"): (n,)})
         k, i, j = Index(INNER), Index(ROW), Index(COLUMN)
         pivot = (name, k, k)
-        begin = [Loop(ROW, n, (_each([(name, i, i)], (first, i), lambda x: x),))] if note else []
-        judge = [_each([(noted, Index(None, 0)), pivot, (first, k)], (noted, Index(None, 0)), note)] if note else []
+        begin = [Loop(ROW, n, (each_number([(name, i, i)], (first, i), lambda x: x),))] if note else []
+        judge = (
+            [each_number([(noted, Index(None, 0)), pivot, (first, k)], (noted, Index(None, 0)), note)] if note else []
+        )
         turn: list[Statement] = [
             *judge,
-            Loop(ROW, n, (_each([(name, i, k)], (kept, i), lambda x: x),)),
-            Loop(ROW, n, (_each([], (name, i, k), lambda: 0),)),
-            _each([], pivot, lambda: 1),
-            Loop(COLUMN, n, (_each([(name, k, j), (kept, k)], (line, j), lambda x, p: x / p),)),
-            Loop(COLUMN, n, (_each([(line, j)], (name, k, j), lambda x: x),)),
-            _each([], (kept, k), lambda: 0),
+            Loop(ROW, n, (each_number([(name, i, k)], (kept, i), lambda x: x),)),
+            Loop(ROW, n, (each_number([], (name, i, k), lambda: 0),)),
+            each_number([], pivot, lambda: 1),
+            Loop(COLUMN, n, (each_number([(name, k, j), (kept, k)], (line, j), lambda x, p: x / p),)),
+            Loop(COLUMN, n, (each_number([(line, j)], (name, k, j), lambda x: x),)),
+            each_number([], (kept, k), lambda: 0),
         ]
         terms = [(name, i, j), (kept, i), (line, j)]
-        take = _each(terms, (name, i, j), lambda total, a, b: total - a * b)
+        take = each_number(terms, (name, i, j), lambda total, a, b: total - a * b)
         turn.append(Loop(ROW, n, (Loop(COLUMN, n, (take,), side_by_side=True),)))
         return [*begin, Loop(INNER, n, tuple(turn))]
 
@@ -127,7 +131,7 @@ def _same(x: Any) -> Any:
     return x
 
 
-def _each(reads: Sequence[tuple[Any, ...]], write: tuple[Any, ...], function: Callable[..., Any]) -> Any:
+def each_number(reads: Sequence[tuple[Any, ...]], write: tuple[Any, ...], function: Callable[..., Any]) -> Any:
     """One number of a buffer := a function of single numbers; each is a buffer's name, and indices."""
     pieces = [Piece((), (Address(name, indices),)) for name, *rest in reads for indices in [tuple(rest)]]
     name, *indices = write
