@@ -233,3 +233,24 @@ def test_which_form_is_taken() -> None:
     # what is exported or runs on a GPU is written out
     assert Request(soft, find("dagger", soft), exported=True).composed_of is None
     assert Request(soft, find("dagger", soft), on_cpu=False).composed_of is None
+
+
+def test_what_is_linear_is_written_out_for_longer() -> None:
+    """Reactions without redundant rows, and few contacts: up to 500 bodies; else up to 150."""
+    chain = mechanisms.chain(160)
+    assert request_of(chain, "joint_reactions").is_short
+    assert request_of(mechanisms.four_bar_chain(60), "joint_reactions").is_short
+    assert not request_of(mechanisms.chain(501), "joint_reactions").is_short
+    held = replace(chain, constraints=tuple(Constraint(f"hold {k}", "weld", ("world", "tip")) for k in range(2)))
+    assert not request_of(held, "joint_reactions").is_short
+    rope = wt.on_ground(chain, frames=["tip"], friction=0.5)
+    assert request_of(rope, "contact_gaps").is_short
+    names = [body.name for body in chain.bodies]
+    assert not request_of(wt.on_ground(chain, frames=names, friction=0.5), "contact_gaps").is_short
+    q = 0.05 * RANDOM.normal(size=160)
+    found = wt.compile(rope).contact_gaps(q)
+    np.testing.assert_allclose(found, wt.reference(rope).contact_gaps(q), atol=1e-10)
+    rest = np.zeros(160)
+    found = wt.compile(chain).joint_reactions(q, rest, rest)
+    for one, other in zip(found, wt.reference(chain).joint_reactions(q, rest, rest), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-8 * float(np.abs(other).max()))

@@ -33,9 +33,9 @@ Attitude: TypeAlias = Literal["refuses", "tree", "honours", "needs"]
 """Attitudes of a function to constraints: refuses models that have them, is a function of the tree alone (a mass
 matrix, a pose), honours every one of them, or is about them and needs some."""
 
-Linear: TypeAlias = bool | Literal["determinate"]
-"""Whether code grows with the number of bodies only: yes, no, or where statics determines all reactions, so that no
-matrix of all joints has to share them out."""
+Linear: TypeAlias = bool | Literal["determinate", "few contacts"]
+"""Whether code grows with the number of bodies only: yes, no, where statics determines all reactions, so that no matrix
+of all joints has to share them out, or where there are few contacts."""
 
 SHAPES: dict[str, Shape] = {
     "q": ("nq",),
