@@ -26,6 +26,7 @@ from whippletree.constraints.long_systems.node_rows import is_long
 from whippletree.errors import UnsupportedError
 from whippletree.functions import CATALOGUE, Function, find, sizes
 from whippletree.model import Model
+from whippletree.model.frozen import found_once
 from whippletree.model.parameters import with_parameters
 from whippletree.tree.skeleton import skeleton
 
@@ -251,7 +252,7 @@ class Request:
         if not known or self.model.elements or self.exported or not self.on_cpu:
             return None
         others = tuple(path for path in self.parameters if path != "gravity")
-        model = with_parameters(self.model, {"gravity": np.zeros(3)})
+        model = _weightless(self.model)
         found = replace(self, model=model, function=find(name, model), parameters=others)
         return found if found.is_looped or found.source is not None or found.composed_of is not None else None
 
@@ -319,6 +320,12 @@ class Request:
         if self.model.is_flexible and not grows:
             return UNROLL_FLEXIBLE_UP_TO
         return UNROLL_LINES_UP_TO if self.linear else UNROLL_MATRICES_UP_TO
+
+
+@found_once
+def _weightless(model: Model) -> Model:
+    """A model without gravity."""
+    return with_parameters(model, {"gravity": np.zeros(3)})
 
 
 def matrix_entries(model: Model) -> int:
