@@ -111,8 +111,8 @@ class StepError(IntegrationError):
 class Event:
     """Something to find: a function whose sign changes, of (t, q, v) for ``wt.simulate`` and of (t, y) in this module.
 
-    ``direction``: 1 for rising, −1 for falling, 0 for both. A terminal event ends the run. What is zero at the start has
-    not changed its sign there, so that a run may begin where another ended; what is no number (NaN) ends the run.
+    ``direction``: 1 for rising, −1 for falling, 0 for both. A terminal event ends the run. What is zero at the start
+    has not changed its sign there, so that a run may begin where another ended; what is no number (NaN) ends the run.
     """
 
     name: str
