@@ -132,12 +132,15 @@ class ListSolver:
     ``residual`` and ``works`` tell of the solution, ``made`` and ``newtons`` what it has cost.
     """
 
-    def __init__(self, space: WorkSpace, blocks: int, rows: BlockRows, hyperstatic: bool = False) -> None:
-        """``hyperstatic``: forces are usually far from unique, so that Newton's method is soon given up."""
+    def __init__(
+        self, space: WorkSpace, blocks: int, rows: BlockRows, hyperstatic: bool = False, sweeps_first: bool = False
+    ) -> None:
+        """``hyperstatic``: forces are usually far from unique, so that Newton's method is soon given up;
+        ``sweeps_first``: sweeps are given their whole turn before it, as they are there."""
         self.space, self.blocks, self.rows = space, blocks, rows
         self.newton_turn, self.patience = (NEWTON_TURN, NEWTON_PATIENCE) if hyperstatic else (SEARCH_TURN, SEARCH_TURN)
         self.patience = self.patience if rows.chain is None else NEWTON_PATIENCE_OF_CHAINS
-        self.first_sweeps = SWEEPS_OF_TURN if hyperstatic else SWEEPS_OF_FIRST_TURN
+        self.first_sweeps = SWEEPS_OF_TURN if hyperstatic or sweeps_first else SWEEPS_OF_FIRST_TURN
         long = TURNS_OF_LONG_TREES if rows.chain is None else TURNS_OF_CHAINS
         self.turns = long if rows.eager else TURNS
         self.servos = ["soft"] if "soft" in space.buffers else []

