@@ -9,7 +9,11 @@ damped by a share ε of each block's own diagonal. As u depends on λ by way of 
 
     A dλ = −F − m P′ Bᵀ dy,   A = 1 − (1 − ε) P′        (1 + Σ B A⁻¹ m P′ Bᵀ) dy = −Σ B A⁻¹ F
 
-one matrix of the size of the velocities, whatever the number of contacts; it is eliminated in loops. Along a chain, dλ
+one matrix of the size of the velocities, whatever the number of contacts; it is eliminated in loops. A block that P
+sends to a fixed place has no part in it. A moment that slips follows the normal impulse of the contact that presses on
+it, by the slope ρ e of its disc: as the contact comes first, what it does is known, and is added to the moment's
+A⁻¹ F and A⁻¹ m P′ Bᵀ. (With radii held from step to step, hands with a block or a pen took up to ten times as long, and
+left steps to Python.) Along a chain, dλ
 is found from (A + m P′ Bᵀ B) dλ = −F, contact by contact
 (:mod:`~whippletree.compiler.rollout.contact_lists.contact_list_chains`).
 
