@@ -12,7 +12,7 @@ damped by a share ε of each block's own diagonal. As u depends on λ by way of 
 one matrix of the size of the velocities, whatever the number of contacts; it is eliminated in loops. A block that P
 sends to a fixed place has no part in it. A moment that slips follows the normal impulse of the contact that presses on
 it, by the slope ρ e of its disc: as the contact comes first, what it does is known, and is added to the moment's
-A⁻¹ F and A⁻¹ m P′ Bᵀ. (With radii held from step to step, hands with a block or a pen took up to ten times as long, and
+A⁻¹ F and A⁻¹ m P′ Bᵀ. (With radii held from step to step, hands with a block or a pen took up to six times as long, and
 left steps to Python.) Along a chain, dλ
 is found from (A + m P′ Bᵀ B) dλ = −F, contact by contact
 (:mod:`~whippletree.compiler.rollout.contact_lists.contact_list_chains`).
@@ -95,8 +95,8 @@ SEARCH_TURN = 14
 (:mod:`~whippletree.compiler.rollout.contact_lists.contact_list_search`)."""
 
 PLAIN_TURNS = 1
-"""Turns of robots before the interior-point method is asked: a step of it costs ten sweeps and more, and a second turn
-solves half of what the first has left (hands with a block or a pen take 0.8 to 1.0 of the time)."""
+"""Turns of robots before the interior-point method is asked, which takes as long as a hundred sweeps and more. Hands
+with a block, a pen or a hammer take 0.8 to 1.0 of the time that they take where it is asked in the first turn."""
 
 NEWTON_PATIENCE = 3
 """Newton steps in a row that may fail to halve the residual before the turn ends: where forces are far from unique, as
