@@ -405,6 +405,8 @@ class CpuMemory(Memory):
         if self._long and len(w.lines) - self._block_start > LONGEST_BLOCK:
             going_on = w.label("more")
             w.emit(f"br i1 {self.frame.never}, label %finish, label %{going_on}")
+            if self._bases_in == w.block:
+                self._bases_in = going_on  # which comes after this block only, so that its pointers are known there
             w.start(going_on)
             self._block_start = len(w.lines)
 
