@@ -94,6 +94,11 @@ def tiles(count: int, width: int) -> tuple[int, list[int]]:
     return columns, firsts
 
 
+def tile_name(width: int, columns: int) -> str:
+    """The name of the function that writes a tile of so many lanes and columns."""
+    return f"leave{width}x{columns}"
+
+
 def tile_in(w: Writer, rows: Sequence[Operand], columns: int, first: Operand | int, vectors: Operand) -> None:
     """Rows of arrays to lane vectors."""
     kind = f"<{columns} x {w.lanes.real}>"
@@ -143,7 +148,7 @@ def copy_functions(lanes: MachineLanes) -> dict[str, str]:
     columns = lanes.width
     while columns > 1:
         found[f"{gather}x{columns}"] = _gather_code(f"{gather}x{columns}", lanes, columns)
-        found[f"leave{lanes.width}x{columns}"] = _write_tile_code(f"leave{lanes.width}x{columns}", lanes, columns)
+        found[tile_name(lanes.width, columns)] = _write_tile_code(tile_name(lanes.width, columns), lanes, columns)
         columns //= 2
     return found
 
@@ -152,29 +157,30 @@ def _gather_code(name: str, lanes: MachineLanes, columns: int) -> str:
     """A function that reads a plain run tile by tile; the run has at least as many numbers as a tile has columns."""
     w = Writer(lanes)
     rows = lane_pointers(w, "%place", "%offsets")
-    with _tile_after_tile(w, columns) as first:
+    with tile_after_tile(w, columns) as first:
         tile_in(w, rows, columns, first, "%vectors")
-    return _function(f"{name}(ptr %vectors, ptr %place, ptr %offsets, i64 %stride, i64 %count)", w)
+    return define(f"{name}(ptr %vectors, ptr %place, ptr %offsets, i64 %stride, i64 %count)", w)
 
 
 def _canonical_code(lanes: MachineLanes) -> str:
     """A function that copies a plain run, a vector of numbers at a time, and gives every NaN its one bit pattern."""
     w = Writer(lanes)
-    with _tile_after_tile(w, lanes.width) as first:
+    with tile_after_tile(w, lanes.width) as first:
         own = w.value(f"load {lanes.number}, ptr {_at(w, '%source', lanes.real, first)}, align {lanes.bytes}")
         w.emit(
             f"store {lanes.number} {w.canonical(own)}, ptr {_at(w, '%place', lanes.real, first)}, align {lanes.bytes}"
         )
-    return _function("canonical(ptr %source, ptr %place, i64 %count)", w)
+    return define("canonical(ptr %source, ptr %place, i64 %count)", w)
 
 
 @contextmanager
-def _tile_after_tile(w: Writer, columns: int) -> Iterator[Operand]:
+def tile_after_tile(w: Writer, columns: int) -> Iterator[Operand]:
     """Around the work on a tile that begins with a column, for all tiles of a run with so many columns or more."""
     last = w.value(f"sub i64 %count, {columns}")
+    before = w.block
     w.emit("br label %tile")
     w.start("tile")
-    w.emit("%first = phi i64 [ 0, %entry ], [ %following, %tile ]")
+    w.emit(f"%first = phi i64 [ 0, %{before} ], [ %following, %tile ]")
     yield "%first"
     after = w.value(f"add i64 %first, {columns}")
     beyond = w.value(f"icmp sgt i64 {after}, {last}")
@@ -208,10 +214,11 @@ def _write_tile_code(name: str, lanes: MachineLanes, columns: int) -> str:
         rows = [w.value(f"getelementptr i8, ptr {row}, i64 %stride") for row in rows]
     w.emit("ret void")
     arguments = ", ".join(f"{lanes.number} {vector}" for vector in vectors)
-    return _function(f"{name}({arguments}, ptr %place, ptr %offsets, i64 %stride)", w)
+    return define(f"{name}({arguments}, ptr %place, ptr %offsets, i64 %stride)", w)
 
 
-def _function(head: str, w: Writer) -> str:
+def define(head: str, w: Writer) -> str:
+    """The function that a writer has written, by name and arguments."""
     return "\n".join([f"define internal void @{head} noinline nounwind {{", "entry:", *w.entry, *w.lines, "}", ""])
 
 

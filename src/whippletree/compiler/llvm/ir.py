@@ -103,6 +103,8 @@ class Writer:
         """Where tables live: the address space of a target."""
         self.lines: list[str] = []
         self.entry: list[str] = []  # stack allocations, which belong in front of everything else
+        self.called: set[str] = set()
+        """Functions of the module that are called."""
         self.block = "entry"
         self._names = 0
         self._canonical: dict[Operand, Operand] = {}
@@ -135,6 +137,11 @@ class Writer:
         name = f"%{self._names}"
         self.lines.append(f"  {name} = {text}")
         return name
+
+    def call(self, function: str, arguments: str) -> None:
+        """A call of a function of the module that returns nothing; which ones are called is remembered."""
+        self.called.add(function)
+        self.emit(f"call void @{function}({arguments})")
 
     def stack(self, kind: str, alignment: int) -> Operand:
         """Stack space, allocated once on entry."""
