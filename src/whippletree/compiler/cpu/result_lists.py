@@ -1,9 +1,9 @@
 """Results that lie in work space already leave it by a list of their places.
 
-A block that computes nothing, and only carries hundreds of numbers from work space to results, such as the matrices of a
-humanoid behind the loops over its limbs, would take LLVM two instructions for each. Here it is a table with the place and
-the sign of every number, and one call of a function for each row that goes along it. Many lanes leave tile by tile, as
-other results do (:mod:`~whippletree.compiler.cpu.copies`), a single state four numbers at a time.
+A block that computes nothing, and only carries hundreds of numbers from work space to results, such as the matrices
+of a humanoid behind the loops over its limbs, would take LLVM two instructions for each. Here it is a table with the
+place and the sign of every number, and for each row one call of a function that goes along the table. Many lanes leave
+tile by tile, as other results do (:mod:`~whippletree.compiler.cpu.copies`), a single state four numbers at a time.
 """
 
 from __future__ import annotations
@@ -43,7 +43,11 @@ def entries_of(block: Block, place: Callable[[Address], int | None]) -> list[Ent
 
 
 def write_listed(
-    w: Writer, frame: CallFrame, entries: Sequence[Entry], stores: Sequence[Address], place: Callable[[Address], Operand]
+    w: Writer,
+    frame: CallFrame,
+    entries: Sequence[Entry],
+    stores: Sequence[Address],
+    place: Callable[[Address], Operand],
 ) -> str:
     """Emit the copying of listed numbers to the addresses of results; ``place`` emits a pointer to one of the first
     state. Returns the table, which the module has to define."""
@@ -102,7 +106,7 @@ def _code_of_lanes(lanes: MachineLanes, columns: int) -> str:
 
 
 def _code_of_one_state(lanes: MachineLanes) -> str:
-    """A function that writes a run of one state: several numbers at a time if they lie side by side, else one by one."""
+    """A function that writes a run of one state: several numbers at a time if they are neighbours, else one by one."""
     several = MachineLanes(SHORTEST_VECTOR_RUN, lanes.real)
     w = Writer(several)
     odd = w.value(f"icmp ne i64 %stride, {lanes.bytes}")
