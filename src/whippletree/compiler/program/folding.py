@@ -352,12 +352,19 @@ class _Together(_Code):
         self.shifts: set[int] = set()
 
     def loop(self) -> Loop:
+        kept, rows, values, known = self.writing.kept, self.plan.rows, self.plan.values, self.known
         for number in self.writing.by_stage[self.stage][1]:
-            row = self.plan.rows[number]
-            given = [self.operand(operand, turn) for operand, turn in zip(row.operands, row.turns, strict=True)]
-            self.known[number] = self.emitter.operation(self.plan.values[row.members[0]], given)
-            if number in self.writing.kept:
-                self.stores.append((self.writing.row_address(number, Index(PART)), self.known[number]))
+            row = rows[number]
+            given = [
+                # most are rows of this loop
+                (known[operand.number], 1)
+                if turn is None and isinstance(operand, Row) and not operand.shift and operand.number in known
+                else self.operand(operand, turn)
+                for operand, turn in zip(row.operands, row.turns, strict=True)
+            ]
+            known[number] = self.emitter.operation(values[row.members[0]], given)
+            if number in kept:
+                self.stores.append((self.writing.row_address(number, _OWN), known[number]))
         lookups = [Lookup(_shift_name(s), Address(SHIFTS, (Index(PART), Index(None, s)))) for s in sorted(self.shifts)]
         return Loop(PART, self.plan.parts, (*lookups, self.finish()))
 
@@ -398,6 +405,10 @@ class _Together(_Code):
         if len(set(column)) == 1:
             return self.emitter.constant(column[0])
         return self.load(Address(NUMBERS, (Index(PART), Index(None, self.writing.column(column)))))
+
+
+_OWN = Index(PART)
+"""The line of the part in hand."""
 
 
 def _shift_name(shift: int) -> str:

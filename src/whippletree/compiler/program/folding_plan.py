@@ -347,9 +347,9 @@ class Signs:
         if not row.members or not (first := self.values[row.members[0]]).signs:
             return True
         if first.operation == "fma" or row.orders[0] is row.orders[-1]:
-            return all([self.values[m].signs == first.signs for m in row.members])
+            return all(self.values[m].signs == first.signs for m in row.members)
         signs = [[self.values[m].signs[j] for j in o] for m, o in zip(row.members, row.orders, strict=True)]
-        return all([own == signs[0] for own in signs])
+        return all(own == signs[0] for own in signs)
 
     def _unknowns(self) -> list[int]:
         return [PLUS, *[self.parities.unknown() for _ in range(self.parts - 1)]]
