@@ -6,9 +6,12 @@ C is W, or a smaller power of two for short rows. Both directions are the same b
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from string import Template
+from typing import TypeAlias
 
 from whippletree.compiler.llvm.ir import MachineLanes, Operand, Writer
 
@@ -133,24 +136,44 @@ def _at(w: Writer, pointer: Operand, element: str, number: Operand | int) -> Ope
 # ---- functions -------------------------------------------------------------------------------------------------------
 
 
-def copy_functions(lanes: MachineLanes) -> dict[str, str]:
-    """Every function that may be called, by name.
+ModuleFunctions: TypeAlias = dict[str, Callable[[], str]]
+"""By name, functions that a module may need, each written when it is asked for."""
+
+
+def copy_functions(lanes: MachineLanes) -> ModuleFunctions:
+    """Every function that may be called.
 
     Those that read, and that of a single state's results, take (vectors, place, offsets, stride, count) with lane
     vectors in memory; ``leave`` takes the vectors of one tile themselves, then (place, offsets, stride). ``canonical``
     takes (source, place, count) of plain runs, which may be one and the same.
     """
     gather = f"gather{lanes.width}"
-    found = {gather: _strided_code(gather, "%outside", "%inside", lanes)}
+    found: ModuleFunctions = {gather: partial(_strided_code, gather, "%outside", "%inside", lanes)}
     if lanes.width == 1:
-        found["scatter1"] = _strided_code("scatter1", "%inside", "%outside", lanes)
-        found["canonical"] = _canonical_code(MachineLanes(SHORTEST_VECTOR_RUN, lanes.real))
-    columns = lanes.width
-    while columns > 1:
-        found[f"{gather}x{columns}"] = _gather_code(f"{gather}x{columns}", lanes, columns)
-        found[tile_name(lanes.width, columns)] = _write_tile_code(tile_name(lanes.width, columns), lanes, columns)
-        columns //= 2
+        found["scatter1"] = partial(_strided_code, "scatter1", "%inside", "%outside", lanes)
+        found["canonical"] = partial(_canonical_code, MachineLanes(SHORTEST_VECTOR_RUN, lanes.real))
+    for columns in columns_of_tiles(lanes.width):
+        name, tile = f"{gather}x{columns}", tile_name(lanes.width, columns)
+        found[name] = partial(_gather_code, name, lanes, columns)
+        found[tile] = partial(_write_tile_code, tile, lanes, columns)
     return found
+
+
+def called_functions(called: Iterable[str], functions: ModuleFunctions) -> str:
+    """The text of those functions that are called, or that one of them calls: only what is called costs time."""
+    found: dict[str, str] = {}
+    open_ = sorted(name for name in called if name in functions)
+    while open_:
+        name = open_.pop()
+        if name not in found:
+            found[name] = functions[name]()
+            open_ += [callee for callee in re.findall(r"call void @(\w+)\(", found[name]) if callee in functions]
+    return "".join(found.values())
+
+
+def columns_of_tiles(width: int) -> list[int]:
+    """How many columns a tile of so many lanes may have."""
+    return [columns for columns in (2**k for k in range(1, width.bit_length())) if columns <= width]
 
 
 def _gather_code(name: str, lanes: MachineLanes, columns: int) -> str:

@@ -19,7 +19,7 @@ from string import Template
 
 from whippletree.arithmetic.garbage import garbage_left_alone
 from whippletree.arithmetic.trace import Straight
-from whippletree.compiler.cpu.copies import copy_functions
+from whippletree.compiler.cpu.copies import called_functions, copy_functions
 from whippletree.compiler.cpu.cpu_arrays import Array, CallFrame
 from whippletree.compiler.cpu.cpu_memory import PREFETCH, TOGETHER, CpuMemory
 from whippletree.compiler.cpu.result_lists import list_functions
@@ -58,10 +58,8 @@ def numpy_loop(program: Program, lanes: MachineLanes, symbol: str) -> str:
         failure = _Loop(_failure(program), one, f"{symbol}_no_memory", internal=True)
         text += failure.text()
         called |= failure.writer.called
-    # only what is called costs time to compile
     for kind in {lanes, one}:
-        functions = copy_functions(kind) | list_functions(kind)
-        text += "".join(copy for name, copy in functions.items() if name in called)
+        text += called_functions(called, copy_functions(kind) | list_functions(kind))
     if lanes.width > 1:
         text += _LANE_OFFSETS.substitute(width=lanes.width)
     if PREFETCH in called:

@@ -9,9 +9,18 @@ tile by tile, as other results do (:mod:`~whippletree.compiler.cpu.copies`), a s
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from whippletree.arithmetic.trace import Node
-from whippletree.compiler.cpu.copies import SHORTEST_VECTOR_RUN, define, tile_after_tile, tile_name, tiles
+from whippletree.compiler.cpu.copies import (
+    SHORTEST_VECTOR_RUN,
+    ModuleFunctions,
+    columns_of_tiles,
+    define,
+    tile_after_tile,
+    tile_name,
+    tiles,
+)
 from whippletree.compiler.cpu.cpu_arrays import AddressRun, CallFrame, runs_of
 from whippletree.compiler.llvm.ir import MachineLanes, Operand, Writer
 from whippletree.compiler.program import Address, Block
@@ -62,7 +71,6 @@ def write_listed(
 def _write_run(w: Writer, frame: CallFrame, run: AddressRun, start: Operand, place: Operand) -> None:
     array, count, width = frame.arrays[run.address.buffer], len(run.members), w.lanes.width
     columns = tiles(count, width)[0] if width > 1 else 1
-    w.called.add(tile_name(width, columns))  # by the function that is called here
     w.call(
         listed_name(width, columns),
         f"ptr {start}, ptr {frame.work}, ptr {place}, ptr {array.offsets}, i64 {array.strides[-1]}, i64 {count}",
@@ -77,15 +85,14 @@ def listed_name(width: int, columns: int) -> str:
 _ARGUMENTS = "(ptr %list, ptr %work, ptr %place, ptr %offsets, i64 %stride, i64 %count)"
 
 
-def list_functions(lanes: MachineLanes) -> dict[str, str]:
-    """Every function that may be called, by name; each takes (list, work space, place, offsets, stride, count)."""
+def list_functions(lanes: MachineLanes) -> ModuleFunctions:
+    """Every function that may be called; each takes (list, work space, place, offsets, stride, count)."""
     if lanes.width == 1:
-        return {listed_name(1, 1): _code_of_one_state(lanes)}
-    found, columns = {}, lanes.width
-    while columns > 1:
-        found[listed_name(lanes.width, columns)] = _code_of_lanes(lanes, columns)
-        columns //= 2
-    return found
+        return {listed_name(1, 1): partial(_code_of_one_state, lanes)}
+    return {
+        listed_name(lanes.width, columns): partial(_code_of_lanes, lanes, columns)
+        for columns in columns_of_tiles(lanes.width)
+    }
 
 
 def _code_of_lanes(lanes: MachineLanes, columns: int) -> str:
