@@ -431,9 +431,9 @@ class _Checker:
         if index.register is None and 0 <= index.offset < size:
             return True
         numbers = self.possible(index, known, masks)
-        if not _runs(masks):
+        if numbers is not None and numbers.size and numbers.min() >= 0 and numbers.max() < size:
             return True
-        return numbers is not None and bool(numbers.min() >= 0 and numbers.max() < size)
+        return not _runs(masks)
 
     def inside_named(self, index: Index, size: str, known: _Known, positive: frozenset[str]) -> bool:
         """A number from a caller is below its bound wherever there is one: a call without any ends at the lookup."""
