@@ -164,8 +164,9 @@ class Writing:
 
     def _without_constants(self, term: Term | float) -> Term | float:
         """A result: a number if it is one."""
-        made = self.plan.values[term.value] if isinstance(term, Term) else None
-        return term if made is None or made.operation != "const" else term.sign * float(made.content)
+        if not isinstance(term, Term) or self.plan.values[term.value].operation != "const":
+            return term
+        return term.sign * float(self.plan.values[term.value].content)
 
     def program(self) -> Program:
         body: list[Statement] = []

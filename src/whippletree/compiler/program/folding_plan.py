@@ -87,7 +87,7 @@ class Folded:
 NO_ROW = -1
 """Stands for the row of a value alone."""
 
-_PLAIN = ((), (0,), (0, 1), (0, 1, 2))
+_PLAIN: tuple[tuple[int, ...], ...] = ((), (0,), (0, 1), (0, 1, 2))
 """Operands of an operation in their order, by their number."""
 
 MOST_OPERANDS = 3
