@@ -23,9 +23,9 @@ from whippletree.compiler.cuda.ptx_target import kernel_ir, ptx_text
 from whippletree.compiler.frontend.limbs import rotations
 from whippletree.compiler.frontend.unrolled import unrolled_program
 from whippletree.compiler.named_function import as_tuple
-from whippletree.compiler.program import Block, Loop, every_block, folding
+from whippletree.compiler.program import Block, Buffer, Loop, every_block, folding
 from whippletree.compiler.program.check import check
-from whippletree.compiler.program.folding_plan import MINUS, PLUS, Parities
+from whippletree.compiler.program.folding_plan import MINUS, PLUS, LimbTurning, Parities
 from whippletree.compiler.program.interpret import interpret
 from whippletree.files.cache import CodeCache
 from whippletree.tree.skeleton import skeleton
@@ -176,6 +176,15 @@ def test_many_results_wait_in_work_space_and_are_copied_from_there(name: str, mo
     results = [as_tuple(compile_function(p, cache=CodeCache(None), threads=1)(*inputs)) for p in (directly, copied)]
     for one, other in zip(*results, strict=True):
         assert one.tobytes() == other.tobytes()
+
+
+def test_code_without_anything_alike_is_not_folded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The two inputs take each other's places, and nothing is computed of the second."""
+    monkeypatch.setattr(folding, "WORTH_FOLDING", 0)
+    trace = Trace()
+    x, _ = trace.inputs(2)
+    buffers = [Buffer("x", "input", (2,))], [Buffer("y", "output", (1,))]
+    assert folding.fold_code(finish(trace, [x * x + 3]), *buffers, LimbTurning(2, (1, 0), (0, 1))) is None
 
 
 @pytest.mark.parametrize("odd", [False, True])

@@ -223,7 +223,8 @@ class FoldingPlan:
 
         For all rows at once: they are tens of thousands.
         """
-        members = np.array([row.members or (0,) * self.parts for row in self.rows]).reshape(-1, self.parts)
+        members = np.array([row.members or (0,) * self.parts for row in self.rows], dtype=np.int64)
+        members = members.reshape(-1, self.parts)
         counts = np.fromiter(map(len, self.operands), dtype=np.int64, count=len(self.operands))
         starts = np.cumsum(counts) - counts
         flat = np.fromiter(chain.from_iterable(self.operands), dtype=np.int64)
