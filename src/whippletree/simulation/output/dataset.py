@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
+from whippletree.arithmetic.garbage import garbage_left_alone
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.reactions import COMPONENTS, reaction_names
 from whippletree.errors import NameLookupError
@@ -61,7 +62,8 @@ def dataset(
     ``points``: frames whose path is wanted; ``asked``: names of variables, if not all are; ``reactions``: whether those
     of the joints are wanted.
     """
-    import xarray
+    with garbage_left_alone():  # which would take a fifth of the time of this import
+        import xarray
 
     grid = _Grid(record.times, record.states)
     output = Output(motion, grid, watch, Met.of(grid, method, record))
