@@ -54,17 +54,21 @@ THINNING_MOVES = 40
 def elimination_order(edges: Iterable[Sequence[int]], count: int) -> list[int]:
     """The nodes of a graph in an order of elimination that couples few of them.
 
-    ``edges`` may join any number of nodes (hyperedges). By least degree, as they are numbered, or with cuts
-    eliminated last, whichever takes the fewest operations: a ladder is taken down from one end, a large grid is cut in
-    halves.
+    ``edges`` may join any number of nodes (hyperedges). Of :func:`elimination_orders` the one that takes the fewest
+    operations: a ladder is taken down from one end, a large grid is cut in halves.
     """
     every = list(edges)
-    near = _neighbours(every, count)
+    return min(elimination_orders(every, count), key=lambda order: elimination_cost(order, every))
+
+
+def elimination_orders(edges: Sequence[Sequence[int]], count: int) -> list[list[int]]:
+    """Orders that may be good: by least degree, as nodes are numbered, the other way round, and with cuts last."""
+    near = _neighbours(edges, count)
     ranks = _cut_ranks(near)
-    depths = range(max(ranks, default=0))
-    orders = [least_degree_order(near), list(range(count))]
-    orders += [least_degree_order(near, [max(0, r - left_out) for r in ranks]) for left_out in depths]
-    return min(orders, key=lambda order: elimination_cost(order, every))
+    orders = [least_degree_order(near), list(range(count)), list(range(count))[::-1]]
+    return orders + [
+        least_degree_order(near, [max(0, r - left_out) for r in ranks]) for left_out in range(max(ranks, default=0))
+    ]
 
 
 def _neighbours(edges: Iterable[Sequence[int]], count: int) -> list[set[int]]:
@@ -77,12 +81,13 @@ def _neighbours(edges: Iterable[Sequence[int]], count: int) -> list[set[int]]:
     return near
 
 
-def elimination_cost(order: Sequence[int], edges: Sequence[Sequence[int]]) -> int:
+def elimination_cost(order: Sequence[int], edges: Sequence[Sequence[int]], ends: Sequence[int] | None = None) -> int:
     """Cost of an order: for everything that is eliminated, the square of the number of what it is coupled with then,
     itself counted.
 
     An edge counts as a node does: its rows wait until both of its bodies are gone. Across a large grid there are more
-    of them than bodies.
+    of them than bodies. ``ends``: of each edge, the node with which its rows are eliminated, where that is not the last
+    of its own; −1 for edges without rows, which only couple their nodes.
     """
     count = len(order)
     place = {k: i for i, k in enumerate(order)}
@@ -90,8 +95,10 @@ def elimination_cost(order: Sequence[int], edges: Sequence[Sequence[int]]) -> in
     couplings: list[set[int]] = [set() for _ in range(count + len(edges))]
     for e, edge in enumerate(edges):
         if edge:
-            groups[max(place[k] for k in edge)].append(count + e)
-            couplings[count + e].update(edge)
+            end = max(place[k] for k in edge) if ends is None else place.get(ends[e], -1)
+            if end >= 0:
+                groups[end].append(count + e)
+                couplings[count + e].update(edge)
             for k in edge:
                 couplings[k].update(edge)
     return sum(

@@ -27,6 +27,8 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array, identity, zeros
 from whippletree.arithmetic.scalars import is_zero
+from whippletree.constraints.long_systems.following_bodies import WORLD as ON_WORLD
+from whippletree.constraints.long_systems.following_bodies import Closing, Following, following_bodies
 from whippletree.constraints.rows import (
     Prepared,
     frame_acceleration,
@@ -37,7 +39,7 @@ from whippletree.constraints.rows import (
     tied_nodes,
 )
 from whippletree.constraints.ties import tied_bodies
-from whippletree.graph.elimination import Front, elimination_order, find_fronts
+from whippletree.graph.elimination import Front, elimination_cost, elimination_orders, find_fronts
 from whippletree.spatial import Pose
 from whippletree.spatial.joints import JointType
 from whippletree.spatial.modal import PortWeight
@@ -49,6 +51,10 @@ if TYPE_CHECKING:
 
 GENERIC = (0.7390851332, -0.5671432904, 0.3574031847, 0.2078795763)
 """Coordinates at which no entry of a joint's subspace vanishes by chance; the same ones again for more."""
+
+
+PATIENCE = (0, 1)
+"""For how many bodies that follow their parents closures may wait; whichever costs less."""
 
 
 class Weight(NamedTuple):
@@ -271,11 +277,14 @@ class Unknowns:
         factored: Sequence[int],
         compliance: Sequence[Any],
         held: Sequence[int] = (),
+        *,
+        follow: bool = False,
     ) -> None:
         """``factored``: rows that get multipliers, of all rows of the demands, whose ``compliance`` is 0 where they are
-        rigid. ``held``: nodes whose joints do not move.
+        rigid. ``held``: nodes whose joints do not move. ``follow``: whether bodies leave the system by their joints
+        where they may; the factored rows must be independent then.
         """
-        self.tree, self.compliance = tree, compliance
+        self.tree, self.compliance, self._follow = tree, compliance, follow
         shapes: dict[Any, JointShape] = {}
         for node in tree.nodes:
             if id(node.joint) not in shapes:
@@ -321,7 +330,11 @@ class Unknowns:
     def weights(self) -> list[tuple[Weight, Weight]]:
         """ρ of the rows of each node's joint, on turns and on shifts: the larger inertia of the two bodies."""
         pairs = [(k, k if parent < 0 else parent) for k, parent in enumerate(self.tree.parents)]
-        return [self.weights_between(pair) for pair in pairs]
+        # rows that are solved for an acceleration have no use for a weight
+        return [
+            (Weight(0), Weight(0)) if follows else self.weights_between(pair)
+            for pair, follows in zip(pairs, self.follows, strict=True)
+        ]
 
     def weights_between(self, nodes: Sequence[int]) -> tuple[Weight, Weight]:
         """ρ of rows on turns and on shifts between nodes."""
@@ -335,28 +348,83 @@ class Unknowns:
         return joints + [d.bodies for d in self.demands]
 
     @cached_property
+    def _way(self) -> tuple[list[int], Following]:
+        """The order of elimination that costs least, and how nodes leave the system in it."""
+        orders = elimination_orders(self.edges, len(self.tree.nodes))
+        if not self._follow:
+            order = min(orders, key=lambda order: elimination_cost(order, self.edges))
+            return order, self._no_followers(order)
+        ways = [(order, self._followers(order, patience)) for order in orders for patience in PATIENCE]
+        return min(ways, key=lambda way: elimination_cost(way[0], self.edges, self._ends(*way)))
+
+    @property
     def order(self) -> list[int]:
         """The nodes in the order of their elimination."""
-        return elimination_order(self.edges, len(self.tree.nodes))
+        return self._way[0]
+
+    @property
+    def follows(self) -> list[bool]:
+        """Which nodes leave the system by their joints."""
+        return self._way[1].follows
+
+    def _no_followers(self, order: Sequence[int]) -> Following:
+        place = {k: i for i, k in enumerate(order)}
+        ends = [max(d.bodies, key=place.__getitem__, default=-1) for d in self.demands]
+        return Following([False] * len(order), ends)
+
+    def _followers(self, order: Sequence[int], patience: int) -> Following:
+        closures = [
+            Closing((*d.bodies, *([ON_WORLD] if any(k < 0 for k, _ in d.places) else ())), len(d.rigid))
+            for d in self.demands
+        ]
+        rows = [len(shape.blocked) for shape in self.shapes]
+        return following_bodies(order, self.tree.parents, rows, closures, patience)
+
+    def _ends(self, order: Sequence[int], way: Following) -> list[int]:
+        """Of each edge, the node with which its rows are eliminated; −1 where it has none."""
+        place = {k: i for i, k in enumerate(order)}
+        joints = [
+            -1 if follows else max(k, parent, key=place.__getitem__)
+            for k, (parent, follows) in enumerate(zip(self.tree.parents, way.follows, strict=True))
+            if parent >= 0
+        ]
+        return joints + way.ends
+
+    @cached_property
+    def solved_for(self) -> dict[int, int]:
+        """Of every component that the joint of a following node does not move, the row that is solved for it."""
+        return {
+            self.accelerations[k][component]: row
+            for k, follows in enumerate(self.follows)
+            if follows
+            for component, row in zip(self.shapes[k].blocked, self.rows_of_node[k], strict=True)
+        }
 
     def groups(self, used: Array) -> list[list[int]]:
-        """The unknowns that are marked, in the order of their elimination: each body's, and the rows that end there."""
+        """The unknowns that are marked, in the order of their elimination: each body's, and the rows that end there.
+
+        Components for which a row is solved come first, each followed by this row.
+        """
         place = np.empty(len(self.order), dtype=int)
         place[self.order] = np.arange(len(self.order))
         rows: list[list[int]] = [[] for _ in self.order]
         for k, own in enumerate(self.rows_of_node):
             parent = self.tree.parents[k]
-            rows[max(place[k], place[parent] if parent >= 0 else -1)] += own
-        for d in self.demands:
+            if not self.follows[k]:
+                rows[max(place[k], place[parent] if parent >= 0 else -1)] += own
+        for d, end in zip(self.demands, self._way[1].ends, strict=True):
             if d.rigid:
-                rows[max(place[k] for k in d.bodies)] += [number for _, number in d.rigid]
+                rows[place[end]] += [number for _, number in d.rigid]
         found = []
         for i, k in enumerate(self.order):
             motions = [
                 *self.accelerations[k],
                 *(self.of_node[k][-self.shapes[k].n :] if self.shapes[k].explicit else ()),
             ]
-            found.append([x for x in (*motions, *rows[i]) if used[x]])
+            solved = [x for x in motions if x in self.solved_for]
+            others = [x for x in motions if x not in self.solved_for]
+            pairs = [x for component in solved for x in (component, self.solved_for[component])]
+            found.append([x for x in (*pairs, *others, *rows[i]) if used[x]])
         return found
 
 
@@ -439,7 +507,7 @@ def unknowns_of(system: ConstraintSet) -> Unknowns:
     found: Unknowns | None = system.__dict__.get("_unknowns")
     if found is None:
         tree = skeleton(system.model)
-        found = Unknowns(tree, system.demands, system.structure.independent, system.compliance)
+        found = Unknowns(tree, system.demands, system.structure.independent, system.compliance, follow=True)
         system.__dict__["_unknowns"] = found
     return found
 

@@ -10,6 +10,12 @@ and what stands on the boundary at the end is added to the parent front. Right-h
 F(p, i) y(p) / d, and back from the last front to the first, x(p) = (y(p) − Σ F(p, j) x(j)) / d. A tree costs what the
 articulated recursion costs, up to a constant; a ladder is linear in its rungs; a planar grid of N bodies costs N^1.5.
 
+A body that follows its parent (:mod:`whippletree.constraints.long_systems.following_bodies`) has a row λ of its joint
+for each component a that the joint does not move, with F(a, λ) = 1 and F(λ, λ) = 0. The two are eliminated together,
+without a division, as the inverse of [m 1; 1 0] is [0 1; 1 −m]:
+
+    F(i, j) ← F(i, j) − F(λ, i) F(a, j) − (F(a, i) − m F(λ, i)) F(λ, j)        x(a) = y(λ) − Σ F(λ, j) x(j)
+
 Pivots are returned. One of a motion must keep a share of its diagonal entry, or some motion has neither mass nor rows
 (condition (32)); one of a row must keep a share of what the bodies alone would let it move, or rows have become
 dependent. Components that no force reaches (across the plane of a planar mechanism) are left out where their entries
@@ -20,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -70,7 +77,14 @@ class EliminationPlan:
         """Which unknowns are multipliers."""
         near = coupled_unknowns(zip(rows.tolist(), columns.tolist(), strict=True), unknowns.count)
         self.used = _mark_reached(near, seeds.tolist())
-        self.fronts: list[Front] = merged_fronts(find_fronts(unknowns.groups(self.used), near))
+        self.solved_for = {a: row for a, row in unknowns.solved_for.items() if self.used[a]}
+        """Of components that are solved for, the row with which each is eliminated."""
+        self.fronts: list[Front] = [
+            front._replace(own=self._solved_first(front.own))
+            for front in merged_fronts(find_fronts(unknowns.groups(self.used), near))
+        ]
+        self.pairs = [sum(x in self.solved_for for x in front.own) for front in self.fronts]
+        """Of each front, how many of its own unknowns are eliminated in pairs, before all others."""
         self.unknowns = [np.array(front.unknowns, dtype=int) for front in self.fronts]
         """Of each front, in the order of its matrix."""
         self.starts = np.cumsum([0, *[len(own) ** 2 for own in self.unknowns]]).tolist()
@@ -90,6 +104,19 @@ class EliminationPlan:
             for front in self.fronts
         ]
         """Of each front, where its boundary is in the matrix of its parent."""
+
+    def _solved_first(self, own: Sequence[int]) -> tuple[int, ...]:
+        rows = set(self.solved_for.values())
+        pairs = [x for a in own if a in self.solved_for for x in (a, self.solved_for[a])]
+        return (*pairs, *(x for x in own if x not in self.solved_for and x not in rows))
+
+    @cached_property
+    def judged(self) -> Array:
+        """Unknowns with a pivot that can fail."""
+        judged = self.used.copy()
+        for a, row in self.solved_for.items():
+            judged[[a, row]] = False
+        return np.flatnonzero(judged)
 
     def places(self, rows: Array, columns: Array) -> tuple[Array, Array, Array]:
         """Front, row and column (the latter not beyond the diagonal) of entries; all of them must be used."""
@@ -134,19 +161,30 @@ class Fronts(NamedTuple):
         y = np.array(right)
         for f in range(len(self.plan.fronts)):
             F, numbers, inner = self._front(f)
-            for p in reversed(range(inner, len(numbers))):
+            solved = len(numbers) - 2 * self.plan.pairs[f]
+            for p in range(len(numbers) - 1, solved, -2):
+                a, row = y[numbers[p]], y[numbers[p - 1]]
+                others = numbers[: p - 1]
+                y[others] = y[others] - np.multiply.outer(F[p, : p - 1], row)
+                y[others] = y[others] - np.multiply.outer(F[p - 1, : p - 1], a - F[p, p] * row)
+            for p in reversed(range(inner, solved)):
                 scaled = self.reciprocals[numbers[p]] * y[numbers[p]]
                 y[numbers[:p]] = y[numbers[:p]] - np.multiply.outer(F[p, :p], scaled)
         x = np.zeros(right.shape, dtype=right.dtype)
         for f in reversed(range(len(self.plan.fronts))):
             F, numbers, inner = self._front(f)
-            for p in range(inner, len(numbers)):
+            solved = len(numbers) - 2 * self.plan.pairs[f]
+            for p in range(inner, solved):
                 x[numbers[p]] = self.reciprocals[numbers[p]] * (y[numbers[p]] - F[p, :p] @ x[numbers[:p]])
+            for p in range(solved + 1, len(numbers), 2):
+                a, row, others = numbers[p], numbers[p - 1], numbers[: p - 1]
+                x[a] = y[row] - F[p - 1, : p - 1] @ x[others]
+                x[row] = y[a] - F[p, p] * x[a] - F[p, : p - 1] @ x[others]
         return x
 
     def combinations(self, unknowns: Sequence[int]) -> Array:
         """Factors (count, c) of the equations eliminated before that of each of these unknowns whose sum with it is its
-        pivot alone: where that vanishes, the equations depend on each other."""
+        pivot alone: where that vanishes, the equations depend on each other. Of systems in which no body follows."""
         asked = {unknown: k for k, unknown in enumerate(unknowns)}
         x = np.zeros((len(self.plan.used), len(asked)), dtype=self.memory.dtype)
         for f in reversed(range(len(self.plan.fronts))):
@@ -169,7 +207,7 @@ class Fronts(NamedTuple):
     def margins(self, tolerance: Any) -> list[kkt.Margin]:
         """How far each pivot is above a share of its size."""
         found = []
-        for x in np.flatnonzero(self.plan.used).tolist():
+        for x in self.plan.judged.tolist():
             row = bool(self.plan.rows[x])
             pivot = -self.pivots[x] if row else self.pivots[x]
             found.append((kkt.ROWS if row else kkt.MASS, pivot - tolerance * self.sizes[x]))
@@ -196,7 +234,13 @@ def factor_fronts(plan: EliminationPlan, entries: Entries, negligible: float | N
     np.add.at(sizes, entries.rows[kept][diagonal], values[diagonal])
     for f, front in enumerate(plan.fronts):
         F, numbers, inner = found._front(f)
-        for p in reversed(range(inner, len(numbers))):
+        solved = len(numbers) - 2 * plan.pairs[f]
+        for p in range(len(numbers) - 1, solved, -2):
+            moved = ~plan.rows[numbers[: p - 1]]
+            sizes[numbers[: p - 1][moved]] += F[p, p] * F[p - 1, : p - 1][moved] ** 2
+            _subtract(F, p - 1, F[p - 1, : p - 1], F[p])
+            _subtract(F, p - 1, F[p, : p - 1] - F[p, p] * F[p - 1, : p - 1], F[p - 1])
+        for p in reversed(range(inner, solved)):
             own = numbers[p]
             pivots[own] = F[p, p]
             if negligible is not None and plan.rows[own] and not -F[p, p] > negligible * sizes[own]:
@@ -206,7 +250,7 @@ def factor_fronts(plan: EliminationPlan, entries: Entries, negligible: float | N
             if not plan.rows[own]:
                 mobile = plan.rows[numbers[:p]]
                 sizes[numbers[:p][mobile]] += scaled[mobile] * F[p, :p][mobile]
-            _subtract(F, p, scaled)
+            _subtract(F, p, scaled, F[p])
         if front.parent >= 0:
             parent = found._front(front.parent)[0]
             where = plan.spread[f]
@@ -221,16 +265,17 @@ def _alike(values: Array) -> Array:
     return np.array([Fraction(x) if isinstance(x, (int, float)) else x for x in values], dtype=object)
 
 
-def _subtract(F: Array, p: int, scaled: Array) -> None:
-    """F(i, j) −= scaled(i) F(p, j), j ≤ i < p."""
+def _subtract(F: Array, count: int, factors: Array, row: Array) -> None:
+    """F(i, j) −= factors(i) row(j), j ≤ i < count."""
     if F.dtype != object:
-        F[:p, :p] -= np.multiply.outer(scaled, F[p, :p])
+        F[:count, :count] -= np.multiply.outer(factors, row[:count])
         return
-    places = [j for j in range(p) if not is_zero(F[p, j])]
-    for i in places:
-        for j in places:
-            if j <= i:
-                F[i, j] = F[i, j] - scaled[i] * F[p, j]
+    places = [j for j in range(count) if not is_zero(row[j])]
+    for i in range(count):
+        if not is_zero(factors[i]):
+            for j in places:
+                if j <= i:
+                    F[i, j] = F[i, j] - factors[i] * row[j]
 
 
 class Eliminated(NamedTuple):

@@ -450,7 +450,7 @@ class EliminationProgram(WorkSpace):
         """The status: 0, or which kind of pivot has failed."""
         self.work(verdict=(1,))
         self.add(Buffer(STATUS, "output", (), integer=True))
-        used = np.flatnonzero(self.plan.used)
+        used = self.plan.judged
         rows = self.plan.rows[used]
         count = len(self.tree.nodes) + 1
         self.index("judged", used)

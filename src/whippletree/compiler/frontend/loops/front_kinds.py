@@ -41,6 +41,8 @@ class FrontKind(NamedTuple):
 
     inner: int
     """Unknowns of its boundary, the first of all."""
+    pairs: int
+    """Of its own unknowns, the last: pairs of a component and the row that is solved for it."""
     multipliers: tuple[bool, ...]
     """Which of its unknowns are multipliers."""
     entries: tuple[tuple[tuple[int, int, int], ...], ...]
@@ -59,14 +61,23 @@ class FrontKind(NamedTuple):
         return len(self.multipliers)
 
     @property
+    def single(self) -> int:
+        """Where its pairs begin, behind all pivots that stand alone."""
+        return self.size - 2 * self.pairs
+
+    @property
     def operations(self) -> int:
         """Multiplications, were it dense."""
-        return _operations(self.inner, self.size)
+        return _operations(self.inner, self.size, self.pairs)
 
     def pattern(self) -> set[Pair]:
         """Places of its triangle that hold a number once all its pivots are eliminated."""
         found = {(i, j) for element in self.entries for i, j, _ in element} | set(self.taken)
-        for p in reversed(range(self.inner, self.size)):
+        for p in range(self.size - 1, self.single, -2):
+            first, second = ({j for j in range(p - 1) if (i, j) in found} for i in (p, p - 1))
+            coupled = first | second if (p, p) in found else first
+            found.update((max(i, j), min(i, j)) for i in second for j in coupled)
+        for p in reversed(range(self.inner, self.single)):
             row = [j for j in range(p) if (p, j) in found]
             found.update((i, j) for i in row for j in row if j <= i)
         return found
@@ -84,7 +95,8 @@ class KindsOfFronts:
             children.setdefault(plan.fronts[f].parent, []).append(f)
         self._children = children
         work = [
-            _operations(len(front.boundary), len(own)) for front, own in zip(plan.fronts, plan.unknowns, strict=True)
+            _operations(len(front.boundary), len(own), pairs)
+            for front, own, pairs in zip(plan.fronts, plan.unknowns, plan.pairs, strict=True)
         ]
         small = {f for f, own in enumerate(plan.unknowns) if len(own) <= LARGEST_FRONT}
         self.elements, entries = self._entries(table, starts)
@@ -132,7 +144,7 @@ class KindsOfFronts:
             inner = len(front.boundary)
             taken = reached.pop(f, set())
             multipliers = tuple(plan.rows[plan.unknowns[f]].tolist())
-            shape = inner, multipliers, entries[f], tuple(sorted(taken))
+            shape = inner, plan.pairs[f], multipliers, entries[f], tuple(sorted(taken))
             if f in straight and shape not in patterns:
                 patterns[shape] = {(i, j) for i, j in FrontKind(*shape, (), 0, ()).pattern() if i < inner}
             # loops hand up all that there may be
@@ -148,9 +160,15 @@ class KindsOfFronts:
         return found
 
 
-def _operations(inner: int, size: int) -> int:
+COUPLED_BY_ROW = 6
+"""Unknowns of a parent that a row of a joint couples a component with, and no others."""
+
+
+def _operations(inner: int, size: int, pairs: int) -> int:
     """Multiplications of a dense front."""
-    return sum((p + 1) * (p + 2) // 2 for p in range(inner, size))
+    single = size - 2 * pairs
+    solved = sum(2 * min(p, COUPLED_BY_ROW) * p for p in range(single, size, 2))
+    return solved + sum((p + 1) * (p + 2) // 2 for p in range(inner, single))
 
 
 def _most_frequent(found: Sequence[FrontKind]) -> set[FrontKind]:

@@ -12,6 +12,7 @@ times: of a grid of 2346 rods that is what stays in the caches. Numbers of unkno
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -63,12 +64,18 @@ class FrontLoops:
                 found[f, : len(own)] = own
             return found
 
-        own = [len(front.own) for front in plan.fronts]
         self.space.index("front rows", padded([rows.tolist() for rows in self.row_starts], width))
         self.space.index("front unknowns", padded([own.tolist() for own in plan.unknowns], width))
         self.space.index("spread", padded([s.tolist() for s in plan.spread], max(inner, default=0)))
-        down = [list(range(n - 1, b - 1, -1)) for n, b in zip(counts, inner, strict=False)]
-        self.space.index("pivot places", padded(down, max(own)))
+        singles = [n - 2 * pairs for n, pairs in zip(counts, plan.pairs, strict=False)]
+        down = [list(range(n - 1, b - 1, -1)) for n, b in zip(singles, inner, strict=False)]
+        self.space.index("pivot places", padded(down, max(map(len, down), default=0)))
+        self.space.index("front singles", [len(places) for places in down])
+        solved = [list(range(n - 1, single, -2)) for n, single in zip(counts, singles, strict=False)]
+        most = max(map(len, solved), default=0)
+        self.space.index("solved places", padded(solved, most))
+        self.space.index("solving places", padded([[p - 1 for p in places] for places in solved], most))
+        self.space.index("front pairs", plan.pairs or [0])
         several = len(PIVOTS_AT_ONCE)
         whole = [len(places) // several for places in down]
         tiles = np.zeros((fronts, max(whole, default=0) or 1, several), dtype=np.int64)
@@ -86,7 +93,6 @@ class FrontLoops:
         self.space.index("front steps", [len(own) for own in pairs])
         self.space.index("front inner", inner)
         self.space.index("front chunks", [-(-n // CHUNK) for n in counts])
-        self.space.index("front own", own)
         self.space.index("front parent", [max(parent, 0) for parent in parents])
         self.space.index("front order", order or [0])
         self.space.index("front kind", self.kinds.of or [0])
@@ -163,7 +169,7 @@ class FrontLoops:
         step = (*self._at_pair(), alone.block(), self._pivot(0), pair, *self._at_second()[:2], others)
         steps = Loop("step", Index("steps"), step)
         begin = [self._clear_boundary("f", "fresh"), self._clear_boundary("parent", "fresh of parent")]
-        dense = (self._tiles(), steps, self._hand_up())
+        dense = (*([self._pairs()] if any(self.plan.pairs) else []), self._tiles(), steps, self._hand_up())
         fresh = begin if any(self.kinds.cleared) else []
         body = (*self._at_front(), *fresh, self._by_kind(dense, self.straight.inwards))
         return Loop("turn", len(self.plan.fronts), body)
@@ -172,6 +178,49 @@ class FrontLoops:
         """What a front does: loops, where some have no kind, or the code of its kind."""
         loops = () if all(self.kinds.of) else dense
         return Switch("kind", (loops, *[tuple(straight(k)) for k in range(len(self.kinds.kinds))]))
+
+    def _pairs(self) -> Statement:
+        """Components of bodies that follow their parents, each with the row that is solved for it."""
+        begin, row, update = Code(), Code(), Code()
+        m = begin.load("front", Index("second row"), Index("second chunk"), Index("second unit"))
+        a, solving = (begin.load("y", Index(f"{word} unknown")) for word in ("second", "first"))
+        begin.store(m, "reciprocal", Index(None, 0))
+        begin.store(solving, "scaled", Index(None, 0))
+        begin.store(a - m * solving, "scaled", Index(None, 1))
+        m = row.load("reciprocal", Index(None, 0))
+        of_row, of_a = (
+            row.load("front", Index(f"{word} row"), Index("chunk of i"), Index("unit of i"))
+            for word in ("first", "second")
+        )
+        row.store(of_row, "factor", Index(None, 0))
+        row.store(of_a - m * of_row, "factor", Index(None, 1))
+        y = row.load("y", Index("other")) - of_a * row.load("scaled", Index(None, 0))
+        row.store(y - of_row * row.load("scaled", Index(None, 1)), "y", Index("other"))
+        size = row.load("is motion", Index("other")) * (of_row * m * of_row)
+        row.store(row.load("size", Index("other")) + size, "size", Index("other"))
+        at = (Index("row of i"), Index("chunk"), Index("unit"))
+        left = update.load("front", *at)
+        for k, word in enumerate(("second", "first")):
+            numbers = update.load("front", Index(f"{word} row"), Index("chunk"), Index("unit"))
+            left = left - update.load("factor", Index(None, k)) * numbers
+        update.store(left, "front", *at)
+        chunk = Loop("unit", CHUNK, (update.block(),), side_by_side=True)
+        others = (*self._at_i(), row.block(), Loop("chunk", Index("chunks of i"), (chunk,)))
+        body = (*self._at_solving(), begin.block(), Loop("i", Index("p"), others))
+        return Loop("pair", Index("solved"), body)
+
+    def _at_solving(self) -> list[Statement]:
+        """The row (first) that is solved for a component (second)."""
+        found: list[Statement] = []
+        for word, place, table in (("first", "p", "solving places"), ("second", "component", "solved places")):
+            found += [
+                Lookup(place, Address(table, (Index("f"), Index("pair")))),
+                Lookup(f"{word} row", Address("front rows", (Index("f"), Index(place)))),
+                Lookup(f"{word} unknown", Address("front unknowns", (Index("f"), Index(place)))),
+                Lookup(f"{word} chunk", Address("chunk of", (Index(place),))),
+                Lookup(f"{word} unit", Address("unit of", (Index(place),))),
+            ]
+        return found
 
     def _tiles(self) -> Statement:
         """Several pivots of a front, each of which is a row under those before it, and then all rows under them."""
@@ -248,7 +297,8 @@ class FrontLoops:
 
     def _at_front(self) -> list[Statement]:
         looks = [
-            ("own", "front own"),
+            ("singles", "front singles"),
+            ("solved", "front pairs"),
             ("tiles", "front tiles"),
             ("steps", "front steps"),
             ("inner", "front inner"),
@@ -299,23 +349,27 @@ class FrontLoops:
         ]
         return Loop("i", Index("inner"), tuple(rows))
 
+    def _rest(self, code: Code) -> Any:
+        """What is left of a right-hand side without the terms of all unknowns that are known."""
+        total = code.load("y", Index("first unknown"))
+        for u in range(CHUNK):
+            total = total - code.load("sums", Index(None, u))
+        return total
+
     def outwards(self) -> Statement:
         """Substitution, parents before their fronts; as many sums side by side as a chunk has numbers, for one
         alone would wait for itself at every term.
         """
         self.space.work(sums=(CHUNK,), known=(self.chunks, CHUNK))
         here = (Index("chunk"), Index("unit"))
-        clear, none, term, fill, end = (Code() for _ in range(5))
+        clear, none, term, fill, end, found = (Code() for _ in range(6))
         clear.store(0.0, "known", *here)
         none.store(0.0, "sums", Index("unit"))
         # of unknowns that come later, the pivot's own one among them, nothing is known: they are 0 here
         product = term.load("front", Index("first row"), *here) * term.load("known", *here)
         term.store(term.load("sums", Index("unit")) + product, "sums", Index("unit"))
         fill.store(fill.load("x", Index("other")), "known", Index("chunk of i"), Index("unit of i"))
-        total = end.load("y", Index("first unknown"))
-        for u in range(CHUNK):
-            total = total - end.load("sums", Index(None, u))
-        x = total * end.load("inverse", Index("first unknown"))
+        x = self._rest(end) * end.load("inverse", Index("first unknown"))
         end.store(x, "x", Index("first unknown"))
         end.store(x, "known", Index("first chunk"), Index("first unit"))
 
@@ -325,11 +379,16 @@ class FrontLoops:
         chunks = Lookup("chunks of p", Address("chunks up to", (Index("p"),)))
         terms = Loop("chunk", Index("chunks of p"), (each(term),))
         step = (*self._at_pivot(), chunks, each(none), terms, end.block())
+        # a row that is solved for its component; its own force is not asked for, and stays 0
+        found.store(self._rest(found), "x", Index("second unknown"))
+        found.store(self._rest(found), "known", Index("second chunk"), Index("second unit"))
+        solve = (*self._at_solving(), chunks, each(none), terms, found.block())
         dense = (
             Lookup("chunks in front", Address("front chunks", (Index("f"),))),
             Loop("chunk", Index("chunks in front"), (each(clear),)),
             Loop("i", Index("inner"), (*self._at_i()[1:4], fill.block())),
-            Loop("step", Index("own"), step, backwards=True),
+            Loop("step", Index("singles"), step, backwards=True),
+            *([Loop("pair", Index("solved"), solve, backwards=True)] if any(self.plan.pairs) else []),
         )
         body = (*self._at_front(), self._by_kind(dense, self.straight.outwards))
         return Loop("turn", len(self.plan.fronts), body, backwards=True)

@@ -73,7 +73,12 @@ class StraightFronts:
         F = self._assembled(kind, code)
         right = [code.load("y", Index(_unknown(i))) for i in range(kind.size)]
         y, sizes = list(right), dict[int, Any]()
-        for p in reversed(range(kind.inner, kind.size)):
+        for p in range(kind.size - 1, kind.single, -2):
+            self._solve_pair(kind, p, F, y, sizes)
+            for j in range(p - 1):
+                if not is_zero(F[p - 1, j]):
+                    code.store(F[p - 1, j], "front", *self._own(kind, p - 1, j))
+        for p in reversed(range(kind.inner, kind.single)):
             inverse = 1 / F[p, p]
             code.store(F[p, p], "pivot", Index(_unknown(p)))
             code.store(inverse, "inverse", Index(_unknown(p)))
@@ -105,6 +110,18 @@ class StraightFronts:
         ]
         return [*self._lookups(kind), *elements, *parent, code.block()]
 
+    def _solve_pair(self, kind: FrontKind, p: int, F: Array, y: list[Any], sizes: dict[int, Any]) -> None:
+        """Component p and the row before it, which is solved for it: what both leave to others."""
+        m, first, second = F[p, p], F[p, : p - 1].copy(), F[p - 1, : p - 1].copy()
+        rest = y[p] - m * y[p - 1]
+        for i in range(p - 1):
+            left = first[i] - m * second[i]
+            y[i] = y[i] - first[i] * y[p - 1] - second[i] * rest
+            if not kind.multipliers[i] and not is_zero(second[i]):
+                sizes[i] = sizes.get(i, 0) + second[i] * m * second[i]
+            for j in range(i + 1):
+                F[i, j] = F[i, j] - second[i] * first[j] - left * second[j]
+
     def _assembled(self, kind: FrontKind, code: Code) -> Array:
         """Its lower triangle before the elimination: from its children and its elements."""
         F = np.zeros((kind.size, kind.size), dtype=object)
@@ -131,13 +148,21 @@ class StraightFronts:
         kind, code = self.kinds.kinds[number], Code()
         pattern = kind.pattern()
         x: dict[int, Any] = {}
-        for p in range(kind.inner, kind.size):
+
+        def rest(p: int) -> Any:
             total: Any = code.load("y", Index(_unknown(p)))
             for j in (j for j in range(p) if (p, j) in pattern):
                 if j not in x:
                     x[j] = code.load("x", Index(_unknown(j)))
                 total = total - code.load("front", *self._own(kind, p, j)) * x[j]
-            x[p] = total * code.load("inverse", Index(_unknown(p)))
+            return total
+
+        for p in range(kind.inner, kind.single):
+            x[p] = rest(p) * code.load("inverse", Index(_unknown(p)))
+            code.store(x[p], "x", Index(_unknown(p)))
+        for p in range(kind.single + 1, kind.size, 2):
+            # the row is solved for its component; its own force is not asked for
+            x[p] = rest(p - 1)
             code.store(x[p], "x", Index(_unknown(p)))
         return [*self._lookups(kind), code.block()]
 
