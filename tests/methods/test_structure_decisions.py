@@ -83,7 +83,7 @@ def test_integers_among_fractions_become_fractions():
 
 
 def test_margins_fall_by_the_share_of_each_pivots_size():
-    plan = SimpleNamespace(used=np.array([True, False, True]), rows=np.array([False, False, True]))
+    plan = SimpleNamespace(judged=np.array([0, 2]), rows=np.array([False, False, True]))
     factor = SimpleNamespace(plan=plan, pivots=np.array([3.0, 0.0, -2.0]), sizes=np.array([4.0, 0.0, 5.0]))
     assert Fronts.margins(factor, 0.25) == [("mass", 3.0 - 1.0), ("rows", 2.0 - 1.25)]
 

@@ -29,6 +29,7 @@ from whippletree.arithmetic.arrays import Array, identity, zeros
 from whippletree.arithmetic.scalars import is_zero
 from whippletree.constraints.long_systems.following_bodies import WORLD as ON_WORLD
 from whippletree.constraints.long_systems.following_bodies import Closing, Following, following_bodies
+from whippletree.constraints.long_systems.row_weights import RowWeights, Weight
 from whippletree.constraints.rows import (
     Prepared,
     frame_acceleration,
@@ -57,25 +58,6 @@ PATIENCE = (0, 1)
 """For how many bodies that follow their parents closures may wait; whichever costs less."""
 
 
-class Weight(NamedTuple):
-    """ρ of a row as a ratio: exact scalars stay exact."""
-
-    up: Any
-    down: Any = 1
-
-    @staticmethod
-    def near(size: float) -> Weight:
-        """The power of two next to a size; 1 for nothing."""
-        if not size > 0:
-            return Weight(1)
-        p = round(np.log2(size))
-        return Weight(2**p) if p >= 0 else Weight(1, 2**-p)
-
-    def times(self, x: Any) -> Any:
-        """ρ x."""
-        return x * self.up / self.down if self.down != 1 else x * self.up
-
-
 class JointShape(NamedTuple):
     """Contribution of a type of joint to the system, whatever its coordinates."""
 
@@ -97,6 +79,11 @@ class JointShape(NamedTuple):
         explicit = len(moved) > joint.nv
         still = [i for i in range(size) if i not in moved]
         return JointShape(joint.nv, tuple(range(size) if explicit else still), explicit, size)
+
+    @property
+    def moved(self) -> tuple[int, ...]:
+        """Components of α_rel among which are all those that it moves."""
+        return tuple(i for i in range(self.size) if self.explicit or i not in self.blocked)
 
     def lock(self) -> JointShape:
         """The joint, held."""
@@ -126,10 +113,10 @@ class Element(NamedTuple):
         return np.asarray(found)
 
 
-def joint_element(link: Link, shape: JointShape, grounded: bool, weights: tuple[Weight, Weight]) -> Element:
+def joint_element(link: Link, shape: JointShape, grounded: bool, weights: tuple[Weight, ...]) -> Element:
     """The element of a body and its joint, on (α, α of the parent, θ̈): the last two where they are unknowns.
 
-    ``grounded``: the parent is the world. ``weights``: of rows on turns and on shifts.
+    ``grounded``: the parent is the world. ``weights``: of the rows.
     """
     size = shape.size
     above = zeros(size, 0) if grounded else motion_matrix(link.X)
@@ -144,14 +131,13 @@ def joint_element(link: Link, shape: JointShape, grounded: bool, weights: tuple[
     else:
         h = T.T @ link.H[:, : shape.n]
     B = T[list(shape.blocked)]
-    own = tuple(weights[0] if i < 3 else weights[1] for i in shape.blocked)
     K = zeros(z, z)
     K[:size, :size] = dense(link.M)
     for column in h.T:
         K = _add_square(K, column, column * link.J)
-    for row, weight in zip(B, own, strict=True):
+    for row, weight in zip(B, weights, strict=True):
         K = _add_square(K, row, weight.times(row))
-    return Element(K, B, h, own)
+    return Element(K, B, h, weights)
 
 
 def joint_bias(link: Link, shape: JointShape) -> tuple[Array, Array]:
@@ -203,7 +189,7 @@ def _add_square(K: Array, row: Array, scaled: Array) -> Array:
     places = [i for i, x in enumerate(row) if not is_zero(x)]
     for i in places:
         for j in places:
-            if j <= i:
+            if j <= i and not is_zero(scaled[j]):
                 K[i, j] = K[i, j] + row[i] * scaled[j]
     return K
 
@@ -314,32 +300,9 @@ class Unknowns:
         self.count = count + sum(len(d.rigid) for d in self.demands)
 
     @cached_property
-    def scales(self) -> list[tuple[float, float]]:
-        """Rotational inertia and mass that are typical for each node; those of all nodes where it has none."""
-        sizes = np.zeros((len(self.tree.nodes), 2))
-        known: dict[int, tuple[float, float]] = {}
-        for k, node in enumerate(self.tree.nodes):
-            if id(node) not in known:
-                known[id(node)] = (float(np.trace(node.inertia.rotation.astype(float))) / 3, float(node.inertia.mass))
-            sizes[k] = known[id(node)]
-        mean = sizes.mean(axis=0) if len(sizes) else np.ones(2)
-        mean = np.where(mean > 0, mean, 1.0)
-        return [tuple(np.where(own > 0, own, mean).tolist()) for own in sizes]
-
-    @cached_property
-    def weights(self) -> list[tuple[Weight, Weight]]:
-        """ρ of the rows of each node's joint, on turns and on shifts: the larger inertia of the two bodies."""
-        pairs = [(k, k if parent < 0 else parent) for k, parent in enumerate(self.tree.parents)]
-        # rows that are solved for an acceleration have no use for a weight
-        return [
-            (Weight(0), Weight(0)) if follows else self.weights_between(pair)
-            for pair, follows in zip(pairs, self.follows, strict=True)
-        ]
-
-    def weights_between(self, nodes: Sequence[int]) -> tuple[Weight, Weight]:
-        """ρ of rows on turns and on shifts between nodes."""
-        turns, shifts = zip(*[self.scales[k] for k in nodes], strict=True) if nodes else ((1.0,), (1.0,))
-        return Weight.near(max(turns)), Weight.near(max(shifts))
+    def weights(self) -> RowWeights:
+        """ρ of all rows."""
+        return RowWeights(self.tree, self.shapes, self.follows)
 
     @cached_property
     def edges(self) -> list[Sequence[int]]:
@@ -603,9 +566,8 @@ def find_body_fronts(system: ConstraintSet) -> list[Front]:
 
 def row_weights(unknowns: Unknowns, binding: Binding) -> tuple[Weight, ...]:
     """ρ of the factored rigid rows of a demand, by their units."""
-    turns, shifts = unknowns.weights_between(binding.bodies)
     units = binding.prepared.demand.units
-    return tuple(shifts if units[i] in ("m", "m/s") else turns for i, _ in binding.rigid)
+    return unknowns.weights.of_closure(binding.bodies, [units[i] in ("m", "m/s") for i, _ in binding.rigid])
 
 
 def coupled_unknowns(entries: Iterator[tuple[int, int]], count: int) -> list[set[int]]:

@@ -25,7 +25,6 @@ from whippletree.constraints.long_systems.body_system import (
     Held,
     TiedJoint,
     Unknowns,
-    Weight,
     closure_element,
     frame_rows,
     joint_element,
@@ -33,6 +32,7 @@ from whippletree.constraints.long_systems.body_system import (
     tied_rows,
 )
 from whippletree.constraints.long_systems.front_elimination import EliminationPlan, Entries, Fronts, factor_fronts
+from whippletree.constraints.long_systems.row_weights import Weight
 from whippletree.constraints.loop_closure import CLOSING_ITERATIONS, Closure
 from whippletree.constraints.rows import Prepared, lifted_pose
 from whippletree.constraints.ties import demand_content
@@ -56,9 +56,6 @@ other rows of those that depend on each other."""
 
 COMBINATIONS_AT_ONCE = 64
 """Dependencies that are found together: as many numbers for every unknown of the system are held in memory."""
-
-ONE = (Weight(1), Weight(1))
-
 
 class _ElementGroup(NamedTuple):
     """Elements of one kind, evaluated together: entries, and rows on motions."""
@@ -295,7 +292,7 @@ class _Bodies:
                 RigidInertia.nothing(),
                 1,
             )
-            element = joint_element(link, shape, grounded, ONE)
+            element = joint_element(link, shape, grounded, (Weight(1),) * len(shape.blocked))
             h = _numbers(element.h, len(nodes))
             self.h.update(zip(nodes, h, strict=True))
             yield _group([self.un.of_node[k] for k in nodes], [self.un.rows_of_node[k] for k in nodes], element)

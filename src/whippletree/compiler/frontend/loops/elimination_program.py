@@ -42,7 +42,6 @@ from whippletree.constraints.long_systems.body_system import (
     Held,
     TiedJoint,
     Unknowns,
-    Weight,
     closure_element,
     joint_bias,
     joint_element,
@@ -50,6 +49,7 @@ from whippletree.constraints.long_systems.body_system import (
     unknowns_of,
 )
 from whippletree.constraints.long_systems.front_elimination import EliminationPlan
+from whippletree.constraints.long_systems.row_weights import Weight
 from whippletree.constraints.routes import PIVOT_TOLERANCE
 from whippletree.constraints.ties import demand_content
 from whippletree.functions import resolve, sizes
@@ -79,8 +79,7 @@ class NodePiece(NamedTuple):
     shape: str
     """Contribution of its type of joint: joints of one kind may differ in that, as hinges and screws do."""
     grounded: bool
-    turns: Any
-    shifts: Any
+    weights: tuple[Any, ...]
     """ρ of its joint's rows."""
 
 
@@ -141,11 +140,11 @@ class EliminationProgram(WorkSpace):
     def _classify(self) -> None:
         made: dict[tuple[Any, ...], NodePiece] = {}
         pieces = []
-        nodes = zip(self.tree.nodes, self.un.shapes, self.tree.parents, self.un.weights, strict=True)
+        nodes = zip(self.tree.nodes, self.un.shapes, self.tree.parents, self.un.weights.of_joints, strict=True)
         for node, shape, parent, weights in nodes:
             key = (id(node), parent < 0, *weights)
             if key not in made:
-                made[key] = NodePiece(node, str(shape), parent < 0, *[w.up / w.down for w in weights])
+                made[key] = NodePiece(node, str(shape), parent < 0, tuple(w.up / w.down for w in weights))
             pieces.append(made[key])
         self.node_types = classify([pieces], len(pieces))
         self.shapes = [
@@ -243,7 +242,7 @@ class EliminationProgram(WorkSpace):
             if isinstance(self.template[i], MemoryPlace):
                 code.store(x, "state", Index("body"), Index(None, i))
         if self.solves:
-            element = joint_element(link, shape, piece.grounded, (Weight(piece.turns), Weight(piece.shifts)))
+            element = joint_element(link, shape, piece.grounded, tuple(map(Weight, piece.weights)))
             gamma, shift = zeros(len(shape.blocked)), zeros(shape.n)
             load = zeros(element.B.shape[1])
             if self.forward:
