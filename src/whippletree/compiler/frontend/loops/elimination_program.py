@@ -419,10 +419,13 @@ class EliminationProgram(WorkSpace):
         used = self.plan.used
         table = table[used[table[:, 0]] & used[table[:, 1]]]
         self.work(values=(max(int(self.closure_starts[-1]), 1),), y=(un.count,), x=(un.count,), size=(un.count,))
-        self.work(pivot=(un.count,), inverse=(un.count,))
+        self.work(pivot=(un.count,), inverse=(un.count,), worst=(2,))
         diagonal = (table[:, 0] == table[:, 1]) & ~self.plan.rows[table[:, 0]]
         starts = np.array([*self.node_starts[:-1], *self.closure_starts[:-1]], dtype=int)
-        self.fronts = FrontLoops(self, self.plan, table, starts)
+        right = right[used[right[:, 0]]]
+        self.fronts = FrontLoops(self, self.plan, table, right, starts)
+        if self.fronts.kinds.complete:
+            return []  # fronts take the numbers of elements themselves
         return [
             Loop("unknown", un.count, (self.put(0.0, *self.each(["y", "x", "size"], "unknown")),)),
             *self.fronts.clear(),
@@ -433,40 +436,48 @@ class EliminationProgram(WorkSpace):
 
     def _add_list(self, name: str, pairs: Array, target: str) -> list[Statement]:
         """target[unknown] += values[place] for pairs (unknown, place)."""
-        used = pairs[self.plan.used[pairs[:, 0]]]
-        if not len(used):
+        if not len(pairs):
             return []
-        self.index(f"{name} to", used[:, 0])
-        self.index(f"{name} from", used[:, 1])
+        self.index(f"{name} to", pairs[:, 0])
+        self.index(f"{name} from", pairs[:, 1])
         code = Code()
         code.store(code.load(target, Index("unknown")) + code.load("values", Index("value")), target, Index("unknown"))
         looks = [("unknown", f"{name} to"), ("value", f"{name} from")]
-        return [Loop(f"of {name}", len(used), (*lookups(f"of {name}", looks), code.block()))]
+        return [Loop(f"of {name}", len(pairs), (*lookups(f"of {name}", looks), code.block()))]
 
     # --- results ------------------------------------------------------------------------------------------------------
 
     def verdict(self) -> list[Statement]:
-        """The status: 0, or which kind of pivot has failed."""
+        """The status: 0, or which kind of pivot has failed: rows, where both have."""
         self.work(verdict=(1,))
         self.add(Buffer(STATUS, "output", (), integer=True))
-        used = self.plan.judged
-        rows = self.plan.rows[used]
-        count = len(self.tree.nodes) + 1
-        self.index("judged", used)
-        self.table("judged sign", np.where(rows, -1.0, 1.0))
-        self.table("judged failure", np.where(rows, count + FAILURES[kkt.ROWS], count + FAILURES[kkt.MASS]))
+        code = Code()
+        verdict: Any = 0.0
+        for number, kind in enumerate((kkt.MASS, kkt.ROWS)):
+            failed = float(len(self.tree.nodes) + 1 + FAILURES[kind])
+            verdict = scalars.select(scalars.less(0, code.load("worst", Index(None, number))), verdict, failed)
+        code.store(verdict, "verdict", Index(None, 0))
+        code.store(verdict, STATUS)
+        return [*([] if self.fronts.kinds.complete else [self._judged()]), code.block()]
+
+    def _no_margins(self) -> Block:
+        """Before the first pivot, margins that no pivot can have: of motions, of rows."""
+        return self.put(1.0, self.at("worst"))
+
+    def _judged(self) -> Statement:
+        """The smallest margins of pivots, where fronts have not found them themselves."""
+        judged = self.plan.judged
+        self.index("judged", judged)
+        self.index("judged kind", self.plan.rows[judged].astype(int))
+        self.table("judged sign", np.where(self.plan.rows[judged], -1.0, 1.0))
         code = Code()
         sign = code.load("judged sign", Index("judge"))
         margin = code.load("pivot", Index("unknown")) * sign - PIVOT_TOLERANCE * code.load("size", Index("unknown"))
-        verdict = code.load("verdict", Index(None, 0))
-        # a NaN is neither below 1 nor above 0: the answer is NaN then, and nothing is singular
-        failed = scalars.select(scalars.less(margin, 1), code.load("judged failure", Index("judge")), verdict)
-        code.store(scalars.select(scalars.less(0, margin), verdict, failed), "verdict", Index(None, 0))
-        out = Code()
-        out.store(out.load("verdict", Index(None, 0)), STATUS)
-        looks = lookups("judge", [("unknown", "judged")])
-        loop = Loop("judge", len(used), (*looks, code.block()))
-        return [self.put(0.0, self.at("verdict")), loop, out.block()]
+        # one that is NaN is not smaller: the answer is NaN then, and nothing is singular
+        before = code.load("worst", Index("kind"))
+        code.store(scalars.select(scalars.less(margin, before), margin, before), "worst", Index("kind"))
+        looks = lookups("judge", [("unknown", "judged"), ("kind", "judged kind")])
+        return Loop("judge", len(judged), (*looks, code.block()))
 
     def results(self) -> list[Statement]:
         """Accelerations of joints or changed velocities, and forces of rows, NaN where there is no answer."""
@@ -536,7 +547,7 @@ class EliminationProgram(WorkSpace):
         """The whole program."""
         body: list[Statement] = [*self.bodies(), self.closures()]
         if self.solves:
-            body += [*self.assembly(), self.fronts.inwards(), self.fronts.outwards(), *self.verdict(), *self.results()]
+            body += [*self.assembly(), self._no_margins(), self.fronts.inwards(), self.fronts.outwards(), *self.verdict(), *self.results()]
         return self.program(self.function.name, body)
 
 

@@ -8,7 +8,8 @@ most come first, until there is code enough; all other fronts are dense loops
 in a planar grid, no front has a kind.
 
 A front whose children are all of some kind takes over what the first of them at each place has stored there, so that
-its memory need not be cleared.
+its memory need not be cleared. Where all fronts have a kind, right-hand sides and the sizes of pivots are added up in
+the same way, front by front, and pivots are judged where they are found.
 """
 
 from __future__ import annotations
@@ -47,8 +48,16 @@ class FrontKind(NamedTuple):
     """Which of its unknowns are multipliers."""
     entries: tuple[tuple[tuple[int, int, int], ...], ...]
     """Of each element that adds to it: (row, column, place of the number in the element)."""
+    loads: tuple[tuple[tuple[int, int], ...], ...]
+    """Of each element what it adds to right-hand sides: (row, place of the number in the element)."""
     taken: tuple[Pair, ...]
     """Places at which children have left something."""
+    right_taken: tuple[int, ...]
+    """Rows with a right-hand side to which something has been added before."""
+    sizes_taken: tuple[int, ...]
+    """Rows with a size of their pivot to which something has been added before."""
+    complete: bool
+    """Whether all fronts have a kind, so that this one adds what elements give, and judges its pivots."""
     spread: tuple[int, ...]
     """Where its boundary is in its parent."""
     inner_of_parent: int
@@ -70,25 +79,42 @@ class FrontKind(NamedTuple):
         """Multiplications, were it dense."""
         return _operations(self.inner, self.size, self.pairs)
 
-    def pattern(self) -> set[Pair]:
-        """Places of its triangle that hold a number once all its pivots are eliminated."""
+    def eliminated(self) -> EliminatedFront:
+        """What is not zero once all its pivots are eliminated."""
         found = {(i, j) for element in self.entries for i, j, _ in element} | set(self.taken)
+        right = {i for element in self.loads for i, _ in element} | set(self.right_taken)
+        sizes: set[int] = set()
         for p in range(self.size - 1, self.single, -2):
             first, second = ({j for j in range(p - 1) if (i, j) in found} for i in (p, p - 1))
-            coupled = first | second if (p, p) in found else first
+            heavy = (p, p) in found
+            coupled = first | second if heavy else first
             found.update((max(i, j), min(i, j)) for i in second for j in coupled)
+            right |= (coupled if p - 1 in right else set()) | (second if p in right else set())
+            sizes |= {i for i in second if heavy and not self.multipliers[i]}
         for p in reversed(range(self.inner, self.single)):
             row = [j for j in range(p) if (p, j) in found]
             found.update((i, j) for i in row for j in row if j <= i)
-        return found
+            right |= set(row) if p in right else set()
+            sizes |= {i for i in row if self.multipliers[i] and not self.multipliers[p]}
+        return EliminatedFront(found, right, sizes)
+
+
+class EliminatedFront(NamedTuple):
+    """Places of a front that hold a number."""
+
+    triangle: set[Pair]
+    right: set[int]
+    """Rows with a right-hand side."""
+    sizes: set[int]
+    """Rows to whose size something was added."""
 
 
 class KindsOfFronts:
     """Which fronts of a plan have a kind, and what each of these needs to know."""
 
-    def __init__(self, plan: EliminationPlan, order: Sequence[int], table: Array, starts: Array) -> None:
-        """``table``: entries of the system, (row, column, place among all numbers of elements); ``starts``: where the
-        numbers of each element begin."""
+    def __init__(self, plan: EliminationPlan, order: Sequence[int], table: Array, loads: Array, starts: Array) -> None:
+        """``table``: entries of the system, (row, column, place among all numbers of elements); ``loads``: those of the
+        right-hand side, (row, place); ``starts``: where the numbers of each element begin."""
         self.plan = plan
         children: dict[int, list[int]] = {}
         for f in order:
@@ -99,7 +125,7 @@ class KindsOfFronts:
             for front, own, pairs in zip(plan.fronts, plan.unknowns, plan.pairs, strict=True)
         ]
         small = {f for f, own in enumerate(plan.unknowns) if len(own) <= LARGEST_FRONT}
-        self.elements, entries = self._entries(table, starts)
+        self.elements, entries = self._entries(table, loads, starts)
         found: dict[int, FrontKind] = {}
         straight: set[int] = set()
         if sum(work[f] for f in small) >= WORTHWHILE_SHARE * sum(work):
@@ -111,6 +137,8 @@ class KindsOfFronts:
         # fronts with loops among their children, or above them, are of other kinds
         found = self._described(order, entries, straight) if straight else {}
         self.kinds: list[FrontKind] = list(dict.fromkeys(found[f] for f in order if f in straight))
+        self.complete = 0 < len(straight) == len(plan.fronts)
+        """Whether all fronts have a kind."""
         number = {kind: k + 1 for k, kind in enumerate(self.kinds)}
         self.of = [number[found[f]] if f in straight else 0 for f in range(len(plan.fronts))]
         """The number of each front's kind, from 1 on; 0 for loops."""
@@ -120,41 +148,61 @@ class KindsOfFronts:
     def _all(self, f: int, straight: set[int]) -> bool:
         return all(child in straight for child in self._children.get(f, ()))
 
-    def _entries(self, table: Array, starts: Array) -> tuple[list[list[int]], list[tuple[Any, ...]]]:
-        """Of each front, the elements that add to it, and what they add where."""
+    def _entries(self, table: Array, loads: Array, starts: Array) -> tuple[list[list[int]], list[tuple[Any, ...]]]:
+        """Of each front, the elements that add to it, and what they add where: to the triangle, to the right."""
         fronts, rows, columns = self.plan.places(table[:, 0], table[:, 1])
-        elements = np.searchsorted(starts, table[:, 2], side="right") - 1
-        offsets = table[:, 2] - starts[elements]
-        found: list[dict[int, list[tuple[int, int, int]]]] = [{} for _ in self.plan.fronts]
-        lists = (x.tolist() for x in (fronts, elements, rows, columns, offsets))
-        for f, element, i, j, offset in zip(*lists, strict=True):
-            found[f].setdefault(element, []).append((i, j, offset))
-        own = [sorted((tuple(sorted(all_of)), element) for element, all_of in one.items()) for one in found]
-        return [[e for _, e in one] for one in own], [tuple(what for what, _ in one) for one in own]
+        of_load, load_rows, _ = self.plan.places(loads[:, 0], loads[:, 0])
+        found: list[dict[int, tuple[list[Any], list[Any]]]] = [{} for _ in self.plan.fronts]
+
+        def add(which: int, places: Array, owners: Array, *where: Array) -> None:
+            elements = np.searchsorted(starts, places, side="right") - 1
+            lists = (x.tolist() for x in (owners, elements, *where, places - starts[elements]))
+            for f, element, *what in zip(*lists, strict=True):
+                found[f].setdefault(element, ([], []))[which].append(tuple(what))
+
+        add(0, table[:, 2], fronts, rows, columns)
+        add(1, loads[:, 1], of_load, load_rows)
+        own = [
+            sorted((tuple(sorted(entries)), tuple(sorted(right)), e) for e, (entries, right) in one.items())
+            for one in found
+        ]
+        return [[e for *_, e in one] for one in own], [
+            (tuple(entries for entries, *_ in one), tuple(right for _, right, _ in one)) for one in own
+        ]
 
     def _described(
         self, order: Sequence[int], entries: Sequence[tuple[Any, ...]], straight: set[int]
     ) -> dict[int, FrontKind]:
         """Of each front the kind that it would have, if just those fronts had one."""
-        plan, patterns = self.plan, dict[tuple[Any, ...], set[Pair]]()
+        plan, known = self.plan, dict[tuple[Any, ...], EliminatedFront]()
         found: dict[int, FrontKind] = {}
         reached: dict[int, set[Pair]] = {}
+        complete = len(straight) == len(plan.fronts)
+        # unknowns with a right-hand side, and with a size, so far
+        right, sizes = (np.full(len(plan.used), not complete) for _ in range(2))
         for f in order:
-            front, spread = plan.fronts[f], plan.spread[f].tolist()
+            front, spread, own = plan.fronts[f], plan.spread[f].tolist(), plan.unknowns[f]
             inner = len(front.boundary)
             taken = reached.pop(f, set())
-            multipliers = tuple(plan.rows[plan.unknowns[f]].tolist())
-            shape = inner, plan.pairs[f], multipliers, entries[f], tuple(sorted(taken))
-            if f in straight and shape not in patterns:
-                patterns[shape] = {(i, j) for i, j in FrontKind(*shape, (), 0, ()).pattern() if i < inner}
+            multipliers = tuple(plan.rows[own].tolist())
+            added, loads = entries[f]
+            loads = loads if complete else ((),) * len(loads)
+            before = (tuple(np.flatnonzero(known_there[own]).tolist()) for known_there in (right, sizes))
+            shape = (inner, plan.pairs[f], multipliers, added, loads, tuple(sorted(taken)), *before, complete)
+            if f in straight and shape not in known:
+                known[shape] = FrontKind(*shape, (), 0, ()).eliminated()
+            if complete:
+                right[own[[i for i in known[shape].right if i < inner]]] = True
+                sizes[own[[i for i in known[shape].sizes if i < inner]]] = True
             # loops hand up all that there may be
-            left = patterns[shape] if f in straight else {(i, j) for i in range(inner) for j in range(i + 1)}
+            all_of_it = {(i, j) for i in range(inner) for j in range(i + 1)}
+            left = {(i, j) for i, j in known[shape].triangle if i < inner} if f in straight else all_of_it
             stored: tuple[Pair, ...] = ()
             if front.parent >= 0:
-                before = reached.setdefault(front.parent, set())
+                there = reached.setdefault(front.parent, set())
                 if front.parent in straight and self._all(front.parent, straight):
-                    stored = tuple(sorted((i, j) for i, j in left if (spread[i], spread[j]) not in before))
-                before.update((spread[i], spread[j]) for i, j in left)
+                    stored = tuple(sorted((i, j) for i, j in left if (spread[i], spread[j]) not in there))
+                there.update((spread[i], spread[j]) for i, j in left)
             of_parent = len(plan.fronts[front.parent].boundary) if front.parent >= 0 else 0
             found[f] = FrontKind(*shape, tuple(spread), of_parent, stored)
         return found

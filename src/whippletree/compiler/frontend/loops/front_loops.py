@@ -35,13 +35,13 @@ grid of 1176 rods took about 0.85 of the time that it took with two; six were no
 class FrontLoops:
     """The fronts of a plan in the memory of a program."""
 
-    def __init__(self, space: WorkSpace, plan: EliminationPlan, table: Array, starts: Array) -> None:
-        """``table``: entries of the system, (row, column, place in ``values``); ``starts``: where the values of each
-        element begin there."""
+    def __init__(self, space: WorkSpace, plan: EliminationPlan, table: Array, loads: Array, starts: Array) -> None:
+        """``table``: entries of the system, (row, column, place in ``values``); ``loads``: of the right-hand side, (row,
+        place); ``starts``: where the values of each element begin there."""
         self.space, self.plan, self.table = space, plan, table
         parents = [front.parent for front in plan.fronts]
         self.order = _depth_first(parents, [len(front.boundary) for front in plan.fronts])
-        self.kinds = KindsOfFronts(plan, self.order, table, starts)
+        self.kinds = KindsOfFronts(plan, self.order, table, loads, starts)
         self._reserve()
         self.straight = StraightFronts(space, plan, self.kinds, self.row_starts, starts)
 

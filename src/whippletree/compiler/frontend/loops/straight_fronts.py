@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.arithmetic.scalars import is_zero
+from whippletree.arithmetic.scalars import is_zero, less, select
 from whippletree.compiler.frontend.loops.front_kinds import FrontKind, KindsOfFronts
 from whippletree.compiler.frontend.loops.hand_traced import Code
 from whippletree.compiler.program import Address, Index, Lookup, Statement
 from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.constraints.long_systems.front_elimination import EliminationPlan
+from whippletree.constraints.routes import PIVOT_TOLERANCE
 
 
 class StraightFronts:
@@ -71,8 +72,8 @@ class StraightFronts:
         """Elimination of its pivots; what is left on the boundary goes to the parent."""
         kind, code = self.kinds.kinds[number], Code()
         F = self._assembled(kind, code)
-        right = [code.load("y", Index(_unknown(i))) for i in range(kind.size)]
-        y, sizes = list(right), dict[int, Any]()
+        y, sizes = self._right(kind, code), self._sizes(kind, code)
+        worst = dict[bool, Any]()
         for p in range(kind.size - 1, kind.single, -2):
             self._solve_pair(kind, p, F, y, sizes)
             for j in range(p - 1):
@@ -80,7 +81,10 @@ class StraightFronts:
                     code.store(F[p - 1, j], "front", *self._own(kind, p - 1, j))
         for p in reversed(range(kind.inner, kind.single)):
             inverse = 1 / F[p, p]
-            code.store(F[p, p], "pivot", Index(_unknown(p)))
+            if kind.complete:
+                self._judge(code, worst, kind.multipliers[p], F[p, p], sizes[p])
+            else:
+                code.store(F[p, p], "pivot", Index(_unknown(p)))
             code.store(inverse, "inverse", Index(_unknown(p)))
             scaled = y[p] * inverse
             row = [j for j in range(p) if not is_zero(F[p, j])]
@@ -89,16 +93,19 @@ class StraightFronts:
                 y[i] = y[i] - F[p, i] * scaled
                 # of a row, how far the bodies alone would let it move
                 if kind.multipliers[i] and not kind.multipliers[p]:
-                    sizes[i] = sizes.get(i, 0) + factor * F[p, i]
+                    sizes[i] = sizes[i] + factor * F[p, i]
                 for j in row[: row.index(i) + 1]:
                     F[i, j] = F[i, j] - factor * F[p, j]
             for j in row:
                 code.store(F[p, j], "front", *self._own(kind, p, j))
-        for i, x in enumerate(y):
-            if x is not right[i]:
-                code.store(x, "y", Index(_unknown(i)))
-        for i, x in sizes.items():
-            code.store(code.load("size", Index(_unknown(i))) + x, "size", Index(_unknown(i)))
+        for i in self._right_needed(kind):
+            if i not in kind.right_taken or y[i] is not code.load("y", Index(_unknown(i))):
+                code.store(y[i], "y", Index(_unknown(i)))
+        for i in sorted(kind.eliminated().sizes):
+            if i < kind.inner or not kind.complete:
+                code.store(sizes[i], "size", Index(_unknown(i)))
+        for multiplier, x in worst.items():
+            code.store(x, "worst", Index(None, int(multiplier)))
         self._hand_up(kind, code, F)
         f = Index("f")
         elements = [
@@ -110,7 +117,40 @@ class StraightFronts:
         ]
         return [*self._lookups(kind), *elements, *parent, code.block()]
 
-    def _solve_pair(self, kind: FrontKind, p: int, F: Array, y: list[Any], sizes: dict[int, Any]) -> None:
+    def _right_needed(self, kind: FrontKind) -> list[int]:
+        """Rows whose right-hand side others need, or the way out: not of components that a row is solved for."""
+        found = kind.eliminated().right
+        return [i for i in range(kind.size) if i in found and (i < kind.single or (i - kind.single) % 2 == 0)]
+
+    def _right(self, kind: FrontKind, code: Code) -> list[Any]:
+        """Right-hand sides before the elimination."""
+        y: list[Any] = [0] * kind.size
+        for i in kind.right_taken:
+            y[i] = code.load("y", Index(_unknown(i)))
+        for k, loads in enumerate(kind.loads):
+            for i, offset in loads:
+                y[i] = y[i] + code.load("values", Index(_element(k), offset))
+        return y
+
+    def _sizes(self, kind: FrontKind, code: Code) -> list[Any]:
+        """Sizes of pivots before the elimination: of motions the sum of what elements have on the diagonal."""
+        sizes: list[Any] = [0] * kind.size
+        for i in kind.sizes_taken:
+            sizes[i] = code.load("size", Index(_unknown(i)))
+        if kind.complete:
+            for k, entries in enumerate(kind.entries):
+                for i, j, offset in entries:
+                    if i == j and not kind.multipliers[i]:
+                        sizes[i] = sizes[i] + code.load("values", Index(_element(k), offset))
+        return sizes
+
+    def _judge(self, code: Code, worst: dict[bool, Any], multiplier: bool, pivot: Any, size: Any) -> None:
+        """The smallest margin of pivots of motions, or of rows, so far; one that is NaN is none."""
+        margin = (-pivot if multiplier else pivot) - PIVOT_TOLERANCE * size
+        before = worst[multiplier] if multiplier in worst else code.load("worst", Index(None, int(multiplier)))
+        worst[multiplier] = select(less(margin, before), margin, before)
+
+    def _solve_pair(self, kind: FrontKind, p: int, F: Array, y: list[Any], sizes: list[Any]) -> None:
         """Component p and the row before it, which is solved for it: what both leave to others."""
         m, first, second = F[p, p], F[p, : p - 1].copy(), F[p - 1, : p - 1].copy()
         rest = y[p] - m * y[p - 1]
@@ -118,7 +158,7 @@ class StraightFronts:
             left = first[i] - m * second[i]
             y[i] = y[i] - first[i] * y[p - 1] - second[i] * rest
             if not kind.multipliers[i] and not is_zero(second[i]):
-                sizes[i] = sizes.get(i, 0) + second[i] * m * second[i]
+                sizes[i] = sizes[i] + second[i] * m * second[i]
             for j in range(i + 1):
                 F[i, j] = F[i, j] - second[i] * first[j] - left * second[j]
 
@@ -146,11 +186,11 @@ class StraightFronts:
     def outwards(self, number: int) -> list[Statement]:
         """Substitution: its unknowns, from those of the boundary."""
         kind, code = self.kinds.kinds[number], Code()
-        pattern = kind.pattern()
+        pattern, right, _ = kind.eliminated()
         x: dict[int, Any] = {}
 
         def rest(p: int) -> Any:
-            total: Any = code.load("y", Index(_unknown(p)))
+            total: Any = code.load("y", Index(_unknown(p))) if p in right else 0
             for j in (j for j in range(p) if (p, j) in pattern):
                 if j not in x:
                     x[j] = code.load("x", Index(_unknown(j)))
