@@ -1,5 +1,6 @@
-"""Mechanisms whose loops are not local: floating ladders, planar grids of pinned rods, trusses."""
+"""Mechanisms whose loops are not local: floating ladders, planar grids of pinned rods, trusses, rings of rings."""
 
+import itertools
 import math
 
 import whippletree as wt
@@ -56,7 +57,31 @@ def truss(panels):
     bars = [(f"low {i}", f"low {i + 1}") for i in range(panels)]
     bars += [(f"low {i}", f"high {i}") for i in range(panels)] + [(f"high {i}", f"low {i + 1}") for i in range(panels)]
     bars += [(f"high {i}", f"high {i + 1}") for i in range(panels - 1)]
-    builder = wt.Builder("truss", (0, -9.81, 0))
+    return hinged_bars("truss", places, bars)
+
+
+def ring_of_rings(rings):
+    """Hexagons of bars, each hinged to the next at opposite corners, the last to the first: afloat, in a plane.
+
+    Every bar is in a small loop, and all of them are in a large one.
+    """
+    places, bars = {}, []
+    for k in range(rings):
+        turn, other = (2 * math.pi * x / rings for x in (k, k + 1))
+        start, end = ((rings * math.cos(x) / 2, rings * math.sin(x) / 2) for x in (turn, other))
+        along = (end[0] - start[0], end[1] - start[1])
+        places[f"joint {k}"] = start
+        for name, share, side in (("out", 0.25, 0.4), ("over", 0.7, 0.45), ("in", 0.3, -0.4), ("under", 0.75, -0.5)):
+            at = [start[i] + share * along[i] + side * (-along[1], along[0])[i] for i in (0, 1)]
+            places[f"{name} {k}"] = (at[0], at[1])
+        way = [f"joint {k}", f"out {k}", f"over {k}", f"joint {(k + 1) % rings}", f"under {k}", f"in {k}", f"joint {k}"]
+        bars += list(itertools.pairwise(way))
+    return hinged_bars("ring of rings", places, bars)
+
+
+def hinged_bars(name, places, bars):
+    """Bars of 0.5 kg between places in a plane, the first of them afloat, hinged to each other where they meet."""
+    builder = wt.Builder(name, (0, -9.81, 0))
     meeting, angles = {}, []
     for k, (first, last) in enumerate(bars):
         (x, y), (xx, yy) = places[first], places[last]

@@ -186,7 +186,7 @@ class StraightFronts:
     def outwards(self, number: int) -> list[Statement]:
         """Substitution: its unknowns, from those of the boundary."""
         kind, code = self.kinds.kinds[number], Code()
-        pattern, right, _ = kind.eliminated()
+        pattern, right, *_ = kind.eliminated()
         x: dict[int, Any] = {}
 
         def rest(p: int) -> Any:
