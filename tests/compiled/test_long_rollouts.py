@@ -12,7 +12,7 @@ from whippletree.compiler.frontend import code_forms
 from whippletree.compiler.program import every_block
 from whippletree.compiler.rollout import rollout
 from whippletree.compiler.rollout.rollout import Plan, rollout_program
-from whippletree.constraints.long_systems import body_system
+from whippletree.constraints.long_systems import long_or_wide
 from whippletree.model import Constraint, Frame, State
 
 METHODS = ("semi_implicit_euler", "rk4")
@@ -64,7 +64,7 @@ def force_clusters(monkeypatch):
 
 def force_fronts(monkeypatch):
     """The elimination body by body, for ladders that are short."""
-    monkeypatch.setattr(body_system, "UNROLLED", 0)
+    monkeypatch.setattr(long_or_wide, "UNROLLED", 0)
     monkeypatch.setattr("whippletree.constraints.dynamics.is_cheaper_by_clusters", lambda system: False)
 
 

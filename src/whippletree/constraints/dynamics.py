@@ -27,7 +27,8 @@ from whippletree.constraints.clusters.cluster_routes import unrolled_clusters
 from whippletree.constraints.clusters.loop_clusters import cluster_tree, is_cheaper_by_clusters, rows_without_cluster
 from whippletree.constraints.constraint_set import ConstraintSet, constraint_set
 from whippletree.constraints.long_systems import front_elimination, recursive_dynamics
-from whippletree.constraints.long_systems.body_system import find_body_fronts, is_cheaper_by_bodies, rows_without_bodies
+from whippletree.constraints.long_systems.body_system import find_body_fronts, rows_without_bodies
+from whippletree.constraints.long_systems.long_or_wide import is_cheaper_by_bodies, is_faster_by_fronts
 from whippletree.constraints.long_systems.node_rows import LongRows, fits, is_swept, sight_nodes
 from whippletree.constraints.long_systems.recursive_dynamics import recursive
 from whippletree.constraints.routes import (
@@ -376,13 +377,19 @@ def loops_over_clusters(model: Model, route: str | None) -> bool:
     return route == "embedding" or is_cheaper_by_clusters(system)
 
 
-def loops_over_fronts(model: Model, route: str | None) -> bool:
+def loops_over_fronts(model: Model, route: str | None, *, needed: bool = False) -> bool:
     """Whether constrained functions may run as loops over the fronts of the body-level system: flexible bodies are
-    written out."""
+    written out.
+
+    ``needed``: only where the matrix of the whole would fill up, not where loops are merely faster on a CPU.
+    """
     if not model.constraints or model.is_flexible or route not in (None, "elimination"):
         return False
     system = constraint_set(model)
-    return route == "elimination" or (is_cheaper_by_bodies(system) and not is_cheaper_by_clusters(system))
+    if route == "elimination":
+        return True
+    faster = is_cheaper_by_bodies(system) or (not needed and is_faster_by_fronts(system))
+    return faster and not is_cheaper_by_clusters(system)
 
 
 def clusters_and_rows(m: Mechanism, active: Array | None) -> tuple[clustered_mechanism.Clustered, Field | None]:

@@ -272,7 +272,8 @@ class Request:
     @property
     def loops_over_fronts(self) -> bool:
         """Whether it honours constraints by an elimination body by body."""
-        if self.parameters or self.function.derived or not loops_over_fronts(self.model, self.route):
+        needed = self.exported or not self.on_cpu
+        if self.parameters or self.function.derived or not loops_over_fronts(self.model, self.route, needed=needed):
             return False
         from whippletree.compiler.frontend.loops.elimination_program import can_eliminate
 

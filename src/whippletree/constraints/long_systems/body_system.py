@@ -39,7 +39,6 @@ from whippletree.constraints.rows import (
     joint_coefficients,
     tied_nodes,
 )
-from whippletree.constraints.ties import tied_bodies
 from whippletree.graph.elimination import Front, elimination_cost, elimination_orders, find_fronts
 from whippletree.spatial import Pose
 from whippletree.spatial.joints import JointType
@@ -320,6 +319,12 @@ class Unknowns:
         ways = [(order, self._followers(order, patience)) for order in orders for patience in PATIENCE]
         return min(ways, key=lambda way: elimination_cost(way[0], self.edges, self._ends(*way)))
 
+    @cached_property
+    def cost(self) -> int:
+        """Cost of the order of elimination, bodies and rows of joints and closures counted as one each."""
+        order, way = self._way
+        return elimination_cost(order, self.edges, self._ends(order, way))
+
     @property
     def order(self) -> list[int]:
         """The nodes in the order of their elimination."""
@@ -487,74 +492,6 @@ def rows_without_bodies(system: ConstraintSet) -> list[Prepared]:
         if depends_on_all or (not feels and factored & set(c.row_names)):
             found.append(c)
     return found
-
-
-UNROLLED = 20_000
-"""Multiplications up to which the block matrix of the whole is written out as straight-line code rather than eliminated
-by loops over fronts. Each takes about a tenth of the time there, but has to be compiled: 20 000 of them in 4 s."""
-
-WRITTEN_OUT = 150
-"""Moving bodies up to which anything is written out."""
-
-
-def is_cheaper_by_bodies(system: ConstraintSet) -> bool:
-    """Whether loops are so long that elimination at body level is to be preferred to one matrix of all velocities."""
-    found: bool | None = system.__dict__.get("_by_bodies")
-    if found is None:
-        loops = not (
-            system.switches or any(system.compliance) or system.model.is_flexible
-        )  # others would have to be written out
-        found = loops and not rows_without_bodies(system) and _is_long_or_wide(system)
-        system.__dict__["_by_bodies"] = found
-    return found
-
-
-def _is_long_or_wide(system: ConstraintSet) -> bool:
-    tree = skeleton(system.model)
-    ties = system.ties
-    rows = np.zeros(len(ties.members), dtype=int)
-    for c, own in zip(system.demands, ties.of_demand, strict=True):
-        rows[own] += len(c.demand.rows)
-    # a few rows across a long tree are a matter of sweeps
-    if not len(rows) or rows.max() ** 2 < len(tree.nodes):
-        return False
-    return len(tree.nodes) > WRITTEN_OUT or whole_cost(system) > UNROLLED
-
-
-def whole_cost(system: ConstraintSet) -> float:
-    """Multiplications that M = Lᵀ D L, A M⁻¹ Aᵀ and its factor take, zeros of the tree and of the rows passed over.
-
-    Rows feel the joints between the bodies that they hold on to; M has entries for joints of one path.
-    """
-    tree = skeleton(system.model)
-    parents = tree.velocity_parents
-    depth = np.zeros(len(parents), dtype=int)
-    for i, parent in enumerate(parents):
-        depth[i] = depth[parent] + 1 if parent >= 0 else 1
-    cost = float(np.sum(depth.astype(float) ** 2)) / 2
-    starts = np.cumsum([0, *[len(c.demand.rows) for c in system.demands]]).tolist()
-    factored = set(system.structure.independent)
-    reach = np.zeros((len(factored), len(parents)), dtype=bool)
-    number = 0
-    for c, (start, stop) in zip(system.demands, pairwise(starts), strict=True):
-        felt: set[int] = set()
-        for k in tied_bodies(tree, c):
-            felt.update(x for node in tree.path(k) for x in range(*_span(tree.v_slices[node])))
-        for i in range(start, stop):
-            if i in factored:
-                reach[number, list(felt)] = True
-                number += 1
-    cost += float(np.sum(reach @ depth.astype(float))) + float(np.sum(reach.sum(axis=0).astype(float) ** 2)) / 2
-    near = reach.astype(np.float32) @ reach.T.astype(np.float32) > 0
-    for j in range(len(near)):
-        later = np.flatnonzero(near[j, j + 1 :]) + j + 1
-        cost += len(later) ** 2 / 2
-        near[np.ix_(later, later)] = True
-    return cost
-
-
-def _span(part: slice) -> tuple[int, int]:
-    return part.start, part.stop
 
 
 def find_body_fronts(system: ConstraintSet) -> list[Front]:

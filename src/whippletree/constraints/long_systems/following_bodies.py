@@ -86,7 +86,7 @@ class _Elimination:
             if last is not None:
                 self.complete[last].append(i)
         # the last place is the world's, which index -1 finds
-        self.above = list(range(count)) + [count]
+        self.above = list(range(count + 1))
         self.held: list[set[int]] = [set() for _ in range(count + 1)]
         self.held[WORLD].add(WORLD)
         self.waiting: list[set[int]] = [set() for _ in range(count + 1)]

@@ -57,6 +57,7 @@ other rows of those that depend on each other."""
 COMBINATIONS_AT_ONCE = 64
 """Dependencies that are found together: as many numbers for every unknown of the system are held in memory."""
 
+
 class _ElementGroup(NamedTuple):
     """Elements of one kind, evaluated together: entries, and rows on motions."""
 

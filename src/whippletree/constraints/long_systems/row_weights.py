@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 EVEN_SHARE = 1e-2
 """Share of the largest inertia of a mechanism that counts as inertia; also of what is left of it where other components
-move freely. Without weights a ladder with rungs and rails of 0.01 kg among those of 1 kg loses one digit, of 1e-4 kg two,
-of 1e-8 kg seven; with weights most of them stay."""
+move freely. Without weights a ladder with rungs and rails of 0.01 kg among those of 1 kg loses one digit, of 1e-4 kg
+two, of 1e-8 kg seven; with weights most of them stay."""
 
 
 class Weight(NamedTuple):

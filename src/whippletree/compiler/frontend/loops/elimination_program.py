@@ -547,7 +547,14 @@ class EliminationProgram(WorkSpace):
         """The whole program."""
         body: list[Statement] = [*self.bodies(), self.closures()]
         if self.solves:
-            body += [*self.assembly(), self._no_margins(), self.fronts.inwards(), self.fronts.outwards(), *self.verdict(), *self.results()]
+            body += [
+                *self.assembly(),
+                self._no_margins(),
+                self.fronts.inwards(),
+                self.fronts.outwards(),
+                *self.verdict(),
+                *self.results(),
+            ]
         return self.program(self.function.name, body)
 
 

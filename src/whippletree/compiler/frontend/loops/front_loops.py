@@ -36,8 +36,8 @@ class FrontLoops:
     """The fronts of a plan in the memory of a program."""
 
     def __init__(self, space: WorkSpace, plan: EliminationPlan, table: Array, loads: Array, starts: Array) -> None:
-        """``table``: entries of the system, (row, column, place in ``values``); ``loads``: of the right-hand side, (row,
-        place); ``starts``: where the values of each element begin there."""
+        """``table``: entries of the system, (row, column, place in ``values``); ``loads``: of the right-hand side,
+        (row, place); ``starts``: where the values of each element begin there."""
         self.space, self.plan, self.table = space, plan, table
         parents = [front.parent for front in plan.fronts]
         self.order = _depth_first(parents, [len(front.boundary) for front in plan.fronts])
