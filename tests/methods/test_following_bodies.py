@@ -112,7 +112,7 @@ def test_rows_are_weighted_where_a_motion_has_little_inertia(share, weighted):
     closures = unknowns.weights.of_closure((0, 1), [True, False])
     assert (NO_WEIGHT in closures) is not weighted
     # rows of joints that are solved never have one
-    for follows, weights in zip(unknowns.follows, unknowns.weights.of_joints, strict=True):
+    for follows, weights in zip(unknowns.follows, unknowns.joint_weights, strict=True):
         assert not follows or set(weights) <= {NO_WEIGHT}
     q, rng = np.asarray(model.home.q), np.random.default_rng(1)
     v, tau = wt.reference(model, route="augmented").project_velocity(q, rng.normal(size=model.nv)), rng.normal(size=11)

@@ -81,13 +81,16 @@ def _neighbours(edges: Iterable[Sequence[int]], count: int) -> list[set[int]]:
     return near
 
 
-def elimination_cost(order: Sequence[int], edges: Sequence[Sequence[int]], ends: Sequence[int] | None = None) -> int:
+def elimination_cost(
+    order: Sequence[int], edges: Sequence[Sequence[int]], ends: Sequence[int] | None = None, *, apart: bool = False
+) -> int:
     """Cost of an order: for everything that is eliminated, the square of the number of what it is coupled with then,
     itself counted.
 
     An edge counts as a node does: its rows wait until both of its bodies are gone. Across a large grid there are more
     of them than bodies. ``ends``: of each edge, the node with which its rows are eliminated, where that is not the last
-    of its own; −1 for edges without rows, which only couple their nodes.
+    of its own; −1 for edges without rows, which only couple their nodes. ``apart``: the nodes of an edge that has rows
+    are coupled with these only, not with each other.
     """
     count = len(order)
     place = {k: i for i, k in enumerate(order)}
@@ -99,8 +102,9 @@ def elimination_cost(order: Sequence[int], edges: Sequence[Sequence[int]], ends:
             if end >= 0:
                 groups[end].append(count + e)
                 couplings[count + e].update(edge)
-            for k in edge:
-                couplings[k].update(edge)
+            if end < 0 or not apart:
+                for k in edge:
+                    couplings[k].update(edge)
     return sum(
         (len(front.boundary) + left) ** 2
         for front in find_fronts(groups, couplings)

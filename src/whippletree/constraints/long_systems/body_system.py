@@ -300,8 +300,13 @@ class Unknowns:
 
     @cached_property
     def weights(self) -> RowWeights:
-        """ρ of all rows."""
-        return RowWeights(self.tree, self.shapes, self.follows)
+        """ρ of rows, where they need one."""
+        return RowWeights(self.tree, self.shapes)
+
+    @cached_property
+    def joint_weights(self) -> list[tuple[Weight, ...]]:
+        """ρ of the rows of each node's joint."""
+        return self.weights.of_joints(self.follows)
 
     @cached_property
     def edges(self) -> list[Sequence[int]]:
@@ -313,17 +318,20 @@ class Unknowns:
     def _way(self) -> tuple[list[int], Following]:
         """The order of elimination that costs least, and how nodes leave the system in it."""
         orders = elimination_orders(self.edges, len(self.tree.nodes))
-        if not self._follow:
-            order = min(orders, key=lambda order: elimination_cost(order, self.edges))
-            return order, self._no_followers(order)
-        ways = [(order, self._followers(order, patience)) for order in orders for patience in PATIENCE]
-        return min(ways, key=lambda way: elimination_cost(way[0], self.edges, self._ends(*way)))
+        if self._follow:
+            ways = [(order, self._followers(order, patience)) for order in orders for patience in PATIENCE]
+        else:
+            ways = [(order, self._no_followers(order)) for order in orders]
+        return min(ways, key=lambda way: self._cost(*way))
+
+    def _cost(self, order: Sequence[int], way: Following) -> int:
+        apart = self._follow and self.weights.moves_inertia
+        return elimination_cost(order, self.edges, self._ends(order, way), apart=apart)
 
     @cached_property
     def cost(self) -> int:
         """Cost of the order of elimination, bodies and rows of joints and closures counted as one each."""
-        order, way = self._way
-        return elimination_cost(order, self.edges, self._ends(order, way))
+        return self._cost(*self._way)
 
     @property
     def order(self) -> list[int]:

@@ -322,7 +322,7 @@ def eliminate(m: Mechanism, system: ConstraintSet, links: Field, q: Array, t: An
     Velocity terms of the links play no part: right-hand sides hold them.
     """
     un = unknowns_of(system)
-    shapes = zip(links, un.shapes, m.tree.parents, un.weights.of_joints, strict=True)
+    shapes = zip(links, un.shapes, m.tree.parents, un.joint_weights, strict=True)
     elements = [joint_element(link, shape, parent < 0, weights) for link, shape, parent, weights in shapes]
     held = [Held(X, zeros(6)) for X in world_poses(m.sweep, links)]
     closures, corner = [], zeros(un.count)

@@ -59,9 +59,9 @@ NO_WEIGHT = Weight(0)
 class RowWeights:
     """ρ of the rows of a mechanism."""
 
-    def __init__(self, tree: Skeleton, shapes: Sequence[JointShape], follows: Sequence[bool]) -> None:
-        """``shapes``: of the joint of each node; ``follows``: whether its rows are solved."""
-        self.tree, self.shapes, self.follows = tree, shapes, follows
+    def __init__(self, tree: Skeleton, shapes: Sequence[JointShape]) -> None:
+        """``shapes``: of the joint of each node."""
+        self.tree, self.shapes = tree, shapes
 
     @cached_property
     def scales(self) -> Array:
@@ -96,16 +96,15 @@ class RowWeights:
         """Whether every joint moves only components along which its own body has inertia."""
         return all({*shape.moved} <= {*heavy} for shape, heavy in zip(self.shapes, self.heavy, strict=True))
 
-    @cached_property
-    def of_joints(self) -> list[tuple[Weight, ...]]:
-        """ρ of the rows of each node's joint."""
+    def of_joints(self, follows: Sequence[bool]) -> list[tuple[Weight, ...]]:
+        """ρ of the rows of each node's joint; ``follows``: whether these are solved."""
         found = []
         for k, parent in enumerate(self.tree.parents):
             turns, shifts = self.between((k, k if parent < 0 else parent))
             heavy = self.heavy[k] if self.moves_inertia else ()
             found.append(
                 tuple(
-                    NO_WEIGHT if self.follows[k] or i in heavy else turns if i < 3 else shifts
+                    NO_WEIGHT if follows[k] or i in heavy else turns if i < 3 else shifts
                     for i in self.shapes[k].blocked
                 )
             )

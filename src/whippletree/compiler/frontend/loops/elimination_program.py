@@ -140,7 +140,7 @@ class EliminationProgram(WorkSpace):
     def _classify(self) -> None:
         made: dict[tuple[Any, ...], NodePiece] = {}
         pieces = []
-        nodes = zip(self.tree.nodes, self.un.shapes, self.tree.parents, self.un.weights.of_joints, strict=True)
+        nodes = zip(self.tree.nodes, self.un.shapes, self.tree.parents, self.un.joint_weights, strict=True)
         for node, shape, parent, weights in nodes:
             key = (id(node), parent < 0, *weights)
             if key not in made:
