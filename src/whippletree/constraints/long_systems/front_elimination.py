@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from whippletree.arithmetic import linalg
+from whippletree.arithmetic import linalg, scalars
 from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.arithmetic.scalars import is_zero
 from whippletree.constraints import kkt
@@ -236,8 +236,13 @@ def factor_fronts(plan: EliminationPlan, entries: Entries, negligible: float | N
         F, numbers, inner = found._front(f)
         solved = len(numbers) - 2 * plan.pairs[f]
         for p in range(len(numbers) - 1, solved, -2):
-            moved = ~plan.rows[numbers[: p - 1]]
-            sizes[numbers[: p - 1][moved]] += F[p, p] * F[p - 1, : p - 1][moved] ** 2
+            row = plan.rows[numbers[: p - 1]]
+            sizes[numbers[: p - 1][~row]] += F[p, p] * F[p - 1, : p - 1][~row] ** 2
+            if not is_zero(F[p, p]):
+                # how far the body alone would let a row move, where it has inertia
+                heavy = scalars.less(0, F[p, p])
+                free = scalars.select(heavy, 1 / scalars.select(heavy, F[p, p], 1), 0)
+                sizes[numbers[: p - 1][row]] += F[p, : p - 1][row] ** 2 * free
             _subtract(F, p - 1, F[p - 1, : p - 1], F[p])
             _subtract(F, p - 1, F[p, : p - 1] - F[p, p] * F[p - 1, : p - 1], F[p - 1])
         for p in reversed(range(inner, solved)):

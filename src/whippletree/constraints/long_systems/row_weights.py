@@ -8,7 +8,7 @@ needs them:
 * If every joint moves components along which its own body has inertia, K is positive definite on all motions that keep
   to the joints: from the base to the tips, a motion without energy moves no joint. Then closures need no weight.
 * The rows of other joints hold components of a body that is eliminated as if it were free. Those along which it has
-  inertia need no weight either.
+  inertia need no weight either, unless the joint's accelerations are unknowns of their own.
 
 To have inertia means here: not much less than the largest of the mechanism, so that digits are lost neither.
 """
@@ -101,7 +101,8 @@ class RowWeights:
         found = []
         for k, parent in enumerate(self.tree.parents):
             turns, shifts = self.between((k, k if parent < 0 else parent))
-            heavy = self.heavy[k] if self.moves_inertia else ()
+            # accelerations of a joint that are unknowns of their own have no inertia but by these rows
+            heavy = self.heavy[k] if self.moves_inertia and not self.shapes[k].explicit else ()
             found.append(
                 tuple(
                     NO_WEIGHT if follows[k] or i in heavy else turns if i < 3 else shifts

@@ -90,6 +90,7 @@ class FrontKind(NamedTuple):
             found.update((max(i, j), min(i, j)) for i in second for j in coupled)
             right |= (coupled if p - 1 in right else set()) | (second if p in right else set())
             sizes |= {i for i in second if heavy and not self.multipliers[i]}
+            sizes |= {i for i in first if heavy and self.multipliers[i]}
             operations += len(second) * (len(first) + len(second)) + 2 * len(coupled)
         for p in reversed(range(self.inner, self.single)):
             row = [j for j in range(p) if (p, j) in found]
@@ -190,8 +191,18 @@ class KindsOfFronts:
             multipliers = tuple(plan.rows[own].tolist())
             added, loads = entries[f]
             loads = loads if complete else ((),) * len(loads)
-            before = (tuple(np.flatnonzero(known_there[own]).tolist()) for known_there in (right, sizes))
-            shape = (inner, plan.pairs[f], multipliers, added, loads, tuple(sorted(taken)), *before, complete)
+            before = [tuple(np.flatnonzero(there[own]).tolist()) for there in (right, sizes)]
+            shape = (
+                inner,
+                plan.pairs[f],
+                multipliers,
+                added,
+                loads,
+                tuple(sorted(taken)),
+                before[0],
+                before[1],
+                complete,
+            )
             if f in straight and shape not in known:
                 known[shape] = FrontKind(*shape, (), 0, ()).eliminated()
             if complete:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
+from whippletree.arithmetic.scalars import less, select
 from whippletree.compiler.frontend.loops.front_kinds import KindsOfFronts
 from whippletree.compiler.frontend.loops.hand_traced import Code, lookups
 from whippletree.compiler.frontend.loops.straight_fronts import StraightFronts
@@ -185,6 +186,8 @@ class FrontLoops:
         m = begin.load("front", Index("second row"), Index("second chunk"), Index("second unit"))
         a, solving = (begin.load("y", Index(f"{word} unknown")) for word in ("second", "first"))
         begin.store(m, "reciprocal", Index(None, 0))
+        # how far the body alone would let a row move, where it has inertia
+        begin.store(select(less(0, m), 1 / select(less(0, m), m, 1), 0), "reciprocal", Index(None, 1))
         begin.store(solving, "scaled", Index(None, 0))
         begin.store(a - m * solving, "scaled", Index(None, 1))
         m = row.load("reciprocal", Index(None, 0))
@@ -196,7 +199,8 @@ class FrontLoops:
         row.store(of_a - m * of_row, "factor", Index(None, 1))
         y = row.load("y", Index("other")) - of_a * row.load("scaled", Index(None, 0))
         row.store(y - of_row * row.load("scaled", Index(None, 1)), "y", Index("other"))
-        size = row.load("is motion", Index("other")) * (of_row * m * of_row)
+        moves = row.load("is motion", Index("other"))
+        size = moves * (of_row * m * of_row) + (1 - moves) * (of_a * row.load("reciprocal", Index(None, 1)) * of_a)
         row.store(row.load("size", Index("other")) + size, "size", Index("other"))
         at = (Index("row of i"), Index("chunk"), Index("unit"))
         left = update.load("front", *at)
@@ -383,12 +387,13 @@ class FrontLoops:
         found.store(self._rest(found), "x", Index("second unknown"))
         found.store(self._rest(found), "known", Index("second chunk"), Index("second unit"))
         solve = (*self._at_solving(), chunks, each(none), terms, found.block())
-        dense = (
+        solved: list[Statement] = [Loop("pair", Index("solved"), solve, backwards=True)] if any(self.plan.pairs) else []
+        dense: tuple[Statement, ...] = (
             Lookup("chunks in front", Address("front chunks", (Index("f"),))),
             Loop("chunk", Index("chunks in front"), (each(clear),)),
             Loop("i", Index("inner"), (*self._at_i()[1:4], fill.block())),
             Loop("step", Index("singles"), step, backwards=True),
-            *([Loop("pair", Index("solved"), solve, backwards=True)] if any(self.plan.pairs) else []),
+            *solved,
         )
         body = (*self._at_front(), self._by_kind(dense, self.straight.outwards))
         return Loop("turn", len(self.plan.fronts), body, backwards=True)

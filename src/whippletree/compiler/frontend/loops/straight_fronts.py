@@ -154,11 +154,15 @@ class StraightFronts:
         """Component p and the row before it, which is solved for it: what both leave to others."""
         m, first, second = F[p, p], F[p, : p - 1].copy(), F[p - 1, : p - 1].copy()
         rest = y[p] - m * y[p - 1]
+        # how far the body alone would let a row move, where it has inertia
+        free = 0 if is_zero(m) else select(less(0, m), 1 / select(less(0, m), m, 1), 0)
         for i in range(p - 1):
             left = first[i] - m * second[i]
             y[i] = y[i] - first[i] * y[p - 1] - second[i] * rest
             if not kind.multipliers[i] and not is_zero(second[i]):
                 sizes[i] = sizes[i] + second[i] * m * second[i]
+            if kind.multipliers[i] and not is_zero(m):
+                sizes[i] = sizes[i] + first[i] * free * first[i]
             for j in range(i + 1):
                 F[i, j] = F[i, j] - second[i] * first[j] - left * second[j]
 
