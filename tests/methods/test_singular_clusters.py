@@ -231,6 +231,18 @@ def test_a_run_tells_of_a_velocity_along_no_branch():
     np.testing.assert_allclose(np.ptp((run.kinetic_energy + run.potential_energy).values), 0, atol=1e-9)
 
 
+@pytest.mark.parametrize("route", ["schur", "embedding"])
+@pytest.mark.parametrize("bars", [2, 3])
+def test_accelerations_tell_of_a_velocity_along_no_branch(route, bars):
+    """They were returned without a word; by clusters, where no motion is left, it was an error of NumPy's."""
+    model = parallelograms(1, bars, chained=False)
+    compiled, functions, q = wt.compile(model, route=route), wt.reference(model, route=route), np.zeros(model.nv)
+    v = functions.project_velocity(q, np.random.default_rng(0).normal(size=model.nv))
+    for dynamics in (compiled.forward_dynamics, functions.forward_dynamics):
+        with pytest.warns(RuntimeWarning, match="its velocity points along none of the motions that meet there"):
+            dynamics(q, v, 0 * v)
+
+
 def test_a_loop_at_rest_on_its_dead_point_has_an_answer_in_many_digits():
     """Rounding leaves 1e-60 there of what a quadric does not feel; its slope was divided by."""
     case = make_singular_model(42424375010)

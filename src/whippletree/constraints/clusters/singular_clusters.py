@@ -287,6 +287,8 @@ def _least_constraint(
     ends = np.cumsum([0, *[own.basis.shape[1] for own in undecided]])
     for own, where, a, b in zip(undecided, members, ends, ends[1:], strict=False):
         N[where, a:b] = own.basis.astype(float)
+    if not N.shape[1]:
+        return None  # the rates of the vanished rows leave no motion: a velocity along no branch
     least = least_push(at.m.tree.model, np.asarray(tau, dtype=float))
     start = np.zeros(len(free))
     for own, where in zip(undecided, members, strict=True):
