@@ -279,6 +279,8 @@ def with_held(model: Model, q: Array, hold: Mapping[str, Any]) -> tuple[Array, A
         if np.shape(value) not in ((), own.shape):
             raise ShapeError(f"assemble: joint {name!r} has {len(own)} coordinates, hold gives {np.shape(value)}")
         own[:] = floats("assemble", f"hold[{name!r}]", value)
+        if not np.all(np.isfinite(own)):
+            raise ValueError(f"assemble: hold[{name!r}] is {value}: coordinates must be finite")
         held[rates] = True
     return q, held
 

@@ -179,7 +179,8 @@ def joint_faults(joint: Joint) -> list[str]:
     if not joint.lower <= joint.upper:
         faults.append(f"{where}: limits [{joint.lower}, {joint.upper}] are empty: lower must not exceed upper")
     if joint.kind == "universal" and abs(float(joint.axis @ joint.second_axis)) > 1 - INERTIA_TOLERANCE:
-        faults.append(f"{where}: the two axes of a universal joint are parallel")
+        axis = "(" + ", ".join(f"{float(x):g}" for x in joint.axis) + ")"
+        faults.append(f"{where}: the two axes of a universal joint are parallel: give second_axis=, across {axis}")
     return faults
 
 
