@@ -39,8 +39,8 @@ from whippletree.functions.lost_digits import (
 from whippletree.functions.reference_table import ReferenceTable
 from whippletree.functions.registry import Function, checked_names, for_names, result_type
 from whippletree.model import Model
-from whippletree.model.input_checks import as_names, common_batch, plain_input, shape_message
-from whippletree.model.parameters import find_parameter, with_parameters, with_scalars
+from whippletree.model.input_checks import common_batch, plain_input, shape_message
+from whippletree.model.parameters import find_parameter, parameter_paths, with_parameters, with_scalars
 from whippletree.tree.mechanism import Margin, Mechanism
 from whippletree.tree.skeleton import Skeleton, skeleton
 
@@ -83,7 +83,7 @@ class Reference(ReferenceTable):
         self.model = model
         self.watch = watch
         self.route = route
-        self.parameters = {path: find_parameter(model, path).shape for path in as_names(parameters)}
+        self.parameters = {path: find_parameter(model, path).shape for path in parameter_paths(model, parameters)}
         self.tree = skeleton(model)
 
     def __repr__(self) -> str:
