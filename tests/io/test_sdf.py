@@ -179,6 +179,15 @@ def test_a_gearbox_couples_two_joints(tmp_path: Path, first: str, second: str, r
     assert coupling.parameters["coefficients"] == (0, ratio)
 
 
+def test_limits_may_be_endless(tmp_path: Path) -> None:
+    """SDFormat writes its defaults so from 1.9 on; the file was refused."""
+    axis = """<axis><xyz>0 0 1</xyz><limit><lower>-inf</lower><upper>inf</upper><effort>inf</effort>
+      <velocity>inf</velocity></limit></axis>"""
+    model = load_text(tmp_path, link("a") + joint("j", "world", "a", "revolute", axis))
+    (j,) = (own for own in model.joints if own.name == "j")
+    assert (j.lower, j.upper, j.effort_limit, j.velocity_limit) == (-np.inf, np.inf, np.inf, np.inf)
+
+
 def test_joint_types_and_data(tmp_path: Path) -> None:
     axis = """<axis><xyz>0 0 2</xyz>
       <limit><lower>-1e16</lower><upper>1</upper><effort>-1</effort><velocity>3</velocity></limit>

@@ -168,7 +168,7 @@ def joint_faults(joint: Joint) -> list[str]:
     faults += pose_faults(where, joint.pose)
     if any("number" in fault for fault in faults):
         return faults
-    for word in ("rotor_inertia", "damping", "friction"):
+    for word in ("rotor_inertia", "damping", "friction", "velocity_limit", "effort_limit"):
         if getattr(joint, word) < 0:
             faults.append(f"{where}: {word} {getattr(joint, word)} is negative")
     if joint.kind in ("spherical", "free") and joint.stiffness != 0:

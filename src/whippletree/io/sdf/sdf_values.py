@@ -47,8 +47,10 @@ class Values(Reader):
         found = self.child(element, tag, required=True)
         return "" if found is None else (found.text or "").strip()
 
-    def numbers_in(self, element: Element, path: str, default: tuple[float, ...]) -> tuple[float, ...]:
-        """Numbers from the text of a child, as many as the default has."""
+    def numbers_in(
+        self, element: Element, path: str, default: tuple[float, ...], *, infinite: bool = False
+    ) -> tuple[float, ...]:
+        """Numbers from the text of a child, as many as the default has; finite unless ``infinite`` allows ±inf."""
         found = element.find(path)
         if found is None:
             return default
@@ -57,14 +59,14 @@ class Values(Reader):
             self.fault(found, f"has {len(words)} numbers, expected {len(default)}")
             return default
         try:
-            return tuple(parse_number(word) for word in words)
+            return tuple(parse_number(word, infinite=infinite) for word in words)
         except ValueError:
             self.fault(found, f"{found.text!r} holds something that is not a finite number")
             return default
 
-    def number_in(self, element: Element, path: str, default: float) -> float:
+    def number_in(self, element: Element, path: str, default: float, *, infinite: bool = False) -> float:
         """One number from the text of a child."""
-        return self.numbers_in(element, path, (default,))[0]
+        return self.numbers_in(element, path, (default,), infinite=infinite)[0]
 
     def pose(self, element: Element) -> Array:
         """The pose (4, 4) of an element, in the frame that it is given in."""
@@ -133,7 +135,7 @@ class Values(Reader):
         data: dict[str, Any] = {}
         for path, word in words.items():
             if joint.find(path) is not None:
-                value = self.number_in(joint, path, 0.0)
+                value = self.number_in(joint, path, 0.0, infinite="/limit/" in path)
                 unlimited = word.endswith("_limit") and value < 0  # SDF's word for no limit
                 data[word] = (
                     math.inf if unlimited else math.copysign(math.inf, value) if abs(value) >= ENDLESS else value
