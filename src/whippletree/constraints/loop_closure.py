@@ -46,8 +46,13 @@ BENDS = 100
 
 
 def attainable(model: Model) -> float:
-    """TOLERANCE, or what rounding leaves of it where positions add up to many metres: 1e-13 of all joint offsets."""
-    return max(CLOSED_LOOP, 1e-13 * sum(float(np.linalg.norm(j.pose[:3, 3].astype(float))) for j in model.joints))
+    """CLOSED_LOOP, or what rounding leaves of it where positions add up to many metres: 1e-13 of the joint offsets on
+    the longest way from the world."""
+    ways: list[float] = []
+    for joint, parent in zip(model.joints, model.parents, strict=True):
+        offset = float(np.linalg.norm(joint.pose[:3, 3].astype(float)))
+        ways.append(offset + (ways[parent] if parent >= 0 else 0.0))
+    return max(CLOSED_LOOP, 1e-13 * max(ways, default=0.0))
 
 
 class Closure:

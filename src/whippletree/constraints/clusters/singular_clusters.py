@@ -294,13 +294,13 @@ def _least_constraint(
     for own, where in zip(undecided, members, strict=True):
         p = own.start.astype(float)
         D = rigid_part(factors[own.number].block).M.astype(float)
-        start[where] = 0.0 if np.abs(D @ p).max(initial=0.0) <= least else p
+        start[where] = 0.0 if np.abs(D @ p).max(initial=0.0) <= least[where].max(initial=0.0) else p
     answers = _answers(at, links, factors, gamma, N)
     stiffness = np.linalg.inv(N.T @ answers)
     stiffness = (stiffness + stiffness.T) / 2
     z0 = N.T @ (free - start)
     push = stiffness @ z0
-    if np.abs(push).max(initial=0.0) <= least and not start.any():
+    if np.all(np.abs(push) <= np.abs(N.T) @ least) and not start.any():
         return None
     Q = _joint_quadrics(undecided, members, start, ends)
     if not len(Q):
