@@ -375,7 +375,7 @@ def bodies_whose_steps_contain_their_equations():
 
 @claim("docs/simulation.md", "Each step is a Gauss collocation with eight points, of order 16")
 @claim("docs/simulation.md", "steps are Radau's, of order 15")
-@claim("docs/contact.md", "steps are Radau's, of order 15")
+@claim("docs/contact_events.md", "steps are Radau's, of order 15")
 def orders_of_collocation():
     """A rule of s points integrates polynomials up to degree 2s − 1 (Gauss) and 2s − 2 (Radau), and no further."""
     from whippletree.simulation.adaptive.collocation import gauss_rule, radau_rule
@@ -431,19 +431,18 @@ def defaults_of_methods_for_contact():
 
 
 @claim("docs/contact.md", "after 100 rounds the rest is plastic", "after 60 strokes the rest is plastic")
+@claim("docs/contact_events.md", "After fifty events at one instant the run stops")
 @claim(
-    "docs/contact.md",
-    "After fifty events at one instant the run stops",
+    "docs/contact_steps.md",
     "so beyond 100 contacts G = J M† Jᵀ is kept as its sparse",
+    "code of its own, up to 16 000",
 )
 @claim(
     "docs/contact.md",
     "takes six Newton steps from the point below",
     "below a tilt of 1e-8 rad a cylinder counts as standing",
 )
-@claim(
-    "docs/contact.md", "within 26° of −y jump there", "code of its own, up to 16 000", "(their normals within 0.01 rad)"
-)
+@claim("docs/contact.md", "within 26° of −y jump there", "(their normals within 0.01 rad)")
 @claim("docs/contact.md", "its corners up to 16; of more, the lowest corner of each octant")
 def constants_of_contact():
     from whippletree.compiler.rollout.contact_rollout import COUPLINGS_UP_TO

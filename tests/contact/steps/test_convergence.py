@@ -95,7 +95,7 @@ def test_free_fall_loses_what_a_first_order_scheme_loses():
     assert math.isclose(run.v.values[-1, 0], -9.81 * t, rel_tol=1e-12)
 
 
-if __name__ == "__main__":  # the table of docs/contact.md
+if __name__ == "__main__":  # the table of docs/contact_steps.md
     for name in SCENES:
         steps, errors = differences(name)
         print(f"| {name} | {errors[0]:.1e} | {errors[-1]:.1e} | {order(steps, errors):.2f} |")

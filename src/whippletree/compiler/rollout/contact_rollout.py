@@ -60,7 +60,8 @@ class ContactRollout(NamedTuple):
 
 
 COUPLINGS_UP_TO = 16_000
-"""Entries of the Delassus matrix up to which roll-outs are unrolled: half a minute of compilation (docs/contact.md)."""
+"""Entries of the Delassus matrix up to which roll-outs are unrolled: half a minute of compilation
+(docs/contact_steps.md)."""
 
 
 def refuse_large(model: Model, bodies: int, most: int) -> None:
