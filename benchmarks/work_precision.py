@@ -32,6 +32,8 @@ import whippletree as wt
 from benchmarks.exact_motions import n_four_bar_state, top_state
 from benchmarks.exudyn_planar import planar_system
 from whippletree.arithmetic.arrays import Array
+from whippletree.compiler.rollout.rollout_blocks import has_passive_forces
+from whippletree.controllers import ActuatorForces
 from whippletree.mechanisms.andrews import MOTOR_TORQUE
 from whippletree.simulation.adaptive.adaptive_method import Adaptive
 from whippletree.simulation.adaptive.integrator import Progress
@@ -61,6 +63,17 @@ class Problem:
     controller: Callable[..., Any] | None = None
     exact: Array | None = None
     """The last state, where it is known."""
+    commands: Callable[..., Any] | None = None
+    """Of actuators with activations, which start at 0 and are part of the state."""
+
+    @property
+    def driver(self) -> ActuatorForces | None:
+        """The actuators under their commands."""
+        return None if self.commands is None else ActuatorForces.of(self.model, self.commands, self.duration, None)
+
+    def motion(self, dyn: Any) -> Motion:
+        """The model in motion."""
+        return Motion(dyn, self.controller, actuated=self.driver, remembers=self.commands is not None)
 
 
 class Run(NamedTuple):
@@ -240,7 +253,8 @@ def spinning_top() -> wt.Model:
 def contest(problem: Problem, patience: float) -> dict[str, list[Run]]:
     """All runs of all contestants, ours first."""
     dyn = wt.compile(problem.model)
-    start = Motion(dyn).project(0.0, np.concatenate([problem.q, problem.v]))
+    act = np.zeros(len(problem.model.activations))
+    start = problem.motion(dyn).project(0.0, np.concatenate([problem.q, problem.v, act]))
     reference = ours(problem, dyn, start, 1e-13) if problem.exact is None else problem.exact
     contestants = {"ours": lambda tolerance: ours(problem, dyn, start, tolerance)}
     f = right_hand_side(problem, dyn)
@@ -300,7 +314,7 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 def ours(problem: Problem, dyn: Any, start: Array, tolerance: float) -> Array:
     """The last state of our integrator."""
-    motion = Motion(dyn, problem.controller)
+    motion = problem.motion(dyn)
     task = Task(motion, start, np.array([0.0, problem.duration]), tolerance, tolerance / 100)
     *_, last = Adaptive(task).integrator.pieces(Progress(0.0, start), problem.duration)
     return last.state
@@ -308,19 +322,25 @@ def ours(problem: Problem, dyn: Any, start: Array, tolerance: float) -> Array:
 
 def right_hand_side(problem: Problem, dyn: Any) -> Callable[[float, Array], Array]:
     """ẏ of one state, by as few calls as it takes."""
-    model, n = problem.model, problem.model.nq
+    model, n, m = problem.model, problem.model.nq, problem.model.nq + problem.model.nv
     forward, passive, rate = dyn.forward_dynamics, dyn.passive_forces, dyn.rate
-    act = problem.controller
+    act, commands = problem.controller, problem.commands
     flat = model.nq == model.nv and all(joint.kind in ("revolute", "prismatic") for joint in model.joints)
     still = np.zeros(model.nv)
-    springs = any(joint.stiffness or joint.damping for joint in model.joints)
+    sprung = has_passive_forces(model)
+    timed = "t" in forward.inputs
 
     def f(t: float, y: Array) -> Array:
-        q, v = y[:n], y[n:]
-        tau = passive(q, v) if springs else still
+        q, v = y[:n], y[n:m]
+        tau = passive(q, v) if sprung else still
         if act is not None:
             tau = tau + act(t, q, v)
-        return np.concatenate([v if flat else rate(q, v), forward(q, v, tau)])
+        parts = [v if flat else rate(q, v)]
+        if commands is not None:
+            asked, memory = commands(t, q, v), y[m:]
+            tau = tau + dyn.actuator_forces(q, v, asked, memory)
+            return np.concatenate([*parts, forward(q, v, tau), dyn.activation_rates(asked, memory)])
+        return np.concatenate([*parts, forward(q, v, tau, t) if timed else forward(q, v, tau)])
 
     return f
 
@@ -375,7 +395,7 @@ def exudyns(problem: Problem, start: Array) -> dict[str, Callable[[float], Array
     installed, or the problem has more than hinges, springs and pins in a plane."""
     model = problem.model
     plain = all(joint.kind == "revolute" for joint in model.joints) and all(c.kind == "pin" for c in model.constraints)
-    if problem.controller is not None or model.elements or not plain:
+    if problem.controller is not None or problem.commands is not None or model.elements or not plain:
         return {}
     try:
         system = planar_system(model, *np.split(start, [model.nq]))

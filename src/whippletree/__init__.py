@@ -234,10 +234,13 @@ __all__ = [
 if not TYPE_CHECKING:  # type checkers know every name from above, and are to find a misspelt one
 
     def __getattr__(name: str) -> Any:
-        if name in ("control", "controllers", "flexible", "mechanisms"):
-            return import_module(f"whippletree.{name}")
-        if name in _LAZY:
-            return getattr(import_module(_LAZY[name]), name)
+        from whippletree.arithmetic.garbage import garbage_left_alone
+
+        with garbage_left_alone():
+            if name in ("control", "controllers", "flexible", "mechanisms"):
+                return import_module(f"whippletree.{name}")
+            if name in _LAZY:
+                return getattr(import_module(_LAZY[name]), name)
         hint = name_elsewhere(name) or did_you_mean(name, __all__)
         raise AttributeError(f"module 'whippletree' has no attribute {name!r}{hint}")
 

@@ -16,15 +16,16 @@ from whippletree import functions
 from whippletree.arithmetic.trace import Straight, Trace, evaluate, finish
 from whippletree.arithmetic.trace.passes import live
 from whippletree.arithmetic.trace.signed import Emitter, Term, set_signs_apart
+from whippletree.compiler.cpu import result_lists
 from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.compiler.cuda.cuda_function import compile_for_cuda
 from whippletree.compiler.cuda.ptx_target import kernel_ir, ptx_text
 from whippletree.compiler.frontend.limbs import rotations
 from whippletree.compiler.frontend.unrolled import unrolled_program
 from whippletree.compiler.named_function import as_tuple
-from whippletree.compiler.program import Block, Loop, every_block, folding
+from whippletree.compiler.program import Block, Buffer, Loop, every_block, folding
 from whippletree.compiler.program.check import check
-from whippletree.compiler.program.folding_plan import MINUS, PLUS, Parities
+from whippletree.compiler.program.folding_plan import MINUS, PLUS, LimbTurning, Parities
 from whippletree.compiler.program.interpret import interpret
 from whippletree.files.cache import CodeCache
 from whippletree.tree.skeleton import skeleton
@@ -156,6 +157,34 @@ def test_other_functions_fold_too(name: str, monkeypatch: pytest.MonkeyPatch) ->
     for key in results[0]:
         np.testing.assert_array_equal(results[1][key], results[2][key])
         np.testing.assert_allclose(results[0][key], results[1][key], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["mass_matrix", "inverse_dynamics_derivatives", "forward_dynamics_derivatives"])
+def test_many_results_wait_in_work_space_and_are_copied_from_there(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Zeros, values alone and those of limbs, with either sign: the bits of the same results written one by one."""
+    monkeypatch.setattr(folding, "MOST_LEFT", 1)
+    monkeypatch.setattr(folding, "WORTH_FOLDING", 0)
+    model = walker(pairs=1, links=2, odd=True)
+    directly = programs(model, name)[2]
+    monkeypatch.setattr(folding, "MANY_RESULTS", 1)
+    monkeypatch.setattr(result_lists, "FEWEST_LISTED", 1)
+    copied = programs(model, name)[2]
+    check(copied)
+    assert {node[0] for node in copied.body[-1].code.nodes} <= {"input", "neg"}
+    given_ = [np.stack(x) for x in zip(*[state(model, seed).values() for seed in range(11)], strict=True)]
+    inputs = given_[: len(directly.of_role("input"))]
+    results = [as_tuple(compile_function(p, cache=CodeCache(None), threads=1)(*inputs)) for p in (directly, copied)]
+    for one, other in zip(*results, strict=True):
+        assert one.tobytes() == other.tobytes()
+
+
+def test_code_without_anything_alike_is_not_folded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The two inputs take each other's places, and nothing is computed of the second."""
+    monkeypatch.setattr(folding, "WORTH_FOLDING", 0)
+    trace = Trace()
+    x, _ = trace.inputs(2)
+    buffers = [Buffer("x", "input", (2,))], [Buffer("y", "output", (1,))]
+    assert folding.fold_code(finish(trace, [x * x + 3]), *buffers, LimbTurning(2, (1, 0), (0, 1))) is None
 
 
 @pytest.mark.parametrize("odd", [False, True])

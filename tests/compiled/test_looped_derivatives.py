@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,7 @@ from whippletree.compiler.program.moving_numbers import find_moving, rounds_of
 from whippletree.functions import find
 from whippletree.functions.differentiate import derived_function
 from whippletree.model import Model
+from whippletree.model.parameters import find_parameter
 from whippletree.tree.skeleton import skeleton
 
 SEVERAL = {word: MODELS[word] for word in ("planar chain", "every joint in a chain", "star", "forest of any joints")}
@@ -374,3 +376,36 @@ def test_blocks_of_a_round_have_places_of_their_own_on_the_tape(lanes: int, pitc
     slopes = interpret(program, {"x": x, "slope of x": along})["slope of y"]
     expected = (3 * x**2 * np.sin(x) + x**3 * np.cos(x)) * [1, 2]
     np.testing.assert_allclose(slopes, (expected * along.T).T, rtol=1e-14)
+
+
+# --- open parameters --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("word", ["chain", "cells"])
+def test_derivatives_with_open_parameters_are_loops_too(word: str) -> None:
+    """Masses, inertias and places of joints as inputs: slopes along them, adjoints of them, matrices beside them."""
+    model = mechanisms.chain(52) if word == "chain" else mechanisms.four_bar_chain(9)
+    opened = [f"bodies.{model.bodies[3].name}.mass", f"bodies.{model.bodies[5].name}.inertia"]
+    opened.append(f"joints.{model.joints[4].name}.position")
+    values = [1.01 * np.asarray(find_parameter(model, path).value) + 0.01 for path in opened]
+    dyn, whole = wt.compile(model, parameters=opened), Request(model, find("forward_dynamics", model), (), (*opened,))
+    assert replace(whole, function=find("forward_dynamics_derivatives", model)).source is not None
+    q, state = model.home.q, [0.1 * RANDOM.normal(size=model.nv) for _ in range(2)]
+    along = [RANDOM.normal(size=np.shape(x)) for x in (*[state[0]] * 3, *values)]
+
+    def accelerations(step: float) -> np.ndarray:
+        moved = [x + step * d for x, d in zip((*state, *values), along[1:], strict=True)]
+        return dyn.forward_dynamics(dyn.integrate(q, step * along[0], *values), *moved)
+
+    slope = dyn.jvp("forward_dynamics")(q, *state, *along, *values)
+    differences = (accelerations(1e-6) - accelerations(-1e-6)) / 2e-6
+    np.testing.assert_allclose(slope, differences, rtol=1e-6, atol=1e-6 * np.abs(slope).max())
+    bar = RANDOM.normal(size=model.nv)
+    gradients = dyn.vjp("forward_dynamics")(q, *state, bar, *values)
+    power = sum(np.sum(one * other) for one, other in zip(gradients, along, strict=True))
+    assert power == pytest.approx(bar @ slope, rel=1e-9)
+    matrices = dyn.forward_dynamics_derivatives(q, *state, *values)
+    still = dyn.jvp("forward_dynamics")(q, *state, *along[:3], *[np.zeros_like(x) for x in values], *values)
+    np.testing.assert_allclose(
+        sum(m @ d for m, d in zip(matrices, along[:3], strict=True)), still, atol=1e-10 * np.abs(still).max()
+    )

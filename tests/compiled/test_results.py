@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from whippletree.arithmetic.trace import Trace, finish
+from whippletree.compiler.cpu import result_lists
 from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.compiler.cpu.cpu_target import numpy_loop
 from whippletree.compiler.llvm.ir import MachineLanes
@@ -75,6 +76,53 @@ def test_every_result_arrives_and_nothing_else_is_touched(rows, columns, batch, 
     np.testing.assert_array_equal(out, expected)
     # one pattern for every NaN, whatever its sign was
     assert not np.signbit(out[np.isnan(out)]).any()
+    out[...] = SENTINEL
+    assert (whole == SENTINEL).all()
+
+
+def copied_products(rows, columns, sources, negative):
+    """The products a bᵀ in work space, and a block that copies one of them, or its negative, to each place of y."""
+    a, b, y = Buffer("a", "input", (rows,)), Buffer("b", "input", (columns,)), Buffer("y", "output", (rows, columns))
+    work = Buffer("w", "work", (rows * columns,))
+    whole = [piece(a, None), piece(b, None)]
+    compute = traced_block(lambda a, b: [np.multiply.outer(a, b).ravel()], whole, [piece(work, None)])
+    signs = np.where(negative, -1, 1)
+    copy = traced_block(
+        lambda w: [(w[sources] * signs).reshape(rows, columns)], [piece(work, None)], [piece(y, None, None)]
+    )
+    return Program("copied products", (a, b, y, work), (compute, copy))
+
+
+@settings(max_examples=25)
+@given(
+    rows=st.integers(1, 7),
+    columns=st.integers(2, 19),
+    batch=st.integers(1, 19),
+    width=st.sampled_from([1, 2, 4, 8, 16]),
+    dtype=st.sampled_from([np.float64, np.float32]),
+    layout=st.sampled_from(["plain", "spread", "backwards", "transposed"]),
+    data=st.data(),
+)
+def test_listed_results_arrive_with_their_signs(rows, columns, batch, width, dtype, layout, data):
+    size = rows * columns
+    sources = data.draw(st.lists(st.integers(0, size - 1), min_size=size, max_size=size))
+    negative = data.draw(st.lists(st.booleans(), min_size=size, max_size=size))
+    rng = np.random.default_rng(size)
+    a, b = rng.normal(size=(batch, rows)).astype(dtype), rng.normal(size=(batch, columns)).astype(dtype)
+    a[0, 0], b[-1, 0] = 0, -np.nan
+    expected = (a[:, :, None] * b[:, None, :]).reshape(batch, -1)[:, sources] * np.where(negative, -1, 1).astype(dtype)
+    expected = np.where(np.isnan(expected), np.array(np.nan, dtype), expected).reshape(batch, rows, columns)
+    program = copied_products(rows, columns, sources, negative)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(result_lists, "FEWEST_LISTED", 0)
+        f = compile_function(program, dtype=dtype, width=width, threads=1, cache=CodeCache(None))
+        assert "constant [" in numpy_loop(program, MachineLanes(width, "double"), "loop")
+        assert f(a, b).tobytes() == expected.tobytes()
+        alone = np.stack([f(*one) for one in zip(a, b, strict=True)])
+        assert alone.tobytes() == expected.tobytes()
+        whole, out = unfriendly(expected.shape, layout, dtype)
+        f(a, b, out=out)
+    assert np.ascontiguousarray(out).tobytes() == expected.tobytes()
     out[...] = SENTINEL
     assert (whole == SENTINEL).all()
 

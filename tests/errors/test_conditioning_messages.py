@@ -170,7 +170,7 @@ def test_a_run_that_was_taken_up_follows_it_to_the_same_bits(tmp_path):
         whole = wt.simulate(skater(), checkpoint=tmp_path / "run", checkpoint_every=0.0, **PASSING)
     parts = part_files(tmp_path / "run")
     raised = [part for part in parts[1:] if np.load(part)["memo rtol"] > PASSING["rtol"]]
-    for part in parts[parts.index(raised[3]) :]:
+    for part in parts[parts.index(raised[len(raised) // 2]) :]:
         part.unlink()
     with pytest.warns(ConditioningWarning):
         resumed = wt.simulate(skater(), checkpoint=tmp_path / "run", **PASSING)

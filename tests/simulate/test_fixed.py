@@ -247,11 +247,18 @@ def test_a_run_goes_on_from_any_chunk_to_the_same_bits(method, monkeypatch):
     task = Task(
         Motion(wt.compile(model)), np.concatenate([model.home.q, model.home.v]), np.linspace(0, 0.5, 51), 1e-8, 1e-10
     )
-    whole = list(find_method(method, model)(task).chunks())
+
+    def made():
+        stepper = find_method(method, model)(task)
+        if method == "adaptive":  # a chunk is the steps of one call of machine code
+            stepper.integrator.ahead = 2
+        return stepper
+
+    whole = list(made().chunks())
     assert len(whole) > 3
     for k in (1, len(whole) // 2, len(whole) - 1):
         memo = {name: np.array(value) for name, value in whole[k].memo.items()}
-        rest = list(find_method(method, model)(task).chunks(memo))
+        rest = list(made().chunks(memo))
         again = np.concatenate([chunk.states for chunk in (*whole[: k + 1], *rest)])
         np.testing.assert_array_equal(again, np.concatenate([chunk.states for chunk in whole]))
 

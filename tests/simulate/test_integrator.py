@@ -158,6 +158,42 @@ def test_a_terminal_event_is_the_last_state():
     assert abs(float(run["q"][-1, 0]) + np.pi / 2) < 1e-9
 
 
+def test_an_event_without_a_number_ends_the_run_and_one_that_raises_says_when():
+    model = wt.mechanisms.pendulum()
+
+    def run(function):
+        return wt.simulate(model, duration=0.5, events=[wt.Event("lost", function)])
+
+    found = run(lambda t, q, v: np.nan if t > 0.2 else 1.0)
+    assert found.attrs["failure"].startswith("the event 'lost' returned nan at t = ")
+    assert 0 < float(found.time[-1]) < 0.5
+    with pytest.raises(ZeroDivisionError) as raised:
+        run(lambda t, q, v: 1 / 0)
+    assert raised.value.__notes__ == ["simulate: raised by event 'lost' at t = 0 s"]
+
+
+def test_rows_of_many_steps_are_those_of_each_step():
+    """Steps of one call become rows together: those at ends of steps are the projected states there."""
+    model = wt.mechanisms.four_bar()
+    motion = Motion(wt.compile(model))
+    start = np.concatenate([model.home.q, model.home.v])
+    ends = np.array([piece.end for piece in pieces_of(motion, start, 0.4)])
+    times = np.unique(np.concatenate([np.linspace(0.0, 0.4, 41), ends]))
+    chunks = list(Adaptive(Task(motion, start, times, 1e-8, 1e-10)).chunks())
+    found, states = (np.concatenate([getattr(chunk, word) for chunk in chunks]) for word in ("times", "states"))
+    np.testing.assert_array_equal(found, times)
+    for piece in pieces_of(motion, start, 0.4):
+        inside = times[(times > piece.start) & (times < piece.end)]
+        expected = [motion.project(t, piece.interpolant(t)) for t in inside.tolist()] + [piece.state]
+        here = (times > piece.start) & (times <= piece.end)
+        np.testing.assert_allclose(states[here], expected, rtol=0, atol=1e-15)
+
+
+def pieces_of(motion, start, end):
+    method = Adaptive(Task(motion, start, np.array([0.0, end]), 1e-8, 1e-10))
+    return list(method.integrator.pieces(Progress(0.0, start), end))
+
+
 def test_a_start_state_off_the_constraints_is_refused_unless_projection_is_asked_for():
     model = wt.mechanisms.four_bar(lengths=(1.0, 0.4, 1.2, 0.9))
     with pytest.raises(wt.AssemblyError, match="q does not meet its constraints"):

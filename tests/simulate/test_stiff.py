@@ -105,6 +105,30 @@ def test_the_rate_of_a_spring_is_estimated():
         assert 1.0 <= spring.radius / np.sqrt(k) < 1.7
 
 
+def oscillators(rates):
+    """As many masses on springs as there are rates, 1/s, all tied to their neighbours a little."""
+    stiffness = np.diag(rates**2) + 0.1 * (np.eye(len(rates), k=1) + np.eye(len(rates), k=-1))
+
+    class Springs:
+        def rates(self, t, y):
+            q, v = np.split(y, 2, axis=1)
+            return np.concatenate([v, -q @ stiffness], axis=1)
+
+        def project(self, t, y):
+            return y
+
+    return Springs()
+
+
+def test_the_rate_of_many_springs_is_estimated_by_powers():
+    for fastest in (1e1, 1e4):
+        rates = np.geomspace(1.0, fastest, 60)
+        found = Stiffness(oscillators(rates).rates, 0.0, np.zeros(120), np.ones(120))
+        assert 0.9 < found.radius / fastest < 1.7
+    drift = Stiffness(lambda t, y: np.concatenate([y[:, 60:], 0 * y[:, 60:]], axis=1), 0.0, np.zeros(120), np.ones(120))
+    assert drift.radius == 0  # a free flight has no rate
+
+
 # ---- when it is used -------------------------------------------------------------------------------------------------
 
 
@@ -117,6 +141,14 @@ def test_the_iteration_changes_over_and_back_by_itself():
     assert not stiff[-1]
     assert 0 < integrator.statistics.newton_steps < integrator.statistics.steps < 100
     assert abs(pieces[-1].state[0] - np.cos(12.0)) < 1e-8
+
+
+@pytest.mark.parametrize(("size", "looks"), [(60, True), (130, False)])
+def test_nobody_looks_for_stiffness_where_newtons_method_would_never_be_worthwhile(size, looks):
+    integrator = Integrator(oscillators(np.linspace(1.0, 3.0, size)), rtol=1e-10, atol=1e-10, dead_points=False)
+    start = Progress(0.0, np.concatenate([np.ones(size), np.zeros(size)]))
+    assert len(list(integrator.pieces(start, 150.0))) > 50
+    assert (integrator.statistics.jacobians > 0) == looks
 
 
 def test_a_stiff_spring_does_not_rule_the_step():

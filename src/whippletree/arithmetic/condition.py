@@ -50,20 +50,35 @@ def condition_number(A: Array, *, definite: bool) -> Any:
     # no eigenvalue exceeds Frobenius' norm, and the largest is at most √n smaller
     bound = scalars.sqrt(sum(d * d for d in T.diagonal) + 2 * sum(T.squares))
     some, all_ = (_any_below, _all_below) if definite else (_some_inside, _all_inside)
-    largest = _bisect(T, bound, math.ceil(math.log2(n) / 2) + 1, all_)
+    largest = _bisect(T, bound, octaves_of_largest(n), all_)
     smallest = _bisect(T, bound, OCTAVES, some)
+    return condition_of_extremes(n, largest, smallest)
+
+
+def octaves_of_largest(n: int) -> int:
+    """How far below Frobenius' norm the largest |λ| of a matrix (n, n) can be."""
+    return math.ceil(math.log2(n) / 2) + 1
+
+
+def condition_of_extremes(n: int, largest: Any, smallest: Any) -> Any:
+    """κ₂ of a matrix (n, n) from its largest and smallest |λ|."""
     nothing = n * 2.0**-52 * largest
-    return scalars.select(scalars.less(nothing, smallest), largest / _nonzero(smallest), math.inf + smallest)
+    return scalars.select(scalars.less(nothing, smallest), largest / nonzero(smallest), math.inf + smallest)
 
 
 def equilibrate(A: Array) -> Array:
     """S A S with S = diag(aᵢᵢ)^(−1/2): a diagonal of ones, and no units (van der Sluis 1969)."""
     diagonal = np.diag(A)
-    scale = np.array([1 / _nonzero(scalars.sqrt(d)) for d in diagonal], dtype=object)
+    scale = np.array([1 / nonzero(scalars.sqrt(d)) for d in diagonal], dtype=object)
     scaled = (A * scale).T * scale
     for i, d in enumerate(diagonal):
-        scaled[i, i] = scalars.select(scalars.less(0, d), 1, d)  # exactly one; a massless motion stays one
+        scaled[i, i] = unit_diagonal(d)
     return np.asarray(scaled)
+
+
+def unit_diagonal(d: Any) -> Any:
+    """Exactly one; a massless motion stays one."""
+    return scalars.select(scalars.less(0, d), 1, d)
 
 
 def tridiagonal(A: Array) -> Tridiagonal:
@@ -73,13 +88,10 @@ def tridiagonal(A: Array) -> Tridiagonal:
     squares = []
     for k in range(n - 2):
         x = A[k + 1 :, k]
-        rest = sum(e * e for e in x[1:])
-        square = x[0] * x[0] + rest
-        norm = scalars.sqrt(square)
         u = x.copy()
-        u[0] = x[0] + scalars.select(scalars.less(x[0], 0), -norm, norm)
+        square, u[0], beta = reflection(x[0], sum(e * e for e in x[1:]))
         squares.append(square)
-        A[k + 1 :, k + 1 :] = _reflect(A[k + 1 :, k + 1 :], u, 2 / _nonzero(u[0] * u[0] + rest))
+        A[k + 1 :, k + 1 :] = _reflect(A[k + 1 :, k + 1 :], u, beta)
     squares += [A[n - 1, n - 2] * A[n - 1, n - 2]] if n > 1 else []
     # never zero, so that no pivot is 0 / 0 where the matrix falls apart
     return Tridiagonal(list(np.diag(A)), [square + NEXT_TO_NOTHING for square in squares])
@@ -102,12 +114,26 @@ def _bisect(T: Tridiagonal, bound: Any, octaves: int, holds: Callable[[Tridiagon
 
     Intervals are halved by their logarithm: small eigenvalues get as many digits as large ones.
     """
-    low, high = bound / 2**octaves, 2 * bound
+    low, high = first_interval(bound, octaves)
     for _ in range(EIGENVALUE_HALVINGS):
-        middle = scalars.sqrt(low) * scalars.sqrt(high)
-        enough = holds(T, middle)
-        low, high = scalars.select(enough, low, middle), scalars.select(enough, middle, high)
+        middle = middle_of(low, high)
+        low, high = half_interval(low, high, middle, holds(T, middle))
     return high
+
+
+def first_interval(bound: Any, octaves: int) -> tuple[Any, Any]:
+    """Where an eigenvalue is looked for."""
+    return bound / 2**octaves, 2 * bound
+
+
+def middle_of(low: Any, high: Any) -> Any:
+    """The middle of an interval by its logarithm."""
+    return scalars.sqrt(low) * scalars.sqrt(high)
+
+
+def half_interval(low: Any, high: Any, middle: Any, enough: Any) -> tuple[Any, Any]:
+    """The half of an interval that is left: the lower one where its middle is enough."""
+    return scalars.select(enough, low, middle), scalars.select(enough, middle, high)
 
 
 def _any_below(T: Tridiagonal, x: Any) -> Any:
@@ -140,10 +166,24 @@ def _pivots(T: Tridiagonal, x: Any) -> Iterator[Any]:
     pivot = T.diagonal[0] - x
     yield pivot
     for d, square in zip(T.diagonal[1:], T.squares, strict=True):
-        pivot = d - x - scalars.quotient(square, pivot)  # behind a pivot of zero comes minus infinity
+        pivot = next_pivot(d, x, square, pivot)
         yield pivot
 
 
-def _nonzero(x: Any) -> Any:
+def next_pivot(d: Any, x: Any, square: Any, pivot: Any) -> Any:
+    """The pivot of T − x I after another one, between whose rows is an entry of that square."""
+    return d - x - scalars.quotient(square, pivot)  # behind a pivot of zero comes minus infinity
+
+
+def reflection(first: Any, rest: Any) -> tuple[Any, Any, Any]:
+    """Of the reflection u that leaves only the first number of a vector, from that and the sum of squares of the rest:
+    the square of what is left, u's first number, and β of H = I − β u uᵀ."""
+    square = first * first + rest
+    norm = scalars.sqrt(square)
+    u = first + scalars.select(scalars.less(first, 0), -norm, norm)
+    return square, u, 2 / nonzero(u * u + rest)
+
+
+def nonzero(x: Any) -> Any:
     """x, or a number far below all others where it is exactly zero: a denominator."""
     return scalars.select(scalars.less(0, x * x), x, x + NEXT_TO_NOTHING)

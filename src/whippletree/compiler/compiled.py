@@ -254,8 +254,8 @@ class Compiled(CompiledTable):
         if count > UNROLL_MATRICES_UP_TO and not loops(self.model, plan, self.parameters):
             raise UnsupportedError(
                 f"rollout: model {self.model.name!r} has {count} moving bodies; roll-outs by implicit_midpoint, and "
-                f"those whose dynamics is no loop (constraints solved as one matrix, open gravity), are unrolled, up "
-                f"to {UNROLL_MATRICES_UP_TO} bodies. Use rk4, or wt.simulate."
+                f"those whose dynamics is no loop (constraints solved as one matrix, open parameters of ladders), are "
+                f"unrolled, up to {UNROLL_MATRICES_UP_TO} bodies. Use rk4, or wt.simulate."
             )
         if plan.controller is not None:
             # it is known by its code only after it was traced: the same function may do something else today

@@ -145,9 +145,21 @@ def operational_inertia(m: Mechanism, task: Sequence[str], q: Array, t: Any, act
     """(J M† Jᵀ)⁻¹ (r, r): the inertia that is felt along the rows of a task.
 
     Raises:
-        UnsupportedError: if fewer freedoms than rows move the frames, so that it is infinite in some direction.
+        UnsupportedError: if fewer freedoms than rows move the frames.
     """
-    chosen = task_rows(m, task)
+    require_movable_task(m, task_rows(m, task))
+    inverse = operational_inverse(m, task, q, t, active)
+    factor = linalg.ldlt(inverse, lenient=True)
+    m.require(len(m.tree.nodes) + UNMOVED, factor.pivots - PIVOT_TOLERANCE * inverse.diagonal())
+    return factor.solve(identity(len(inverse)))
+
+
+def require_movable_task(m: Mechanism, chosen: Sequence[tuple[str, list[int]]]) -> None:
+    """Refuse the inertia of a task that fewer freedoms than rows move: it is infinite in some direction.
+
+    Raises:
+        UnsupportedError: with the number of freedoms.
+    """
     count, freedoms = sum(len(own) for _, own in chosen), _task_freedoms(m, chosen)
     if freedoms < count:
         subject = "this frame" if len(chosen) == 1 else "these frames"
@@ -156,10 +168,6 @@ def operational_inertia(m: Mechanism, task: Sequence[str], q: Array, t: Any, act
             f"{m.tree.model.name!r}, so its inertia is infinite in some direction. Use operational_inertia_inverse, "
             f"which always exists, or name fewer rows."
         )
-    inverse = operational_inverse(m, task, q, t, active)
-    factor = linalg.ldlt(inverse, lenient=True)
-    m.require(len(m.tree.nodes) + UNMOVED, factor.pivots - PIVOT_TOLERANCE * inverse.diagonal())
-    return factor.solve(identity(count))
 
 
 def _task_freedoms(m: Mechanism, chosen: Sequence[tuple[str, list[int]]]) -> int:

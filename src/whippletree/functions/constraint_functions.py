@@ -288,7 +288,13 @@ def _refuse_switches(m: Mechanism, name: str) -> None:
 # --- reactions: what every joint and every closure carries ------------------------------------------------------------
 
 
-@function(reactions=("reactions", 6), determined=("reactions", 6), may_fail=True, constraints="honours")
+@function(
+    reactions=("reactions", 6),
+    determined=("reactions", 6),
+    may_fail=True,
+    constraints="honours",
+    linear="determinate",
+)
 def joint_reactions(
     m: Mechanism, q: Array, v: Array, tau: Array, t: Any = 0, active: Any = None
 ) -> tuple[Array, Array]:
@@ -305,7 +311,13 @@ def joint_reactions(
     return _reactions(m, q, v, tau, None, t, active)
 
 
-@function(reactions=("reactions", 6), determined=("reactions", 6), may_fail=True, constraints="honours")
+@function(
+    reactions=("reactions", 6),
+    determined=("reactions", 6),
+    may_fail=True,
+    constraints="honours",
+    linear="determinate",
+)
 def joint_reactions_with_weights(
     m: Mechanism, q: Array, v: Array, tau: Array, reaction_weights: Array, t: Any = 0, active: Any = None
 ) -> tuple[Array, Array]:
@@ -317,7 +329,13 @@ def joint_reactions_with_weights(
     return _reactions(m, q, v, tau, reaction_weights, t, active)
 
 
-@function(reactions=("reactions", 6), determined=("reactions", 6), may_fail=True, constraints="honours")
+@function(
+    reactions=("reactions", 6),
+    determined=("reactions", 6),
+    may_fail=True,
+    constraints="honours",
+    linear="determinate",
+)
 def joint_reactions_of_motion(
     m: Mechanism, q: Array, v: Array, a: Array, f: Array, wrenches: Array, t: Any = 0, active: Any = None
 ) -> tuple[Array, Array]:

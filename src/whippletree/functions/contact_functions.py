@@ -28,37 +28,37 @@ def _contacts(m: Mechanism) -> ContactSet:
     return contact_set(m.tree.model)
 
 
-@function(gaps=("contacts",), constraints="tree", contacts=True)
+@function(gaps=("contacts",), constraints="tree", contacts=True, linear="few contacts")
 def contact_gaps(m: Mechanism, q: Array) -> Array:
     """Gap (contacts,) of every candidate, m: positive while apart."""
     return _contacts(m).points(m, q).gap
 
 
-@function(points=("contacts", 3), constraints="tree", contacts=True)
+@function(points=("contacts", 3), constraints="tree", contacts=True, linear="few contacts")
 def contact_points(m: Mechanism, q: Array) -> Array:
     """Point (contacts, 3) of every candidate on the surface of its first geometry, in the world, m."""
     return _contacts(m).points(m, q).point
 
 
-@function(axes=("contacts", 3, 3), constraints="tree", contacts=True)
+@function(axes=("contacts", 3, 3), constraints="tree", contacts=True, linear="few contacts")
 def contact_axes(m: Mechanism, q: Array) -> Array:
     """Axes (contacts, 3, 3) of every candidate, in the world: rows normal (from second to first), tangents 1 and 2."""
     return _contacts(m).points(m, q).axes
 
 
-@function(jacobian=("contact_rows", "nv"), constraints="tree", contacts=True)
+@function(jacobian=("contact_rows", "nv"), constraints="tree", contacts=True, linear="few contacts")
 def contact_jacobian(m: Mechanism, q: Array) -> Array:
     """J (3 contacts, nv): J v is the velocity of the first body's point against the second's, along the axes."""
     return _contacts(m).jacobian(m, q)
 
 
-@function(velocity=("contact_rows",), constraints="tree", contacts=True)
+@function(velocity=("contact_rows",), constraints="tree", contacts=True, linear="few contacts")
 def contact_velocity(m: Mechanism, q: Array, v: Array) -> Array:
     """J v (3 contacts,), m/s; the normal entries are the rates of the gaps."""
     return _contacts(m).velocity(m, q, v)
 
 
-@function(bias=("contact_rows",), constraints="tree", contacts=True)
+@function(bias=("contact_rows",), constraints="tree", contacts=True, linear="few contacts")
 def contact_bias(m: Mechanism, q: Array, v: Array) -> Array:
     """J̇ v (3 contacts,): the rate of J v is J a + bias; for the normal entries, the second derivative of the gap."""
     return _contacts(m).bias(m, q, v)

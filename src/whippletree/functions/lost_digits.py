@@ -185,7 +185,7 @@ def _lost_against_more_digits(
     moved = {name: value if name == "active" else _shaken_array(value, precision) for name, value in state.items()}
     try:
         with np.errstate(all="ignore"):
-            truth = function.of_model(with_scalars(model, precision.better), plain)
+            truth = function.of_model(_better_model(model, precision), plain)
             others = function.of_model(_shaken_model(model, precision), moved)
     except (WhippletreeError, ArithmeticError):
         return 0  # next to a singular state, which the equations of motion tell of
@@ -218,7 +218,7 @@ def _differences(function: ReferenceFunction, state: Mapping[str, Array], answer
     """Norms of the differences of each result from that on long doubles; infinite for one that is not finite."""
     plain = {name: value if name == "active" else _convert(value, DOUBLE) for name, value in state.items()}
     with np.errstate(all="ignore"):
-        truth = function.of_model(with_scalars(function.owner.model, np.longdouble), plain)
+        truth = function.of_model(_better_model(function.owner.model, DOUBLE), plain)
     found = [
         float(np.linalg.norm(np.asarray(np.asarray(y) - x, dtype=float))) for y, x in zip(answer, truth, strict=True)
     ]
@@ -253,6 +253,15 @@ def _shaken_array(value: Any, precision: Precision) -> Array:
     plain = np.asarray(value, dtype=float)
     signs = spread_signs(np.arange(1, plain.size + 1)).reshape(plain.shape)
     return _convert(plain * (1 + precision.shaken * signs), precision)
+
+
+def _better_model(model: Model, precision: Precision) -> Model:
+    """The model with better numbers; the same object for the same model, whose tree is then known, too."""
+    key = f"_better_{precision.digits}"
+    found: Model | None = model.__dict__.get(key)
+    if found is None:
+        found = model.__dict__[key] = with_scalars(model, precision.better)
+    return found
 
 
 def _shaken_model(model: Model, precision: Precision) -> Model:

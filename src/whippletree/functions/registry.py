@@ -33,6 +33,10 @@ Attitude: TypeAlias = Literal["refuses", "tree", "honours", "needs"]
 """Attitudes of a function to constraints: refuses models that have them, is a function of the tree alone (a mass
 matrix, a pose), honours every one of them, or is about them and needs some."""
 
+Linear: TypeAlias = bool | Literal["determinate", "few contacts"]
+"""Whether code grows with the number of bodies only: yes, no, where statics determines all reactions, so that no matrix
+of all joints has to share them out, or where there are few contacts."""
+
 SHAPES: dict[str, Shape] = {
     "q": ("nq",),
     "v": ("nv",),
@@ -123,7 +127,7 @@ class Function:
     """Whether it is about contacts and needs some."""
     actuators: bool = False
     """Whether it is about actuators and needs some."""
-    linear: bool = False
+    linear: Linear = False
     """Whether its code, written out, grows with the number of bodies and not with that of their pairs."""
 
     @property
@@ -323,7 +327,7 @@ def function(
     constraints: Attitude = "refuses",
     contacts: bool = False,
     actuators: bool = False,
-    linear: bool = False,
+    linear: Linear = False,
     **outputs: Shape,
 ) -> Callable[..., Any]:
     """Enter a function into the catalogue."""

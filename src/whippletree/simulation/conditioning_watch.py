@@ -15,9 +15,10 @@ one call are looked at together, so that an excursion between two questions is t
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -27,6 +28,7 @@ from whippletree.accuracy.measures import measures
 from whippletree.accuracy.predicted_error import default_route, predicted_errors
 from whippletree.accuracy.report import conditioning
 from whippletree.arithmetic.arrays import Array, spread_signs
+from whippletree.compiler.compiled import Compiled
 from whippletree.errors import ConditioningWarning, WhippletreeError, warn_caller
 from whippletree.functions.reference import reference
 from whippletree.model import Model
@@ -63,6 +65,12 @@ _LAST_STARTS: WeakKeyDictionary[Model, dict[str, tuple[tuple[Any, ...], float]]]
 """Of each model: what was found out about the start of its last run, with where that was and by which functions."""
 
 
+@cache
+def _signs(size: int) -> Array:
+    """Every component up and down in another pattern, so that no two changes undo each other in all of them."""
+    return spread_signs(np.arange(1, CHANGES + 1)[:, None] * np.arange(1, size + 1))
+
+
 class Watch:
     """The conditioning of one run; ``rtol`` is infinite for a method without tolerances."""
 
@@ -70,6 +78,7 @@ class Watch:
         self.motion, self.model, self._q = motion, motion.model, q
         self.asked = rtol
         self._v = v
+        self._apart: Motion | None = None
         self.predicted = np.nan
         if np.isfinite(rtol):
             self.predicted = self._predicted_at_start()
@@ -90,7 +99,7 @@ class Watch:
     def _of_start(self, what: str, find: Callable[[], float], *more: Any) -> float:
         """A number of the accelerations at the start, by the functions of this run."""
         dyn = self.motion.of_run(0).dyn
-        return self._known_number(what, (self._v.tobytes(), dyn.route, str(dyn.dtype), *more), find)
+        return self._known_number(what, (self._v.tobytes(), dyn.route, dyn.dtype, *more), find)
 
     def follow(self, motion: Motion, y: Array) -> float:
         """The relative tolerance that a state y (nq + nv,) on the way allows, of this run or another of its batch; or
@@ -154,22 +163,28 @@ class Watch:
         if not self.model.nv:
             return ULP
         y = np.concatenate([q, v], axis=-1)
-        signs = self._signs if y.ndim == 1 else self._signs[:CHANGES_OF_MANY, None]
+        signs = _signs(self.model.nq + self.model.nv)
+        signs = signs if y.ndim == 1 else signs[:CHANGES_OF_MANY, None]
         states = np.concatenate([y[None], y + ULP * np.maximum(np.abs(y), 1.0) * signs])
         at, speed = motion.split(states.reshape(-1, states.shape[-1]))
         try:
             inputs = {"q": at, "v": speed, "t": np.zeros(len(at)), "tau": np.zeros(speed.shape)}
-            apart = Motion(motion.of_run(0).dyn)  # branches that it meets near the start are not those of the run
-            a = apart.evaluate("forward_dynamics", **inputs).reshape(*states.shape[:-1], -1)
+            a = (
+                self._undriven(motion.of_run(0).dyn)
+                .evaluate("forward_dynamics", **inputs)
+                .reshape(*states.shape[:-1], -1)
+            )
         except WhippletreeError:
             return np.inf  # the run itself will tell what is wrong
-        differences = np.linalg.norm(a[1:] - a[0], axis=-1) / np.maximum(np.linalg.norm(a[0], axis=-1), 1.0)
-        return max(ULP, float(differences.max()))
+        a = a.reshape(*states.shape[:-1], -1)
+        changes, sizes = np.square(a[1:] - a[0]).sum(axis=-1), np.square(a[0]).sum(axis=-1)
+        return max(ULP, math.sqrt((changes / np.maximum(sizes, 1.0)).max()))
 
-    @cached_property
-    def _signs(self) -> Array:
-        """Every component up and down in another pattern, so that no two changes undo each other in all of them."""
-        return spread_signs(np.arange(1, CHANGES + 1)[:, None] * np.arange(1, self.model.nq + self.model.nv + 1))
+    def _undriven(self, dyn: Compiled) -> Motion:
+        """A motion by these functions apart from the run, whose branches are not those that it meets near a state."""
+        if self._apart is None or self._apart.dyn is not dyn:
+            self._apart = Motion(dyn)
+        return self._apart
 
     def _prediction(self, q: Array, v: Array) -> float:
         """Of the default route at the start; accelerations below 1 rad/s² count as this large. NaN if not known,

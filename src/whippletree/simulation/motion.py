@@ -223,7 +223,7 @@ class Motion:
         elif is_batched(controller):
             tau = self._answer(controller, t, q, v)
         else:
-            tau = np.stack([self._answer(controller, *state) for state in zip(t.tolist(), q, v, strict=True)])
+            tau = self._answers(controller, t, q, v)
         if len(tau):
             worst = int((~np.isfinite(tau).all(axis=1)).argmax())
             self._require_sound(float(t[worst]), tau[worst])
@@ -249,15 +249,32 @@ class Motion:
         self._require_sound(t, tau)
         return tau
 
+    def _answers(self, controller: Ask, t: Array, q: Array, v: Array) -> Array:
+        """Answers (m, nv) of a controller that is asked at one state after the other."""
+        tau, shape, kind = np.empty(v.shape), v.shape[1:], v.dtype
+        for k, (time, position, velocity) in enumerate(zip(t.tolist(), q, v, strict=True)):
+            try:
+                told = controller(time, position, velocity)
+            except Exception as error:
+                _note_time(error, time)
+                raise
+            if not (type(told) is np.ndarray and told.dtype == kind and told.shape == shape):
+                told = self._checked_answer(told, shape)
+            tau[k] = told
+        return tau
+
     def _answer(self, controller: Ask, t: Any, q: Array, v: Array) -> Array:
         """Answer of a controller, as real numbers in the shape of v; it may be any Python function."""
         try:
             told = controller(t, q, v)
         except Exception as error:
-            when = float(np.ravel(t)[0]) if np.size(t) else 0.0
-            error.add_note(f"simulate: raised by the controller at t = {when:.9g} s")
+            _note_time(error, float(np.ravel(t)[0]) if np.size(t) else 0.0)
             raise
-        meaning = "one force per velocity" if v.ndim == 1 else "one row for each state, one force per velocity"
+        return self._checked_answer(told, v.shape)
+
+    def _checked_answer(self, told: Any, shape: tuple[int, ...]) -> Array:
+        """What a controller has told as real numbers of this shape."""
+        meaning = "one force per velocity" if len(shape) == 1 else "one row for each state, one force per velocity"
         try:
             if isinstance(told, np.ndarray) and told.dtype == np.float64:
                 tau = np.asarray(told)
@@ -267,12 +284,12 @@ class Motion:
                 tau = np.asarray(told, dtype=float)
         except (TypeError, ValueError):
             raise ShapeError(
-                f"simulate: the controller returned {told!r}, expected {v.shape} real numbers for model "
+                f"simulate: the controller returned {told!r}, expected {shape} real numbers for model "
                 f"{self.model.name!r}: {meaning}"
             ) from None
-        if tau.shape != v.shape:
+        if tau.shape != shape:
             raise ShapeError(
-                f"simulate: the controller returned shape {tau.shape}, expected {v.shape} for model "
+                f"simulate: the controller returned shape {tau.shape}, expected {shape} for model "
                 f"{self.model.name!r}: {meaning}"
             )
         return tau
@@ -513,6 +530,11 @@ class Motion:
     @cached_property
     def _reference(self) -> Reference:
         return Reference(self.model)
+
+
+def _note_time(error: Exception, time: float) -> None:
+    """Say of what a controller has raised when it did."""
+    error.add_note(f"simulate: raised by the controller at t = {time:.9g} s")
 
 
 def _stack_outputs(outputs: Any) -> Array:

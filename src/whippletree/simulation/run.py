@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
@@ -22,12 +23,12 @@ from whippletree.constraints.assembly import require_consistent
 from whippletree.constraints.singular.dead_points import words_off_branch
 from whippletree.constraints.singular.exploration import LONG_SYSTEM
 from whippletree.constraints.singular.tangent_cone import TieWarning
-from whippletree.contact.kinematics.joint_contacts import limited_axes, rubbing_axes
+from whippletree.contact.kinematics.joint_contacts import limited_axes, nearer_ends_of_many, rubbing_axes
 from whippletree.controllers import ActuatorForces, limited
 from whippletree.errors import NameLookupError, ShapeError, UnsupportedError, list_items, quote, warn_caller
 from whippletree.model import Model, require_model
 from whippletree.model.input_checks import PART_OF_STATE, as_names, floats, refuse_zero_quaternions
-from whippletree.simulation.adaptive.integrator import Event
+from whippletree.simulation.adaptive.integrator import Event, IntegrationError
 from whippletree.simulation.checkpoint import Checkpoint
 from whippletree.simulation.conditioning_watch import Watch
 from whippletree.simulation.method import METHODS, Method, Task, find_method, limited_tendons, positive, suitable
@@ -335,11 +336,12 @@ def _tell_of_unseen_forces(model: Model, way: type[Method], method: str) -> None
 
 def _tell_of_unseen_limits(model: Model, run: xarray.Dataset, method: str) -> None:
     """Warn where a run has left the range of a joint, whose limits its method does not see."""
-    beyond = []
-    for axis in limited_axes(model):
-        excess = float(np.nanmax(axis.excess(np.asarray(run["q"])), initial=0.0))
-        if excess > RANGE_WORTH_TELLING:
-            beyond.append(f"{axis.name!r} by {excess:.3g}")
+    axes = limited_axes(model)
+    if not axes:
+        return
+    nearest, _ = nearer_ends_of_many(axes, run["q"].values.reshape(-1, model.nq))
+    excess = np.fmax.reduce(-nearest, axis=0, initial=0.0)  # fmax: states after a failure are no numbers
+    beyond = [f"{axes[k].name!r} by {excess[k]:.3g}" for k in np.flatnonzero(excess > RANGE_WORTH_TELLING)]
     if beyond:
         warn_caller(
             f"simulate: method {method!r} does not see joint limits, and the run leaves the range of "
@@ -461,4 +463,19 @@ def _on_state(event: Event, nq: int, nv: int) -> Event:
             f"simulate: event {event.name!r}: direction is {event.direction!r}, expected 1 (rising), -1 (falling) or 0"
         )
     function: Any = event.function
-    return replace(event, function=lambda t, y: float(function(t, y[:nq], y[nq : nq + nv])))
+
+    def value(t: float, y: Array) -> float:
+        try:
+            found = float(function(t, y[:nq], y[nq : nq + nv]))
+        except Exception as error:
+            error.add_note(f"simulate: raised by event {event.name!r} at t = {t:.9g} s")
+            raise
+        if math.isnan(found):
+            raise IntegrationError(
+                f"the event {event.name!r} returned nan at t = {t:.9g} s: nobody can tell whether it has happened. "
+                f"Look at what it divides by, and at the state that it is given there",
+                t,
+            )
+        return found
+
+    return replace(event, function=value)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -129,17 +129,35 @@ def mass_diagonal(sweep: Sweeper, links: Field) -> Field:
     return sweep.map(own, composite_inertias(sweep, links), links)
 
 
-def ratio(values: Sequence[Any] | Array) -> Any:
+class Extremes(NamedTuple):
+    """Of numbers looked at one by one."""
+
+    largest: Any
+    smallest: Any
+    total: Any
+
+
+def widened(so_far: Extremes, x: Any) -> Extremes:
+    """The extremes of some numbers and one more."""
+    largest = scalars.select(scalars.less(so_far.largest, x), x, so_far.largest)
+    smallest = scalars.select(scalars.less(x, so_far.smallest), x, so_far.smallest)
+    return Extremes(largest, smallest, so_far.total + x)
+
+
+def ratio_of(found: Extremes) -> Any:
     """Largest over smallest of numbers with a positive sum: infinite where the smallest is zero, NaN with any NaN."""
+    # a selection may step over a NaN, a sum does not; pivots of a singular matrix are not positive
+    return scalars.select(scalars.less(0, found.total), scalars.quotient(found.largest, found.smallest), found.total)
+
+
+def ratio(values: Sequence[Any] | Array) -> Any:
+    """Largest over smallest of some numbers (:func:`ratio_of`); 1 of none."""
     if not len(values):
         return 1
-    largest = smallest = total = values[0]
+    found = Extremes(*[values[0]] * 3)
     for x in values[1:]:
-        largest = scalars.select(scalars.less(largest, x), x, largest)
-        smallest = scalars.select(scalars.less(x, smallest), x, smallest)
-        total = total + x
-    # a selection may step over a NaN, a sum does not; pivots of a singular matrix are not positive
-    return scalars.select(scalars.less(0, total), scalars.quotient(largest, smallest), total)
+        found = widened(found, x)
+    return ratio_of(found)
 
 
 def pivot_ratios(M: Array, parents: Sequence[int]) -> tuple[Any, Any]:
@@ -164,8 +182,11 @@ def amplification(inverted: Array, forces: Array) -> tuple[Array, Array]:
     """a = M⁻¹ φ (n,) and (|M⁻¹| |φ|)ᵢ / |aᵢ| (n,), the growth of relative errors entry by entry (004 eq. 3–4)."""
     a = inverted @ forces
     most = abs(inverted) @ abs(forces)
-    found = []
-    for size, reach in zip(abs(a), most, strict=True):
-        there = scalars.less(0, size)
-        found.append(scalars.select(there, reach / scalars.select(there, size, 1), math.inf + size))
-    return np.asarray(a), np.array(found, dtype=object)
+    return np.asarray(a), np.array([growth_of_errors(*own) for own in zip(a, most, strict=True)], dtype=object)
+
+
+def growth_of_errors(a: Any, reach: Any) -> Any:
+    """``reach`` / |a|: infinite where a is 0."""
+    size = abs(a)
+    there = scalars.less(0, size)
+    return scalars.select(there, reach / scalars.select(there, size, 1), math.inf + size)

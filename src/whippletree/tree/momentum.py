@@ -112,11 +112,7 @@ def regressor(tree: Skeleton, links: Field, accelerations: Field) -> Array:
     π holds per body, about and in the body's frame: mass, mass · centre (3), Ixx, Ixy, Iyy, Ixz, Iyz, Izz.
     """
     bodies = tree.model.bodies
-    if tree.model.is_flexible:
-        raise UnsupportedError(
-            f"regressor: model {tree.model.name!r} has flexible bodies, whose forces are not linear in ten numbers per "
-            f"body: identify their integrals by wt.compile(...).vjp, or replace them by rigid bodies"
-        )
+    require_rigid(tree)
     Y = zeros(tree.model.nv, 10 * len(bodies))
     for number, body in enumerate(bodies):
         node, at = tree.bodies[body.name]
@@ -128,6 +124,19 @@ def regressor(tree: Skeleton, links: Field, accelerations: Field) -> Array:
             Y[tree.v_slices[k], 10 * number : 10 * number + 10] = links[k].H.T @ np.stack(wrench, axis=1)
             wrench = [links[k].X.force(f) for f in wrench]
     return Y
+
+
+def require_rigid(tree: Skeleton) -> None:
+    """Refuse the regressor of a model with flexible bodies.
+
+    Raises:
+        UnsupportedError: saying why.
+    """
+    if tree.model.is_flexible:
+        raise UnsupportedError(
+            f"regressor: model {tree.model.name!r} has flexible bodies, whose forces are not linear in ten numbers per "
+            f"body: identify their integrals by wt.compile(...).vjp, or replace them by rigid bodies"
+        )
 
 
 def body_regressor(V: Array, alpha: Array) -> Array:

@@ -6,12 +6,15 @@ import sys
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 import whippletree as wt
 from contact_scenes import SHAPES
+from whippletree.contact.geometry.box_pairs import box_on_box
 from whippletree.contact.geometry.coal_pairs import Tracker
 from whippletree.contact.geometry.polytopes import faces_of
 from whippletree.contact.geometry.shapes import Box, Hull
+from whippletree.spatial import Pose
 from whippletree.tree.mechanism import Mechanism
 
 PAIRS = [
@@ -176,3 +179,17 @@ def test_without_coal_the_error_says_what_to_install(monkeypatch):
     assert str(raised.value) == (
         "contact between these shapes needs the package 'coal': pip install 'whippletree[contact]'"
     )
+
+
+def test_slots_of_boxes_that_are_not_in_use_are_near_the_boxes() -> None:
+    # edges that run beside a face, all but parallel to it, meet its border 1e13 m away
+    rng = np.random.default_rng(3)
+    box = Box((0.04, 0.04, 0.04))
+    for angle in (0.0, 1e-15, 1e-12, 1e-6, 1.0):
+        for _ in range(20):
+            turn = Rotation.from_rotvec(angle * rng.normal(size=3)).as_matrix()
+            place = rng.normal(size=3)
+            place *= 0.15 / np.linalg.norm(place)
+            touches = box_on_box(box, box, Pose(turn, place), Pose(np.eye(3), np.zeros(3)))
+            faces = touches[:-1]
+            assert max(float(np.linalg.norm(touch.point.astype(float))) for touch in faces) < 0.5

@@ -34,15 +34,19 @@ class Straight:
 def finish(trace: Trace, outputs: Sequence[Any]) -> Straight:
     """Keep what the outputs need, fuse multiply-adds, and number the nodes anew."""
     wanted = [x.index if isinstance(x, Traced) else float(x) for x in outputs]
-    nodes = trace.nodes
-    used = _live(nodes, [w for w in wanted if isinstance(w, int)])
-    return live(Straight(_fuse(nodes, used, [w for w in wanted if isinstance(w, int)]), wanted))
+    used = _live(trace.nodes, [w for w in wanted if isinstance(w, int)])
+    fused = _fuse(trace.nodes, used, [w for w in wanted if isinstance(w, int)])
+    return _number_anew(Straight(fused, wanted), used)
 
 
 def live(code: Straight) -> Straight:
     """Keep what the outputs need, and number the nodes anew."""
+    return _number_anew(code, _live(code.nodes, [w for w in code.outputs if isinstance(w, int)]))
+
+
+def _number_anew(code: Straight, kept: bytearray) -> Straight:
+    """The nodes that are kept, numbered in their order."""
     wanted = code.outputs
-    kept = _live(code.nodes, [w for w in wanted if isinstance(w, int)])
     number = [-1] * len(code.nodes)
     straight: list[Node] = []
     for index, node in enumerate(code.nodes):
@@ -67,7 +71,7 @@ def _live(nodes: list[Node], outputs: Sequence[int]) -> bytearray:
 
 
 def _fuse(nodes: list[Node], live: bytearray, outputs: Sequence[int]) -> list[Node]:
-    """Turn a·b + c into one operation wherever that makes the product disappear.
+    """Turn a·b + c into one operation wherever that makes the product disappear, which is not live any more then.
 
     A product is absorbed only if *every* use of it is an addition or subtraction that can absorb it: then the product
     costs nothing any more. An addition of two such products absorbs the one that was computed last.
@@ -100,6 +104,7 @@ def _fuse(nodes: list[Node], live: bytearray, outputs: Sequence[int]) -> list[No
         if absorbed[product] == uses[product]:
             operation, i, j = nodes[index]
             a, b = nodes[product][1:]
+            live[product] = 0
             if operation == "add":
                 fused[index] = ("fma", a, b, j if product == i else i)
             elif product == i:

@@ -182,13 +182,14 @@ class Emitter:
 
     def operation(self, made: Signed, given: Sequence[tuple[int, int]]) -> int:
         """The node of an operation on operands that are there: (node, sign) each."""
-        nodes, signs = [g[0] for g in given], [g[1] for g in given]
         operation = made.operation
         if operation == "fma":  # most are: a match statement would take longer
-            product, rest = made.signs[0] * signs[0] * signs[1], made.signs[1] * signs[2]
+            (a, a_sign), (b, b_sign), (c, c_sign) = given
+            product, rest = made.signs[0] * a_sign * b_sign, made.signs[1] * c_sign
             if product == rest:
-                return self.with_sign(self.node("fma", *nodes), product)
-            return self.node("fms" if product > 0 else "fnma", *nodes)
+                return self.with_sign(self.node("fma", a, b, c), product)
+            return self.node("fms" if product > 0 else "fnma", a, b, c)
+        nodes, signs = [g[0] for g in given], [g[1] for g in given]
         if operation == "mul" or operation == "div":
             return self.with_sign(self.node(operation, *nodes), signs[0] * signs[1])
         if operation == "add":

@@ -15,7 +15,6 @@ Nothing depends on whether an image is the right one: those that use it check th
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -39,9 +38,7 @@ def find_images(code: SignedCode, turn: Sequence[int], parts: int) -> list[int]:
     leaves = {_leaf(value): i for i, value in enumerate(values) if value.operation in ("input", "const")}
     names = [_ANY_CONSTANT if v.operation == "const" and not v.signs else i for i, v in enumerate(values)]
     keys = [_key(value, names) for value in values]
-    alike: dict[Any, list[int]] = defaultdict(list)
-    for i, key in enumerate(keys):
-        alike[key].append(i)
+    first, alike = _by_key(keys)
     images = list(names)
     for i, value in enumerate(values):
         if value.operation == "input":
@@ -51,10 +48,24 @@ def find_images(code: SignedCode, turn: Sequence[int], parts: int) -> list[int]:
                 number, part = value.signs
                 images[i] = leaves.get(("const", number, (part + 1) % parts), i)
         else:
-            own, others = alike[keys[i]], alike.get(_key(value, images), ())
-            if len(own) == len(others):
-                images[i] = others[own.index(i) if len(own) > 1 else 0]
+            key = _key(value, images)
+            own, others = alike.get(keys[i]), alike.get(key)
+            if own is None and others is None:
+                images[i] = first.get(key, i)
+            elif own is not None and others is not None and len(own) == len(others):
+                images[i] = others[own.index(i)]
     return images
+
+
+def _by_key(keys: Sequence[Any]) -> tuple[dict[Any, int], dict[Any, list[int]]]:
+    """The first value of each key; and of those keys that several values have, all of them."""
+    first: dict[Any, int] = {}
+    alike: dict[Any, list[int]] = {}
+    for i, key in enumerate(keys):
+        before = first.setdefault(key, i)
+        if before != i:
+            alike.setdefault(key, [before]).append(i)
+    return first, alike
 
 
 def _leaf(value: Signed) -> tuple[Any, ...]:
@@ -63,9 +74,9 @@ def _leaf(value: Signed) -> tuple[Any, ...]:
 
 def _key(value: Signed, names: Sequence[int]) -> Any:
     """Equal for values of the same operation on operands of the same names, whatever their order and signs."""
-    operation, operands = value.operation, value.operands
-    if len(operands) < 2 or operation not in COMMUTATIVE:
-        return (operation, *[names[j] for j in operands], *(value.signs if not operands else ()), value.content)
+    operation, operands, signs, content = value
+    if operation not in COMMUTATIVE:
+        return (operation, *[names[j] for j in operands], *(() if operands else signs), content)
     first, second = names[operands[0]], names[operands[1]]
     if first > second:
         first, second = second, first

@@ -6,9 +6,12 @@ C is W, or a smaller power of two for short rows. Both directions are the same b
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from string import Template
+from typing import TypeAlias
 
 from whippletree.compiler.llvm.ir import MachineLanes, Operand, Writer
 
@@ -94,6 +97,11 @@ def tiles(count: int, width: int) -> tuple[int, list[int]]:
     return columns, firsts
 
 
+def tile_name(width: int, columns: int) -> str:
+    """The name of the function that writes a tile of so many lanes and columns."""
+    return f"leave{width}x{columns}"
+
+
 def tile_in(w: Writer, rows: Sequence[Operand], columns: int, first: Operand | int, vectors: Operand) -> None:
     """Rows of arrays to lane vectors."""
     kind = f"<{columns} x {w.lanes.real}>"
@@ -128,53 +136,74 @@ def _at(w: Writer, pointer: Operand, element: str, number: Operand | int) -> Ope
 # ---- functions -------------------------------------------------------------------------------------------------------
 
 
-def copy_functions(lanes: MachineLanes) -> dict[str, str]:
-    """Every function that may be called, by name.
+ModuleFunctions: TypeAlias = dict[str, Callable[[], str]]
+"""By name, functions that a module may need, each written when it is asked for."""
+
+
+def copy_functions(lanes: MachineLanes) -> ModuleFunctions:
+    """Every function that may be called.
 
     Those that read, and that of a single state's results, take (vectors, place, offsets, stride, count) with lane
     vectors in memory; ``leave`` takes the vectors of one tile themselves, then (place, offsets, stride). ``canonical``
     takes (source, place, count) of plain runs, which may be one and the same.
     """
     gather = f"gather{lanes.width}"
-    found = {gather: _strided_code(gather, "%outside", "%inside", lanes)}
+    found: ModuleFunctions = {gather: partial(_strided_code, gather, "%outside", "%inside", lanes)}
     if lanes.width == 1:
-        found["scatter1"] = _strided_code("scatter1", "%inside", "%outside", lanes)
-        found["canonical"] = _canonical_code(MachineLanes(SHORTEST_VECTOR_RUN, lanes.real))
-    columns = lanes.width
-    while columns > 1:
-        found[f"{gather}x{columns}"] = _gather_code(f"{gather}x{columns}", lanes, columns)
-        found[f"leave{lanes.width}x{columns}"] = _write_tile_code(f"leave{lanes.width}x{columns}", lanes, columns)
-        columns //= 2
+        found["scatter1"] = partial(_strided_code, "scatter1", "%inside", "%outside", lanes)
+        found["canonical"] = partial(_canonical_code, MachineLanes(SHORTEST_VECTOR_RUN, lanes.real))
+    for columns in columns_of_tiles(lanes.width):
+        name, tile = f"{gather}x{columns}", tile_name(lanes.width, columns)
+        found[name] = partial(_gather_code, name, lanes, columns)
+        found[tile] = partial(_write_tile_code, tile, lanes, columns)
     return found
+
+
+def called_functions(called: Iterable[str], functions: ModuleFunctions) -> str:
+    """The text of those functions that are called, or that one of them calls: only what is called costs time."""
+    found: dict[str, str] = {}
+    open_ = sorted(name for name in called if name in functions)
+    while open_:
+        name = open_.pop()
+        if name not in found:
+            found[name] = functions[name]()
+            open_ += [callee for callee in re.findall(r"call void @(\w+)\(", found[name]) if callee in functions]
+    return "".join(found.values())
+
+
+def columns_of_tiles(width: int) -> list[int]:
+    """How many columns a tile of so many lanes may have."""
+    return [columns for columns in (2**k for k in range(1, width.bit_length())) if columns <= width]
 
 
 def _gather_code(name: str, lanes: MachineLanes, columns: int) -> str:
     """A function that reads a plain run tile by tile; the run has at least as many numbers as a tile has columns."""
     w = Writer(lanes)
     rows = lane_pointers(w, "%place", "%offsets")
-    with _tile_after_tile(w, columns) as first:
+    with tile_after_tile(w, columns) as first:
         tile_in(w, rows, columns, first, "%vectors")
-    return _function(f"{name}(ptr %vectors, ptr %place, ptr %offsets, i64 %stride, i64 %count)", w)
+    return define(f"{name}(ptr %vectors, ptr %place, ptr %offsets, i64 %stride, i64 %count)", w)
 
 
 def _canonical_code(lanes: MachineLanes) -> str:
     """A function that copies a plain run, a vector of numbers at a time, and gives every NaN its one bit pattern."""
     w = Writer(lanes)
-    with _tile_after_tile(w, lanes.width) as first:
+    with tile_after_tile(w, lanes.width) as first:
         own = w.value(f"load {lanes.number}, ptr {_at(w, '%source', lanes.real, first)}, align {lanes.bytes}")
         w.emit(
             f"store {lanes.number} {w.canonical(own)}, ptr {_at(w, '%place', lanes.real, first)}, align {lanes.bytes}"
         )
-    return _function("canonical(ptr %source, ptr %place, i64 %count)", w)
+    return define("canonical(ptr %source, ptr %place, i64 %count)", w)
 
 
 @contextmanager
-def _tile_after_tile(w: Writer, columns: int) -> Iterator[Operand]:
+def tile_after_tile(w: Writer, columns: int) -> Iterator[Operand]:
     """Around the work on a tile that begins with a column, for all tiles of a run with so many columns or more."""
     last = w.value(f"sub i64 %count, {columns}")
+    before = w.block
     w.emit("br label %tile")
     w.start("tile")
-    w.emit("%first = phi i64 [ 0, %entry ], [ %following, %tile ]")
+    w.emit(f"%first = phi i64 [ 0, %{before} ], [ %following, %tile ]")
     yield "%first"
     after = w.value(f"add i64 %first, {columns}")
     beyond = w.value(f"icmp sgt i64 {after}, {last}")
@@ -208,10 +237,11 @@ def _write_tile_code(name: str, lanes: MachineLanes, columns: int) -> str:
         rows = [w.value(f"getelementptr i8, ptr {row}, i64 %stride") for row in rows]
     w.emit("ret void")
     arguments = ", ".join(f"{lanes.number} {vector}" for vector in vectors)
-    return _function(f"{name}({arguments}, ptr %place, ptr %offsets, i64 %stride)", w)
+    return define(f"{name}({arguments}, ptr %place, ptr %offsets, i64 %stride)", w)
 
 
-def _function(head: str, w: Writer) -> str:
+def define(head: str, w: Writer) -> str:
+    """The function that a writer has written, by name and arguments."""
     return "\n".join([f"define internal void @{head} noinline nounwind {{", "entry:", *w.entry, *w.lines, "}", ""])
 
 

@@ -33,6 +33,8 @@ class CallFrame:
     plain: Operand  # i1: every array has the innermost stride of a plain array
     never: Operand  # i1 that is false, though LLVM does not know it
     calls: dict[str, tuple[Operand, Operand]]  # functions that the program calls: a loop of NumPy's, and its data
+    work: Operand = ""  # where the buffers of work space begin whose sizes are known
+    work_places: dict[str, int] = field(default_factory=dict)  # and how far from there each of them is, in lane vectors
     staged_inputs: Operand = ""  # room for the runs that a block reads, as lane vectors
     staged_outputs: Operand = ""  # and for those that a single state writes
 

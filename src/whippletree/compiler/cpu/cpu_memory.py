@@ -23,6 +23,7 @@ from contextlib import contextmanager
 from whippletree.compiler.cpu.copies import MOST_TILES, SHORTEST_VECTOR_RUN, lane_pointers, tile_in, tiles
 from whippletree.compiler.cpu.cpu_arrays import AddressRun, Array, CallFrame, runs_of, starts_of
 from whippletree.compiler.cpu.result_arrays import Results
+from whippletree.compiler.cpu.result_lists import entries_of, write_listed
 from whippletree.compiler.llvm.emit import Factor, Memory, Registers, Takers
 from whippletree.compiler.llvm.ir import MachineLanes, Operand, Writer
 from whippletree.compiler.llvm.kernel import STOP
@@ -60,6 +61,8 @@ length. With 800, a humanoid's derivatives took it 6 to 15 % longer, with 150 as
 CACHE_LINE = 64
 """Bytes that a CPU fetches at once."""
 
+PREFETCH = "llvm.prefetch.p0"
+
 _SOON = "i32 0, i32 3, i32 1"
 """To be read, and more than once: numbers, not instructions."""
 
@@ -84,6 +87,8 @@ class CpuMemory(Memory):
         """Numbers of one lane in the buffers that only lanes use that run alone."""
         self._mixed = {buffer.name for buffer in program.buffers if buffer.mixed}
         self._results: Results | None = None
+        self.lists: list[str] = []
+        """Tables of places of results, for the module."""
         self._block_start = len(writer.lines)
         uncut = UNCUT if self.states > 1 else UNCUT_OF_ONE_STATE
         most = uncut if len(program.body) == 1 else UNCUT_OF_SEVERAL
@@ -200,7 +205,7 @@ class CpuMemory(Memory):
         place = self._flat(start, self.lanes.real, {"row": row})
         for number in range(0, whole, CACHE_LINE // self.lanes.bytes):
             line = self._element(place, self.lanes.real, number)
-            self.writer.emit(f"call void @llvm.prefetch.p0(ptr {line}, {_SOON})")
+            self.writer.call(PREFETCH, f"ptr {line}, {_SOON}")
 
     # ---- rows that are copied ------------------------------------------------------------------------------------
 
@@ -220,10 +225,8 @@ class CpuMemory(Memory):
         w.start(fast)
         known = {**registers, loop.counter: "0"}
         numbers = int(self.shape[source.buffer][0]) * width
-        w.emit(
-            f"call void @canonical(ptr {self._flat(source, self.lanes.real, known)}, "
-            f"ptr {self._place(target, known)}, i64 {numbers})"
-        )
+        start = self._flat(source, self.lanes.real, known)
+        w.call("canonical", f"ptr {start}, ptr {self._place(target, known)}, i64 {numbers}")
         w.emit(f"br label %{join}")
         w.start(slow)
         yield
@@ -379,9 +382,8 @@ class CpuMemory(Memory):
     def _copy(self, function: str, run: AddressRun, place: Operand, start: Operand) -> None:
         """Call one of :func:`~whippletree.compiler.cpu.copies.copy_functions`."""
         array = self.frame.arrays[run.address.buffer]
-        self.writer.emit(
-            f"call void @{function}(ptr {start}, ptr {place}, ptr {array.offsets}, "
-            f"i64 {array.strides[-1]}, i64 {len(run.members)})"
+        self.writer.call(
+            function, f"ptr {start}, ptr {place}, ptr {array.offsets}, i64 {array.strides[-1]}, i64 {len(run.members)}"
         )
 
     def _transpose_in(self, run: AddressRun, place: Operand, start: Operand, by_call: bool) -> None:
@@ -394,6 +396,32 @@ class CpuMemory(Memory):
         for first in firsts:
             tile_in(self.writer, rows, columns, first, start)
 
+    # ---- blocks that only copy ----------------------------------------------------------------------------------
+
+    def copy_block(self, block: Block, registers: Registers) -> bool:
+        """See :class:`Memory`: from work space to results, by a list of places."""
+        entries = entries_of(block, self._work_place) if self._is_whole(block) else None
+        if entries is None:
+            return False
+        self.lists.append(
+            write_listed(self.writer, self.frame, entries, block.stores, lambda a: self._place(a, registers))
+        )
+        return True
+
+    def _is_whole(self, block: Block) -> bool:
+        """Whether all lanes write rows of real numbers, none of them a number alone."""
+        if self.mask is not None or self.lane is not None or self.beside is not None:
+            return False
+        real = all(a.buffer in self.frame.arrays and not self.frame.arrays[a.buffer].integer for a in block.stores)
+        return real and all(len(run.members) > 1 for run in runs_of(enumerate(block.stores)))
+
+    def _work_place(self, address: Address) -> int | None:
+        """Where a number lies in work space, in lane vectors; None if it does not, or a register decides where."""
+        start = self.frame.work_places.get(address.buffer)
+        if start is None or address.buffer in self._sizes or any(i.register is not None for i in address.indices):
+            return None
+        return start + self.flat_index(address, {})[1]
+
     # ---- code that is too long -----------------------------------------------------------------------------------
 
     def pause(self) -> None:
@@ -405,6 +433,8 @@ class CpuMemory(Memory):
         if self._long and len(w.lines) - self._block_start > LONGEST_BLOCK:
             going_on = w.label("more")
             w.emit(f"br i1 {self.frame.never}, label %finish, label %{going_on}")
+            if self._bases_in == w.block:
+                self._bases_in = going_on  # which comes after this block only, so that its pointers are known there
             w.start(going_on)
             self._block_start = len(w.lines)
 

@@ -19,9 +19,10 @@ from string import Template
 
 from whippletree.arithmetic.garbage import garbage_left_alone
 from whippletree.arithmetic.trace import Straight
-from whippletree.compiler.cpu.copies import copy_functions
+from whippletree.compiler.cpu.copies import called_functions, copy_functions
 from whippletree.compiler.cpu.cpu_arrays import Array, CallFrame
-from whippletree.compiler.cpu.cpu_memory import TOGETHER, CpuMemory
+from whippletree.compiler.cpu.cpu_memory import PREFETCH, TOGETHER, CpuMemory
+from whippletree.compiler.cpu.result_lists import list_functions
 from whippletree.compiler.llvm.emit import emit_body
 from whippletree.compiler.llvm.ir import INTRINSICS, MachineLanes, Operand, Writer, table_text
 from whippletree.compiler.llvm.kernel import FIRST_TABLE
@@ -49,18 +50,21 @@ _ALIGNMENT = 64
 def numpy_loop(program: Program, lanes: MachineLanes, symbol: str) -> str:
     """The module of LLVM IR with NumPy's inner loop for the program, under the name ``symbol``."""
     one = MachineLanes(1, lanes.real)
-    text = _Loop(program, lanes, symbol).text()
+    loop = _Loop(program, lanes, symbol)
+    text = loop.text()
+    called = loop.writer.called
     if work_bytes(program, lanes) > STACK_LIMIT or _sized_by_call(program):
         text += "declare noalias ptr @malloc(i64)\ndeclare void @free(ptr)\n"
-        text += _Loop(_failure(program), one, f"{symbol}_no_memory", internal=True).text()
-    # only what is called costs time to compile
+        failure = _Loop(_failure(program), one, f"{symbol}_no_memory", internal=True)
+        text += failure.text()
+        called |= failure.writer.called
     for kind in {lanes, one}:
-        text += "".join(copy for name, copy in copy_functions(kind).items() if f"@{name}(" in text)
+        text += called_functions(called, copy_functions(kind) | list_functions(kind))
     if lanes.width > 1:
         text += _LANE_OFFSETS.substitute(width=lanes.width)
-    if "@llvm.prefetch.p0(" in text:
-        text += "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)\n"
-    if f"@{FAR_ARGUMENTS}(" in text:
+    if PREFETCH in called:
+        text += f"declare void @{PREFETCH}(ptr, i32, i32, i32)\n"
+    if FAR_ARGUMENTS in called:
         text += far_arguments_function(lanes)
     text += "".join(table_text(name, table.values, lanes.real) for name, table in tables_of(program).items())
     rounds = MachineLanes(TOGETHER, lanes.real)
@@ -109,6 +113,8 @@ class _Loop:
         self.writer = Writer(lanes)
         self.bases: dict[str, Operand] = {}
         self.steps: dict[str, Operand] = {}
+        self.lists: list[str] = []
+        """Tables that the function reads."""
 
     def text(self) -> str:
         w = self.writer
@@ -120,7 +126,7 @@ class _Loop:
         w.emit("ret void")
         linkage = "internal " if self.internal else ""
         head = f"define {linkage}void @{self.symbol}(ptr %args, ptr %dimensions, ptr %steps, ptr %data) nounwind {{"
-        return "\n".join([head, "entry:", *w.entry, *w.lines, "}", ""])
+        return "\n".join([head, "entry:", *w.entry, *w.lines, "}", *self.lists, ""])
 
     def frame(self) -> CallFrame:
         """Read what NumPy passes."""
@@ -182,7 +188,7 @@ class _Loop:
         sized = {b.name: self.bytes_of(b, frame) for b in _sized_by_call(self.program)}
         if fixed == 0 and not sized:
             return []
-        release = []
+        release: list[str] = []
         if fixed <= STACK_LIMIT and not sized:
             start = w.stack(f"[{fixed} x i8]", _ALIGNMENT)
         else:
@@ -202,11 +208,13 @@ class _Loop:
         offset = 0
         for name, size in _work(self.program, self.lanes).items():
             frame.pointers[name] = w.value(f"getelementptr i8, ptr {start}, i64 {offset}")
+            frame.work_places[name] = offset // (self.lanes.width * self.lanes.bytes)
             offset += _round_up_size(size * self.lanes.width * self.lanes.bytes)
         place = w.value(f"getelementptr i8, ptr {start}, i64 {offset}")
         for name, bytes_ in sized.items():
             frame.pointers[name] = place
             place = w.value(f"getelementptr i8, ptr {place}, i64 {bytes_}")
+        frame.work = start
         frame.staged_inputs, frame.staged_outputs = frame.pointers[_LOADS], frame.pointers[_STORES]
         return release
 
@@ -238,7 +246,9 @@ class _Loop:
         for name, array in frame.arrays.items():
             moved = w.value(f"mul i64 {first}, {self.steps[name]}")
             array.base = w.value(f"getelementptr i8, ptr {self.bases[name]}, i64 {moved}")
-        emit_body(self.program, w, CpuMemory(self.program, w, frame))
+        memory = CpuMemory(self.program, w, frame)
+        emit_body(self.program, w, memory)
+        self.lists += memory.lists
         w.emit("br label %group_end")
         w.start("group_end")
         w.emit(f"{following} = add i64 {first}, {width}")

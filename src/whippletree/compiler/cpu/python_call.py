@@ -27,6 +27,9 @@ REAL, INTEGER, WORD = np.dtype(np.float64), np.dtype(np.int64), 8
 NO_ANSWER = 1
 """Status of a state that the function has no numbers for."""
 
+KNOWN_PLACES = 16
+"""Places in the memory of a program of which arrays are kept: its iterations ask from the same few again and again."""
+
 
 class PythonCall:
     """A place for a function, which a program calls while :meth:`asking`; one program at a time."""
@@ -36,9 +39,12 @@ class PythonCall:
         output."""
         self.inputs = tuple(inputs)
         self._sizes = (*inputs.values(), size)
+        self._with_dimension = sum(n > 0 for n in self._sizes)
         self._function: AskedAtStates | None = None
         self.error: BaseException | None = None
         """Why the function had no answer since it is asked."""
+        self._places: dict[tuple[bytes, bytes, int], list[Array]] = {}
+        """Arrays on the memory of programs, by addresses, strides and the number of states."""
         self._loop = _LOOP(self._answer)
 
     @property
@@ -57,10 +63,7 @@ class PythonCall:
             self._function = None
 
     def _answer(self, arguments: int, dimensions: int, steps: int, _: int) -> None:
-        states = ctypes.c_int64.from_address(dimensions).value
-        places = (ctypes.c_uint64 * (len(self._sizes) + 1)).from_address(arguments)
-        *inputs, output = self._arrays(places, steps, states)
-        status = _numbers(places[len(self._sizes)], (states,), (WORD,), INTEGER)
+        *inputs, output, status = self._arrays(arguments, dimensions, steps)
         try:
             if self.error is not None:
                 raise self.error
@@ -71,19 +74,24 @@ class PythonCall:
             self.error = error
             output[:], status[:] = np.nan, NO_ANSWER
 
-    def _arrays(self, places: Any, steps: int, states: int) -> list[Array]:
-        """Inputs and the output as arrays (m,) or (m, n) on the memory of the program."""
-        count = len(self._sizes)
-        with_dimension = [n for n in self._sizes if n]
+    def _arrays(self, arguments: int, dimensions: int, steps: int) -> list[Array]:
+        """Inputs, output and status as arrays (m,) or (m, n) on the memory of the program."""
+        count = len(self._sizes) + 1
+        states = ctypes.c_int64.from_address(dimensions).value
         # outer strides, that of the status among them, then the inner one of each that has a dimension
-        strides = (ctypes.c_int64 * (count + 1 + len(with_dimension))).from_address(steps)
-        inner = iter(strides[count + 1 :])
-        return [
-            _numbers(places[k], (states, n), (strides[k], next(inner)), REAL)
-            if n
-            else _numbers(places[k], (states,), (strides[k],), REAL)
-            for k, n in enumerate(self._sizes)
-        ]
+        own = ctypes.string_at(arguments, WORD * count), ctypes.string_at(steps, WORD * (count + self._with_dimension))
+        key = (*own, states)
+        if key not in self._places:
+            if len(self._places) >= KNOWN_PLACES:
+                self._places.clear()
+            places, strides = np.frombuffer(own[0], np.uint64).tolist(), np.frombuffer(own[1], np.int64).tolist()
+            inner = iter(strides[count:])
+            views = []
+            for place, step, n in zip(places, strides, self._sizes, strict=False):
+                shape, steps_of = ((states, n), (step, next(inner))) if n else ((states,), (step,))
+                views.append(_numbers(place, shape, steps_of, REAL))
+            self._places[key] = [*views, _numbers(places[-1], (states,), (WORD,), INTEGER)]
+        return self._places[key]
 
 
 def _numbers(place: int, shape: tuple[int, ...], strides: tuple[int, ...], kind: np.dtype[Any]) -> Array:

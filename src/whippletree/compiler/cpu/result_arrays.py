@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from whippletree.compiler.cpu.copies import SHORTEST_VECTOR_RUN, lane_pointers, tile_out, tiles
+from whippletree.compiler.cpu.copies import SHORTEST_VECTOR_RUN, lane_pointers, tile_name, tile_out, tiles
 from whippletree.compiler.cpu.cpu_arrays import AddressRun, Array, CallFrame, starts_of
 from whippletree.compiler.llvm.ir import Operand, Writer
 from whippletree.compiler.program import Address
@@ -98,9 +98,9 @@ class Results:
         w.start(slow)
         for run, place, start in self.staged:
             array = self._array(run)
-            w.emit(
-                f"call void @scatter1(ptr {start}, ptr {place}, ptr {array.offsets}, "
-                f"i64 {array.strides[-1]}, i64 {len(run.members)})"
+            w.call(
+                "scatter1",
+                f"ptr {start}, ptr {place}, ptr {array.offsets}, i64 {array.strides[-1]}, i64 {len(run.members)}",
             )
         for tile in self.held:
             self._send(tile)
@@ -109,7 +109,7 @@ class Results:
         for run in self.runs:
             if self._seen_later(run):
                 start = self.place(run.address)
-                w.emit(f"call void @canonical(ptr {start}, ptr {start}, i64 {len(run.members)})")
+                w.call("canonical", f"ptr {start}, ptr {start}, i64 {len(run.members)}")
             if self.held:
                 rows = lane_pointers(w, self.place(run.address), self._array(run).offsets)
                 for tile in self.held:
@@ -189,9 +189,9 @@ class Results:
         *before, last = tile.run.address.indices
         place = self.place(Address(tile.run.address.buffer, (*before, last._replace(offset=last.offset + tile.first))))
         vectors = ", ".join(f"{self.lanes.number} {value}" for value in tile.values)
-        w.emit(
-            f"call void @leave{self.lanes.width}x{len(tile.members)}({vectors}, "
-            f"ptr {place}, ptr {array.offsets}, i64 {array.strides[-1]})"
+        w.call(
+            tile_name(self.lanes.width, len(tile.members)),
+            f"{vectors}, ptr {place}, ptr {array.offsets}, i64 {array.strides[-1]}",
         )
 
     def _array(self, run: AddressRun) -> Array:

@@ -4,6 +4,7 @@
     placed       the code of each kind of mechanism once: matrices and derivatives of scenes of several mechanisms
     tendons      actuators of many tendons: loops over these
     loops        over bodies, over clusters of loops, or over fronts of an elimination: for long systems
+    composed     of functions that are loops: for long systems
 
 The modules that write them are imported when one is written: where the cache knows a function, none is needed.
 """
@@ -12,7 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from whippletree.compiler.program import Program, map_blocks
 from whippletree.constraints.clusters.separate_mechanisms import by_kind, separate_mechanisms
@@ -21,8 +24,10 @@ from whippletree.constraints.dynamics import loops_over_clusters, loops_over_fro
 from whippletree.constraints.long_systems.body_system import rows_without_bodies
 from whippletree.constraints.long_systems.node_rows import is_long
 from whippletree.errors import UnsupportedError
-from whippletree.functions import CATALOGUE, Function, find
+from whippletree.functions import CATALOGUE, Function, find, sizes
 from whippletree.model import Model
+from whippletree.model.frozen import found_once
+from whippletree.model.parameters import with_parameters
 from whippletree.tree.skeleton import skeleton
 
 UNROLL_UP_TO = 48
@@ -54,6 +59,10 @@ up to a third faster."""
 UNROLL_LINES_UP_TO = 500
 """Number for those of them whose code grows with the number of bodies only, such as the pose of a frame: 4 s."""
 
+FEW_CONTACTS = 5000
+"""Contacts times velocities up to which code of contacts is short beside that of the bodies: 20 contacts of 500 hinges
+in a row, twice as many, take 1 s to compile for their gaps and 3 s for their Jacobian."""
+
 UNROLL_FLEXIBLE_UP_TO = 600
 """Moving parts up to which functions without a matrix are unrolled for models with flexible bodies, of which each has
 three or more: 150 links of two modes take 43 000 operations."""
@@ -84,6 +93,84 @@ MATRICES = {
 """Functions of the catalogue that are matrices of others, for long systems."""
 
 
+class ComposedOf(NamedTuple):
+    """How a function is made of others for long systems."""
+
+    functions: tuple[str, ...]
+    """Those that must be loops."""
+    linear: bool = False
+    """Whether its code, written out, grows with the number of bodies only, but for loops that are local: short for
+    longer."""
+
+
+COMPOSED = {
+    "operational_inertia": ComposedOf(("forward_dynamics",), linear=True),
+    "operational_inertia_inverse": ComposedOf(("forward_dynamics",), linear=True),
+    "dagger": ComposedOf(("velocity_step",)),
+    "apparent_inertia": ComposedOf(("velocity_step",)),
+    "weighted_pseudo_inverse": ComposedOf(("velocity_step",)),
+    "constraint_forces_least_norm": ComposedOf(("velocity_step", "constraint_forces", "constraint_velocity")),
+    "schur_projector": ComposedOf(("project_velocity",)),
+    "delassus": ComposedOf(("mass_matrix_solve", "constraint_velocity")),
+    "reduced_mass_matrix": ComposedOf(("forward_dynamics",)),
+    "allowed_motions": ComposedOf(("forward_dynamics",)),
+    "force_sensitivity": ComposedOf(("forward_dynamics",)),
+    "regressor": ComposedOf(("inverse_dynamics",)),
+    "condition_number": ComposedOf(("inverse_dynamics",)),
+    "equilibrated_condition_number": ComposedOf(("inverse_dynamics",)),
+    "diagonal_ratio": ComposedOf(("diagonal_of_mass_matrix",), linear=True),
+    "forward_dynamics_with_diagonal_ratio": ComposedOf(("forward_dynamics", "diagonal_of_mass_matrix")),
+    # where loops are not local; elsewhere they are loops themselves
+    "forward_dynamics_with_diagonal": ComposedOf(("forward_dynamics", "diagonal_of_mass_matrix")),
+    "forward_dynamics_with_wrench": ComposedOf(("forward_dynamics",)),
+    "constraint_bias": ComposedOf(("constraint_velocity",)),
+}
+"""Functions that are made of others for long systems
+(:mod:`~whippletree.compiler.frontend.loops.composed_functions`)."""
+
+
+FEELS_GRAVITY = {
+    "forward_dynamics": "tau",
+    "forward_dynamics_with_wrench": "tau",
+    "forward_dynamics_with_diagonal": "tau",
+    "constraint_forces": "tau",
+    "velocity_step": "tau",
+    "inverse_dynamics": None,
+    "inverse_dynamics_with_wrench": None,
+    "bias": None,
+    "gravity": None,
+}
+"""Functions that feel gravity as joint forces: the input that these can be added to, or None where the output has them
+with the other sign."""
+
+NO_GRAVITY = (
+    "pose",
+    "jacobian",
+    "jacobian_bias",
+    "twist",
+    "integrate",
+    "difference",
+    "rate",
+    "mass_matrix",
+    "mass_matrix_inverse",
+    "mass_matrix_solve",
+    "kinetic_energy",
+    "momentum",
+    "center_of_mass",
+    "diagonal_of_mass_matrix",
+    "constraint_residual",
+    "constraint_jacobian",
+    "constraint_velocity",
+    "constraint_bias",
+    "project_velocity",
+    "null_projector",
+    "closing_step",
+    "impact",
+    "passive_forces",
+)
+"""Functions that do not depend on it, but for forces of elements."""
+
+
 @dataclass(frozen=True)
 class Request:
     """A function that is to be written for a model."""
@@ -105,7 +192,22 @@ class Request:
     @property
     def linear(self) -> bool:
         """Whether its code grows with the number of bodies, and not with that of their pairs."""
-        return self.function.linear and not self.function.derived
+        if self.function.derived:
+            return False
+        if self.function.linear == "determinate":
+            return self._is_determinate
+        if self.function.linear == "few contacts":
+            return sizes(self.model)["contacts"] * self.model.nv <= FEW_CONTACTS
+        return self.function.linear
+
+    @property
+    def _is_determinate(self) -> bool:
+        """Whether no row is redundant, and accelerations need no matrix of the whole."""
+        if not self.model.constraints:
+            return True
+        system = constraint_set(self.model)
+        local = loops_over_clusters(self.model, self.route) or loops_over_fronts(self.model, self.route)
+        return local and len(system.structure.independent) == len(system.row_names)
 
     @property
     def loops_over_clusters(self) -> bool:
@@ -119,8 +221,9 @@ class Request:
     def can_loop(self) -> bool:
         """Whether it can be a loop over bodies or clusters."""
         by_bodies = self.function.loops or (self.route == "recursion" and is_long(self.model))
-        # gravity is what sweeps start with, which is a constant of their code
-        return (by_bodies or self.loops_over_clusters) and "gravity" not in self.parameters
+        # gravity is what sweeps start with, which is a constant of their code; energy needs it after all of them
+        opened = "gravity" in self.parameters and self.function.name != "potential_energy"
+        return (by_bodies or self.loops_over_clusters) and not opened
 
     @property
     def source(self) -> Request | None:
@@ -128,14 +231,43 @@ class Request:
         entry = self.function.derivative.function if self.function.derivative is not None else None
         if self.function.name in MATRICES:
             entry = find(MATRICES[self.function.name].function, self.model)
-        if entry is None or self.parameters or self.exported or not self.on_cpu:
+        return self.loops_of(entry, self.names) if entry is not None else None
+
+    def loops_of(self, entry: Function, names: tuple[Any, ...] = ()) -> Request | None:
+        """Another function of the model, if its code is loops that can be put into that of this one."""
+        if self.exported or not self.on_cpu:
             return None
         # what would factor the matrix of the whole may be eliminated here, unless the user has chosen
         for route in (None, "elimination") if self.route is None else (self.route,):
-            found = replace(self, function=entry, route=route)
+            found = replace(self, function=entry, names=names, route=route)
             if found.is_looped:
                 return found
         return None
+
+    @property
+    def without_gravity(self) -> Request | None:
+        """The function of the model without gravity, if that is what open gravity is added to; None otherwise."""
+        name = self.function.name
+        known = "gravity" in self.parameters and (name in FEELS_GRAVITY or name in NO_GRAVITY)
+        if not known or self.model.elements or self.exported or not self.on_cpu:
+            return None
+        others = tuple(path for path in self.parameters if path != "gravity")
+        model = _weightless(self.model)
+        found = replace(self, model=model, function=find(name, model), parameters=others)
+        return found if found.is_looped or found.source is not None or found.composed_of is not None else None
+
+    @property
+    def composed_of(self) -> Request | None:
+        """The first of the functions that it is made of, if all of them are loops; None otherwise."""
+        own = COMPOSED.get(self.function.name)
+        if own is None or self.is_looped or "gravity" in self.parameters:
+            return None
+        if self.function.constraints != "tree" and self.model.constraints:
+            system = constraint_set(self.model)
+            if system.switches or any(system.compliance):  # whose blocks no response from rest gives
+                return None
+        found = [self.loops_of(find(name, self.model)) for name in own.functions]
+        return found[0] if all(one is not None for one in found) else None
 
     @property
     def loops_over_fronts(self) -> bool:
@@ -155,6 +287,8 @@ class Request:
     @property
     def is_short(self) -> bool:
         """Whether it is written out."""
+        if self.without_gravity is not None:
+            return self.without_gravity.is_short
         if self.linear and self.function.names == ("frame",) and (self.can_loop or self.source is not None):
             # only bodies between the frame and the base are written out
             node = skeleton(self.model).place(self.names[0]).node
@@ -163,11 +297,13 @@ class Request:
 
     def is_short_for(self, models: Sequence[Model]) -> bool:
         """Whether it is written out for these models, one after the other."""
-        source, parts = self.source, sum(len(skeleton(model).nodes) for model in models)
-        if self.function.name not in MATRICES or source is None:
+        source, parts = self.source or self.composed_of, sum(len(skeleton(model).nodes) for model in models)
+        if self.function.name not in (*MATRICES, *COMPOSED) or source is None:
             return parts <= self.unrolled_up_to
         if source.loops_over_clusters:
             return parts <= UNROLL_CLUSTERS_UP_TO
+        if self.function.name in COMPOSED and COMPOSED[self.function.name].linear:
+            return parts <= UNROLL_MATRICES_UP_TO
         if source.loops_over_fronts:
             return parts <= UNROLL_UP_TO
         entries, whole = sum(map(matrix_entries, models)), sum(model.nv for model in models) * parts
@@ -184,6 +320,12 @@ class Request:
         if self.model.is_flexible and not grows:
             return UNROLL_FLEXIBLE_UP_TO
         return UNROLL_LINES_UP_TO if self.linear else UNROLL_MATRICES_UP_TO
+
+
+@found_once
+def _weightless(model: Model) -> Model:
+    """A model without gravity."""
+    return with_parameters(model, {"gravity": np.zeros(3)})
 
 
 def matrix_entries(model: Model) -> int:
@@ -207,6 +349,7 @@ def catalogue_program(request: Request) -> Program:
         UnsupportedError: if it would be too long.
     """
     found = _by_fronts(request) or _by_tendons(request) or _placed_program(request) or _from_loops(request)
+    found = found or _composed_program(request)
     if found is not None:
         return found
     return _unrolled_program(request) if request.is_short else _looped_program(request)
@@ -221,9 +364,27 @@ def _from_loops(request: Request) -> Program | None:
 
     own = _by_fronts(source) or _looped_program(source)
     if request.function.derivative is None:
-        return matrix_program(request.model, request.function, own, MATRICES[request.function.name])
+        of = MATRICES[request.function.name]
+        return matrix_program(request.model, request.function, own, of, request.parameters)
     write = jvp_program if request.function.derivative.kind == "jvp" else vjp_program
-    return write(request.model, request.function, own)
+    return write(request.model, request.function, own, request.parameters)
+
+
+def _composed_program(request: Request) -> Program | None:
+    """A function of a long system that is made of others, which are loops."""
+    still = request.without_gravity
+    if (request.composed_of is None and still is None) or request.is_short:
+        return None
+    from whippletree.compiler.frontend.loops.composed_functions import composed_program, program_with_gravity
+
+    return composed_program(request) if still is None else program_with_gravity(request, still)
+
+
+def looped_program(request: Request, name: str) -> Program:
+    """The loops of a function that one of :data:`COMPOSED` is made of."""
+    own = request.loops_of(find(name, request.model))
+    assert own is not None
+    return _by_fronts(own) or _looped_program(own)
 
 
 def _by_fronts(request: Request) -> Program | None:
@@ -250,7 +411,7 @@ def _placed_program(request: Request) -> Program | None:
     above = PLACE_ABOVE if request.on_cpu else request.unrolled_up_to
     if request.parts <= above or request.can_loop or request.parameters or request.exported:
         return None
-    if request.source is not None:
+    if request.source is not None or request.composed_of is not None:
         # of many kinds of mechanisms the code of all is as long as that of one mechanism
         kinds = by_kind(separate_mechanisms(request.model))
         if not request.is_short_for([own[0].model for own in kinds]):

@@ -109,6 +109,10 @@ class Memory(ABC):
         """Around a loop: if all that it does is to copy rows, a target may do that in a better way where it can."""
         yield
 
+    def copy_block(self, block: Block, registers: Registers) -> bool:
+        """Whether a target has done what a block says, which only copies numbers, in a better way."""
+        return False
+
     @abstractmethod
     def prepare_loads(self, loads: Sequence[Address], registers: Registers) -> Callable[[int], Operand]:
         """Make the numbers at these addresses readable; the function returned reads one of them."""
@@ -291,6 +295,8 @@ class _Body:
                     self.memory.call(statement)
 
     def block(self, block: Block, registers: Registers) -> None:
+        if self.memory.copy_block(block, registers):
+            return
         used = sorted({node[1] for node in block.code.nodes if node[0] == "input"})
         read = self.memory.prepare_loads([block.loads[i] for i in used], registers)
         place = {number: i for i, number in enumerate(used)}

@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import Literal, TypeAlias
 
 Operand: TypeAlias = str
-"""The text of a value: a name such as ``%v7`` or a constant."""
+"""The text of a value: a number or a name such as ``%7`` or ``%v7``, or a constant."""
 
 Real: TypeAlias = Literal["double", "float"]
 
@@ -103,12 +103,15 @@ class Writer:
         """Where tables live: the address space of a target."""
         self.lines: list[str] = []
         self.entry: list[str] = []  # stack allocations, which belong in front of everything else
+        self.called: set[str] = set()
+        """Functions of the module that are called."""
         self.block = "entry"
         self._names = 0
         self._canonical: dict[Operand, Operand] = {}
+        self._negatives: dict[Operand, Operand] = {}
 
     def fresh(self) -> str:
-        """A name not used before in this function."""
+        """A name not used before in this function, for a value that is used before the line that computes it."""
         self._names += 1
         return f"%v{self._names}"
 
@@ -122,16 +125,23 @@ class Writer:
         self.lines.append(f"{label}:")
         self.block = label
         self._canonical.clear()
+        self._negatives.clear()
 
     def emit(self, text: str) -> None:
         """An instruction without a result."""
         self.lines.append("  " + text)
 
     def value(self, text: str) -> Operand:
-        """An instruction with a result."""
-        name = self.fresh()
+        """An instruction with a result, which has a number: LLVM reads names in twice the time."""
+        self._names += 1
+        name = f"%{self._names}"
         self.lines.append(f"  {name} = {text}")
         return name
+
+    def call(self, function: str, arguments: str) -> None:
+        """A call of a function of the module that returns nothing; which ones are called is remembered."""
+        self.called.add(function)
+        self.emit(f"call void @{function}({arguments})")
 
     def stack(self, kind: str, alignment: int) -> Operand:
         """Stack space, allocated once on entry."""
@@ -168,8 +178,11 @@ class Writer:
         return self.intrinsic("fma", a, b, c)
 
     def negate(self, a: Operand) -> Operand:
-        """−a, by its sign bit."""
-        return self.value(f"fneg {self.lanes.number} {a}")
+        """−a, by its sign bit; once for each number of a basic block."""
+        found = self._negatives.get(a)
+        if found is None:
+            found = self._negatives[a] = self.value(f"fneg {self.lanes.number} {a}")
+        return found
 
     def constant(self, value: float) -> Operand:
         """A number, the same in every lane."""

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from whippletree.arithmetic.garbage import garbage_left_alone
 from whippletree.compiler.llvm import jit
 from whippletree.compiler.llvm.compile_progress import telling
 from whippletree.compiler.llvm.ir import MachineLanes, Real
@@ -206,8 +207,9 @@ class Kernel:
         if self._program is None:
             from whippletree.compiler.program.check import ProgramError, check
 
-            program = self._recipe.build()
-            check(program)
+            with garbage_left_alone():
+                program = self._recipe.build()
+                check(program)
             if "interface" in self.__dict__ and self.interface.pack() != Interface.of(program).pack():
                 raise ProgramError(
                     f"{program.name!r}: its key stands for two programs, and the cache knows the buffers of the other. "

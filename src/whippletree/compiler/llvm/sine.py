@@ -156,7 +156,7 @@ def _call_far(w: Writer, space: Sequence[Operand], x: Operand, r: Operand, k: Op
     number, integer = w.lanes.number, w.lanes.integer
     for kind, operand, place in zip((number, number, integer), (x, r, k), space, strict=True):
         w.emit(f"store {kind} {operand}, ptr {place}")
-    w.emit(f"call void @{FAR_ARGUMENTS}(ptr {space[0]}, ptr {space[1]}, ptr {space[2]})")
+    w.call(FAR_ARGUMENTS, f"ptr {space[0]}, ptr {space[1]}, ptr {space[2]}")
     return w.value(f"load {number}, ptr {space[1]}"), w.value(f"load {integer}, ptr {space[2]}")
 
 

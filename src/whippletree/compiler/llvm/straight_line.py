@@ -195,7 +195,7 @@ class _Emission:
     def nodes_in_order(self, indices: Iterable[int]) -> None:
         """Emit those of the nodes that are not emitted yet."""
         value, nodes, packed = self.value, self.nodes, self.packed
-        lines, fresh, binary, readers = self.writer.lines, self.writer.fresh, self.binary, self.readers
+        emit, negate, binary, readers = self.writer.value, self.writer.negate, self.binary, self.readers
         number, fused = self.writer.lanes.number, self.fused
         call = f"call {number} @llvm.fma.{self.writer.suffix}({number} "
         for index in indices:
@@ -211,14 +211,10 @@ class _Emission:
             elif (turned := fused.get(operation)) is not None:
                 given = [value[i] for i in node[1:]]
                 if turned >= 0:
-                    name = fresh()
-                    lines.append(f"  {name} = fneg {number} {given[turned]}")
-                    given[turned] = name
-                name = value[index] = fresh()
-                lines.append(f"  {name} = {call}{given[0]}, {number} {given[1]}, {number} {given[2]})")
+                    given[turned] = negate(given[turned])
+                value[index] = emit(f"{call}{given[0]}, {number} {given[1]}, {number} {given[2]})")
             elif (start := binary.get(operation)) is not None:
-                name = value[index] = fresh()
-                lines.append(f"  {name} = {start}{value[node[1]]}, {value[node[2]]}")
+                value[index] = emit(f"{start}{value[node[1]]}, {value[node[2]]}")
             else:
                 value[index] = self._special(node)
 

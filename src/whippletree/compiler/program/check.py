@@ -428,10 +428,12 @@ class _Checker:
                 raise ProgramError(f"{self.name}: {_text(address)} may be outside of {buffer.name!r} of shape {shape}")
 
     def inside(self, index: Index, size: int, known: _Known, masks: _Masks) -> bool:
-        numbers = self.possible(index, known, masks)
-        if not _runs(masks):
+        if index.register is None and 0 <= index.offset < size:
             return True
-        return numbers is not None and bool(numbers.min() >= 0 and numbers.max() < size)
+        numbers = self.possible(index, known, masks)
+        if numbers is not None and numbers.size and numbers.min() >= 0 and numbers.max() < size:
+            return True
+        return not _runs(masks)
 
     def inside_named(self, index: Index, size: str, known: _Known, positive: frozenset[str]) -> bool:
         """A number from a caller is below its bound wherever there is one: a call without any ends at the lookup."""
@@ -460,6 +462,7 @@ def _check_code(name: str, block: Block) -> None:
     if len(block.code.outputs) != len(block.stores):
         raise ProgramError(f"{name}: {len(block.code.outputs)} results for {len(block.stores)} places")
     condition: list[bool] = []
+    decides = False  # whether there is any condition; most code has none, and its operands are numbers
     for index, node in enumerate(block.code.nodes):
         operation, *operands = node
         if operation == "input":
@@ -467,11 +470,12 @@ def _check_code(name: str, block: Block) -> None:
         elif operation == "const":
             good = isinstance(operands[0], (int, float))
         else:
-            good = (
-                len(operands) == arity(operation)
-                and all(isinstance(i, int) and 0 <= i < index for i in operands)
-                and _kinds_fit(operation, [condition[i] for i in operands])
-            )
+            good = len(operands) == arity(operation)
+            for i in operands:
+                good = good and isinstance(i, int) and 0 <= i < index
+            decides = decides or operation in CONDITIONS or operation == "select"
+            if good and decides:
+                good = _kinds_fit(operation, [condition[i] for i in operands])
         if not good:
             raise ProgramError(f"{name}: node {index}, {node}, is not a sound operation")
         condition.append(operation in CONDITIONS)

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -100,12 +101,20 @@ def fold_code(
 # --- the code of folded values: blocks, loops over parts, and where numbers wait between them -------------------------
 
 
+MANY_RESULTS = 300
+"""Results from which all of them wait in work space and are copied from there by a block of its own, which back ends
+write as a list of places: the matrices of a humanoid's derivatives have thousands."""
+
 PART = "part"
 """Counter of the loops over parts."""
 
 NUMBERS, SHIFTS, ROWS, GATHERED, SINGLES = "part_numbers", "part_shifts", "part_rows", "part_gathered", "part_singles"
 """Buffers: the constants of the parts, the numbers of parts shifted; values in rows, put side by side, and alone, of a
 stage each."""
+
+
+Result: TypeAlias = tuple[Address, Term | float]
+"""A place of an output, and what goes there."""
 
 
 class Writing:
@@ -131,21 +140,40 @@ class Writing:
         self.kept: dict[int, tuple[int, int]] = {}
         """Stage and column of rows that are kept."""
         self.widths = [0] * (plan.stages + 1)
-        self.by_stage: list[tuple[list[int], list[int]]] = [([], []) for _ in range(plan.stages + 1)]
+        self.by_stage: list[tuple[list[int], list[int]]] = [([], []) for _ in range(plan.stages + 2)]
         size = len(plan.values)
         for unit in plan.order:
             if unit < size:
                 self.by_stage[min(plan.stage[unit], plan.stages)][0].append(unit)
             else:
                 self.by_stage[plan.rows[unit - size].stage][1].append(unit - size)
+        self.results = self._split_results()
+        """What the code outside of loops of the last stage writes, and what is copied after it."""
+        self.constants: dict[str, tuple[Address, float]] = {}
+        """By their digits, numbers among those that are copied, and where they wait."""
         self._find_kept()
+
+    def _split_results(self) -> tuple[list[Result], list[Result]]:
+        """Many results are copied, but for integers."""
+        integers = {buffer.name for buffer in self.outputs if buffer.integer}
+        places = (address for buffer in self.outputs for address in every_address(buffer))
+        results = list(zip(places, map(self._without_constants, self.plan.code.outputs), strict=True))
+        if len(results) < MANY_RESULTS:
+            return results, []
+        return [r for r in results if r[0].buffer in integers], [r for r in results if r[0].buffer not in integers]
+
+    def _without_constants(self, term: Term | float) -> Term | float:
+        """A result: a number if it is one."""
+        if not isinstance(term, Term) or self.plan.values[term.value].operation != "const":
+            return term
+        return term.sign * float(self.plan.values[term.value].content)
 
     def program(self) -> Program:
         body: list[Statement] = []
         for stage in range(self.plan.stages):
             body.append(_Alone(self, stage).block())
             body.append(_Together(self, stage).loop())
-        body.append(_Alone(self, self.plan.stages).block())
+        body += [_Alone(self, stage).block() for stage in (self.plan.stages, self.plan.stages + 1)]
         body = [s for s in body if not (isinstance(s, Block) and not s.stores)]
         return Program(self.name, (*self.inputs, *self.outputs, *self._buffers()), tuple(body))
 
@@ -168,9 +196,14 @@ class Writing:
         for values, number in plan.gathered.items():
             for value in values:
                 self._keep(value, plan.gather_stage[number])
-        for term in plan.code.outputs:
-            if isinstance(term, Term):
-                self._keep(term.value, plan.stages)
+        for stage, results in enumerate(self.results, start=plan.stages):
+            for _, term in results:
+                if isinstance(term, Term):
+                    self._keep(term.value, stage)
+                elif stage > plan.stages and repr(term) not in self.constants:
+                    place = Address(f"{SINGLES}_{plan.stages}", (Index(None, self.single_counts[plan.stages]),))
+                    self.constants[repr(term)] = place, term
+                    self.single_counts[plan.stages] += 1
 
     def _keep(self, value: int, stage: int | None) -> None:
         """Remember that a value is used outside of loops in a stage, or in a loop."""
@@ -270,17 +303,19 @@ class _Alone(_Code):
                     turned = self.emitter.with_sign(node, sign * self.sign(self.signs.of_gathered[number][part]))
                     self.stores.append((writing.gathered_address(number, Index(None, part)), turned))
         if self.stage == plan.stages:
-            self.write_outputs()
+            self.stores += writing.constants.values()
+        if self.stage >= plan.stages:
+            self.write_results(writing.results[self.stage - plan.stages])
         return self.finish()
 
-    def write_outputs(self) -> None:
-        places = (address for buffer in self.writing.outputs for address in every_address(buffer))
-        for address, term in zip(places, self.plan.code.outputs, strict=True):
+    def write_results(self, results: Sequence[Result]) -> None:
+        copied = self.stage > self.plan.stages
+        for address, term in results:
             if isinstance(term, Term):
                 node, sign = self.term(term.value)
                 self.stores.append((address, self.emitter.with_sign(node, sign * term.sign)))
             else:
-                self.stores.append((address, term))
+                self.stores.append((address, self.load(self.writing.constants[repr(term)][0]) if copied else term))
 
     def term(self, value: int) -> tuple[int, int]:
         """A value as a node and a sign."""
@@ -318,12 +353,19 @@ class _Together(_Code):
         self.shifts: set[int] = set()
 
     def loop(self) -> Loop:
+        kept, rows, values, known = self.writing.kept, self.plan.rows, self.plan.values, self.known
         for number in self.writing.by_stage[self.stage][1]:
-            row = self.plan.rows[number]
-            given = [self.operand(operand, turn) for operand, turn in zip(row.operands, row.turns, strict=True)]
-            self.known[number] = self.emitter.operation(self.plan.values[row.members[0]], given)
-            if number in self.writing.kept:
-                self.stores.append((self.writing.row_address(number, Index(PART)), self.known[number]))
+            row = rows[number]
+            given = [
+                # most are rows of this loop
+                (known[operand.number], 1)
+                if turn is None and isinstance(operand, Row) and not operand.shift and operand.number in known
+                else self.operand(operand, turn)
+                for operand, turn in zip(row.operands, row.turns, strict=True)
+            ]
+            known[number] = self.emitter.operation(values[row.members[0]], given)
+            if number in kept:
+                self.stores.append((self.writing.row_address(number, _OWN), known[number]))
         lookups = [Lookup(_shift_name(s), Address(SHIFTS, (Index(PART), Index(None, s)))) for s in sorted(self.shifts)]
         return Loop(PART, self.plan.parts, (*lookups, self.finish()))
 
@@ -364,6 +406,10 @@ class _Together(_Code):
         if len(set(column)) == 1:
             return self.emitter.constant(column[0])
         return self.load(Address(NUMBERS, (Index(PART), Index(None, self.writing.column(column)))))
+
+
+_OWN = Index(PART)
+"""The line of the part in hand."""
 
 
 def _shift_name(shift: int) -> str:

@@ -10,7 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
 
 from whippletree.arithmetic.trace.signed import LEAVES, Signed, SignedCode
 from whippletree.arithmetic.trace.symmetry import COMMUTATIVE
@@ -84,8 +87,11 @@ class Folded:
 NO_ROW = -1
 """Stands for the row of a value alone."""
 
-_PLAIN = ((), (0,), (0, 1), (0, 1, 2))
+_PLAIN: tuple[tuple[int, ...], ...] = ((), (0,), (0, 1), (0, 1, 2))
 """Operands of an operation in their order, by their number."""
+
+MOST_OPERANDS = 3
+"""Operands that an operation has at most."""
 
 
 class FoldingPlan:
@@ -110,11 +116,15 @@ class FoldingPlan:
         self.order = self._order_units()
         self.stage = [0] * len(self.values)
         """From which stage's code outside of loops on a value is known; values alone are computed there."""
+        self._plain_orders = [[plain] * self.parts for plain in _PLAIN]
+        found, size = self._find_operand_rows(), len(self.values)
         for unit in self.order:
-            if unit < len(self.values):
+            if unit < size:
                 self.stage[unit] = max([self.stage[j] for j in self.operands[unit]], default=0)
             else:
-                self._place_row(self.rows[unit - len(self.values)])
+                number = unit - size
+                count = len(self.operands[self.rows[number].members[0]])
+                self._place_row(number, [known[number] for known in found[:count]])
         self.stages = 1 + max((row.stage for row in self.rows), default=-1)
         """How many loops there are."""
         self.signs = Signs(self)
@@ -208,30 +218,58 @@ class FoldingPlan:
 
     # ---- operands and stages -------------------------------------------------------------------------------------
 
-    def _place_row(self, row: Folded) -> None:
+    def _find_operand_rows(self) -> list[list[Row | None]]:
+        """For the first, second and third operand: of every row, the row that its members' operands are, if any.
+
+        For all rows at once: they are tens of thousands.
+        """
+        members = np.array([row.members or (0,) * self.parts for row in self.rows], dtype=np.int64)
+        members = members.reshape(-1, self.parts)
+        counts = np.fromiter(map(len, self.operands), dtype=np.int64, count=len(self.operands))
+        starts = np.cumsum(counts) - counts
+        flat = np.fromiter(chain.from_iterable(self.operands), dtype=np.int64)
+        row_of, part_of = np.array(self.row_of), np.array(self.part_of)
+        as_it_is = [Row(number, 0) for number in range(len(self.rows))]
+        found: list[list[Row | None]] = []
+        for place in range(MOST_OPERANDS):
+            has = counts[members[:, 0]] > place
+            values = flat[np.where(has[:, None], starts[members] + place, 0)]
+            numbers, shifts = row_of[values[:, 0]], part_of[values[:, 0]]
+            turned = (part_of[values] - np.arange(self.parts)) % self.parts == shifts[:, None]
+            is_row = has & (numbers != NO_ROW) & np.all((row_of[values] == numbers[:, None]) & turned, axis=1)
+            columns = zip(is_row.tolist(), numbers.tolist(), shifts.tolist(), strict=True)
+            found.append([(Row(n, shift) if shift else as_it_is[n]) if fits else None for fits, n, shift in columns])
+        return found
+
+    def _place_row(self, number: int, found: Sequence[Row | None]) -> None:
+        """Say what the operands of a row are, of which some are known to be rows, and in which stage it is."""
+        row, rows = self.rows[number], self.rows
+        row.orders = self._plain_orders[len(found)]
+        if None in found:
+            found = self._place_others(row, found)
+        else:
+            row.operands = list(found)  # type: ignore[arg-type]
+        for other in found:
+            if other is not None:
+                row.stage = max(row.stage, rows[other.number].stage + (other.shift != 0))
+        row.turns = [None] * len(found)
+        for member in row.members:
+            self.stage[member] = row.stage + 1
+
+    def _place_others(self, row: Folded, found: Sequence[Row | None]) -> Sequence[Row | None]:
+        """Operands of a row with those that are no rows, in another order where that makes more of them rows."""
         own = [self.operands[m] for m in row.members]
         across = list(zip(*own, strict=True))
-        found = [self._as_row(values) for values in across]
-        row.orders = [_PLAIN[len(across)]] * self.parts
-        if None in found:
-            first = row.members[0]
-            if self.operations[first] in COMMUTATIVE and not all(map(self._goes_together, across[:2], found)):
-                row.orders = [self._order_of(first, member, part) for part, member in enumerate(row.members)]
-                across = [tuple([o[p[j]] for o, p in zip(own, row.orders, strict=True)]) for j in range(len(across))]
-                found = [self._as_row(values) for values in across]
-        stage = 0
+        first = row.members[0]
+        if self.operations[first] in COMMUTATIVE and not all(map(self._goes_together, across[:2], found)):
+            row.orders = [self._order_of(first, member, part) for part, member in enumerate(row.members)]
+            across = [tuple([o[p[j]] for o, p in zip(own, row.orders, strict=True)]) for j in range(len(across))]
+            found = [self._as_row(values) for values in across]
         for values, other in zip(across, found, strict=True):
-            if other is None:
-                operand, known = self._operand(values)
-                row.operands.append(operand)
-            else:
-                known = self.rows[other.number].stage + (other.shift != 0)
-                row.operands.append(other)
-            stage = max(stage, known)
-        row.stage = stage
-        row.turns = [None] * len(across)
-        for member in row.members:
-            self.stage[member] = stage + 1
+            operand, known = self._operand(values) if other is None else (other, 0)
+            row.operands.append(operand)
+            row.stage = max(row.stage, known)
+        return found
 
     def _as_row(self, values: tuple[int, ...]) -> Row | None:
         """These operands of the members of a row, if they are a row."""
@@ -296,10 +334,23 @@ class Signs:
         self.of_gathered = [self._unknowns() for _ in plan.gathered]
         self.turns: list[tuple[int, ...]] = []
         """Columns of ±1."""
+        if all(map(self._is_alike, self.rows)):
+            # then all parts keep all values as they are, which is what the equations would say
+            self.of_rows = dict.fromkeys(range(len(self.rows)), [PLUS] * self.parts)
+            return
         size = len(plan.values)
         for unit in plan.order:
             if unit >= size:
                 self._row(unit - size)
+
+    def _is_alike(self, row: Folded) -> bool:
+        """Whether the members of a row have the same coefficients."""
+        if not row.members or not (first := self.values[row.members[0]]).signs:
+            return True
+        if first.operation == "fma" or row.orders[0] is row.orders[-1]:
+            return all(self.values[m].signs == first.signs for m in row.members)
+        signs = [[self.values[m].signs[j] for j in o] for m, o in zip(row.members, row.orders, strict=True)]
+        return all(own == signs[0] for own in signs)
 
     def _unknowns(self) -> list[int]:
         return [PLUS, *[self.parities.unknown() for _ in range(self.parts - 1)]]

@@ -69,6 +69,13 @@ def multiply_rows(space: WorkSpace, product: str, factors: Piece, n: int, rows: 
     return Loop(COLUMN, n, (block,), side_by_side=True)
 
 
+def multiply_row(product: Address, factor: Piece, row: Address, n: int) -> Statement:
+    """A row (n,) := a factor times another; the addresses: buffers, and all indices but the last."""
+    own, into = (Piece((), (Address(one.buffer, (*one.indices, Index(COLUMN))),)) for one in (row, product))
+    block = traced_block(lambda x, factor: [[factor * x]], [own, factor], [into])
+    return Loop(COLUMN, n, (block,), side_by_side=True)
+
+
 def _column(rows: str) -> Piece:
     """The three numbers that the block in hand has in a column."""
     return Piece((3,), tuple(Address(rows, (Index(BLOCK), Index(None, i), Index(COLUMN))) for i in range(3)))
@@ -143,11 +150,12 @@ class DenseSolve:
             found.append(Loop(ROW, band.rows, (*zero, put(1, one("K", row, row)))))
         return found
 
-    def add(self, scale: str | None = None, narrow: bool = False) -> list[Statement]:
+    def add(self, scale: str | None = None, rows: Sequence[int] = range(3), narrow: bool = False) -> list[Statement]:
         """K += Bᵀ E of the block in hand, (3, width) each.
 
         Args:
             scale: of the three rows of B.
+            rows: those that the block has.
             narrow: rows of B have numbers at the places of their support alone, and E is in ``spread``.
         """
 
@@ -157,13 +165,17 @@ class DenseSolve:
         def add(entry: Any, B: Array, E: Array) -> list[Any]:
             return [[entry + B @ E]]
 
-        at, address = self.space.at, self.space.address
-        place = Index(PLACE if narrow else ROW)
-        own = Piece((3,), tuple(Address("B", (Index(BLOCK), Index(None, i), place)) for i in range(3)))
-        take = traced_block(scale_row, [own, *([at(scale, BLOCK)] if scale else [])], [at("taken")])
+        address = self.space.address
+        place, count = Index(PLACE if narrow else ROW), len(rows)
+        own = Piece((count,), tuple(Address("B", (Index(BLOCK), Index(None, i), place)) for i in rows))
+        taken = Piece((count,), tuple(Address("taken", (Index(None, i),)) for i in range(count)))
+        scales = [Piece((count,), tuple(Address(scale, (Index(BLOCK), Index(None, i))) for i in rows))] if scale else []
+        take = traced_block(scale_row, [own, *scales], [taken])
         entry = self._one("K", ROW, COLUMN)
-        spread = Piece((3,), tuple(Address("spread", (Index(None, i), Index(COLUMN))) for i in range(3)))
-        block = traced_block(add, [entry, at("taken"), spread if narrow else _column("E")], [entry])
+        head: tuple[Index, ...] = () if narrow else (Index(BLOCK),)
+        name = "spread" if narrow else "E"
+        E = Piece((count,), tuple(Address(name, (*head, Index(None, i), Index(COLUMN))) for i in rows))
+        block = traced_block(add, [entry, taken, E], [entry])
         row = (Lookup(ROW, address(ROW, SUPPORT, PLACE)), take, self._along_row(block))
         lookups = (Lookup(SUPPORT, address(SUPPORT, BLOCK)), Lookup(SUPPORT_SIZE, address(SUPPORT_SIZE, SUPPORT)))
         return [*lookups, Loop(PLACE, Index(SUPPORT_SIZE), row)]

@@ -91,7 +91,8 @@ def runs_as_loops(model: Model, plan: LongPlan) -> bool:
     names = ["forward_dynamics", "integrate", *(["rate"] if plan.method == "rk4" else [])]
     if model.constraints:
         names += ["project_velocity", *(["closing_step"] if constraint_set(model).position_rows else [])]
-    return all(Request(model, functions.find(name, model), (), plan.parameters).is_looped for name in names)
+    requests = [Request(model, functions.find(name, model), (), plan.parameters) for name in names]
+    return all(request.is_looped or request.without_gravity is not None for request in requests)
 
 
 def _opened(path: str) -> str:

@@ -161,7 +161,8 @@ def _clip_edges(reference: _Face, incident: _Face) -> list[tuple[Array, Any, Any
         start, end = _largest([*starts, 0]), _smallest([*ends, 1])
         exists = negated(less(end, start))
         leaves = both(exists, less(end, 1))
-        for share, here in ((start, exists), (end, leaves)):
+        # what does not exist is somewhere on the edge all the same: a point far away would have any velocity
+        for share, here in ((_smallest([start, 1]), exists), (_largest([end, 0]), leaves)):
             found.append((p + share * (q - p), z + share * (z1 - z), here))
     return found
 

@@ -101,20 +101,22 @@ def nearest_of_solids(first: Solid, second: Solid, X: Pose, Y: Pose, hint: Hint 
     start = _start(sides, hint, size)
 
     def move_on(state: list[Any], given: list[Any]) -> list[Any]:
-        _, n, gap, _, begins = state
+        _, n, gap, _, begins, known, *last = state
         *parts, size = given
         own = sides.of(parts)
         away = select(less(0, begins), 0, MOVED_AWAY * size - gap)
-        v, corners = _nearest_corners(own, n, away)
-        found, reached = _best_normal(own, corners, unit_or(v, n)[1], size)
+        v, corners = _nearest_corners(own, n, away, known, Corners(*last))
+        found, reached = _best_normal(own, corners, unit_or(v, n)[1], size, begins)
         worse = less(reached, gap)
         point = corners.first_point(own, found, reached)
         apart = less(BARELY_APART * size, reached)
         stays = both(less(begins, 0), negated(less(gap + SAME_DISTANCE * size, reached)))
         over = select(both(less(0, begins), apart), 1, select(stays, 1, -1))
-        return [over, choose_vector(worse, n, found), select(worse, gap, reached), point, -1]
+        return [over, choose_vector(worse, n, found), select(worse, gap, reached), point, -1, 1, *corners]
 
-    _, n, gap, point, _ = iterate(move_on, start, [*sides.parts(), size], WAY_OUT_ROUNDS)
+    # the corners of one round are where the next one begins
+    none = Corners(vector(1, 0, 0), np.zeros((3, 3), dtype=int), np.zeros((3, 3), dtype=int))
+    _, n, gap, point, *_ = iterate(move_on, [*start, -1, *none], [*sides.parts(), size], WAY_OUT_ROUNDS)
     return Nearest(gap, vector(*n), vector(*point))
 
 
@@ -133,16 +135,17 @@ def reach_of_solid(solid: Solid) -> Any:
     return sqrt(solid.middle @ solid.middle) + _size(solid)
 
 
-def _best_normal(sides: Sides, corners: Corners, n: Array, size: Any) -> tuple[Array, Any]:
+def _best_normal(sides: Sides, corners: Corners, n: Array, size: Any, inside: Any) -> tuple[Array, Any]:
     """Of some directions the one that separates most, and by how much: n, the opposite (inside of A − B its boundary is
-    on the other side), what Newton's method makes of the better one, and where one is a cylinder the z axes of both.
+    on the other side; not asked where ``inside`` is not positive), what Newton's method makes of the better one, and
+    where one is a cylinder the z axes of both.
 
     Where n is clear, as for polytopes that are apart, the others are not looked at.
     """
 
     def look(state: list[Any], given: list[Any]) -> list[Any]:
         _, at, best, reached = state
-        *parts, share, one, two, size, n = given
+        *parts, share, one, two, size, n, inside = given
         own, corners = sides.of(parts), Corners(share, one, two)
         polishing = [select(both(less(1, at), less(at, 3)), -1, 1), best]
         _, polished = iterate(polish, polishing, [*parts, *corners], 1)
@@ -155,14 +158,15 @@ def _best_normal(sides: Sides, corners: Corners, n: Array, size: Any) -> tuple[A
         best, reached = choose_vector(better, tried, best), select(better, along, reached)
         clear = both(negated(own.is_round()), less(CLEARLY_APART * size, reached))
         last = select(own.is_capped(), 4, 2)
-        return [select(clear, 1, select(less(at, last), -1, 1)), at + 1, best, reached]
+        after = at + select(both(less(at, 1), less(inside, 0)), 2, 1)
+        return [select(clear, 1, select(less(at, last), -1, 1)), after, best, reached]
 
     def polish(state: list[Any], given: list[Any]) -> list[Any]:
         *parts, share, one, two = given
         return [1, polished_normal(sides.of(parts), Corners(share, one, two), state[1])]
 
     begin = [-1, 0, n, -NOWHERE]
-    _, _, best, reached = iterate(look, begin, [*sides.parts(), *corners, size, n], 5)
+    _, _, best, reached = iterate(look, begin, [*sides.parts(), *corners, size, n, inside], 5)
     return vector(*best), reached
 
 
@@ -267,9 +271,9 @@ def separation_at_least(first: Solid, second: Solid, X: Pose, Y: Pose, normal: A
 # ---- nearest points of solids that are apart -----------------------------------------------------------------------
 
 
-def _nearest_corners(sides: Sides, n: Array, away: Any) -> tuple[Array, Corners]:
+def _nearest_corners(sides: Sides, n: Array, away: Any, known: Any, last: Corners) -> tuple[Array, Corners]:
     """The shortest vector (3,) from the second solid to the first one, moved by ``away`` along n; and the corners of
-    both between which it is."""
+    both between which it is. The search begins at the ``last`` ones where some are ``known``, 1 or −1."""
     shift = away * n
     single = less(sum(solid.count for solid in sides.solids), 3)
     near = select(sides.is_round(), select(single, CENTRE_DISTANCE, ROUND_DISTANCE), SAME_DISTANCE)
@@ -294,7 +298,13 @@ def _nearest_corners(sides: Sides, n: Array, away: Any) -> tuple[Array, Corners]
         weights = vector(shares[0], select(first, shares[2], shares[1]), select(last, shares[2], shares[3]))
         return [select(closes, -1, 1), choose_vector(closes, nearer, v), choose_vector(closes, weights, share), *kept]
 
-    begin = [-1, w, vector(1, 0, 0), *[np.stack([x] * 3) for x in (w, a, b)]]
+    p, q = sides.roundings(n)
+    again = less(0, known)
+    rows = [[choose_vector(again, own, new) for own in rows] for rows, new in ((last.first, a), (last.second, b))]
+    points = np.stack([choose_vector(again, c + p - d - q + shift, w) for c, d in zip(*rows, strict=True)])
+    v, shares = _nearest_of_simplex(points[0], points)
+    weights = vector(shares[0] + shares[1], shares[2], shares[3])
+    begin = [-1, v, weights, points, *map(np.stack, rows)]
     _, v, share, _, a, b = iterate(come_nearer, begin, [*sides.parts(), shift, near], NEAREST_ROUNDS)
     return vector(*v), Corners(vector(*share), a, b)
 

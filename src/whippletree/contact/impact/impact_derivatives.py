@@ -89,7 +89,8 @@ def impact_derivative(impact: Impact, law: Law, change: Changes) -> ImpactSlopes
     G, dG = J @ X[:n], dJ @ X[:n] + J @ dX[:, :n]
     u, du = J @ start, dJ @ start + d_start @ J.T
     G, dG = (G + G.T) / 2, (dG + np.swapaxes(dG, 1, 2)) / 2
-    p, dp, error = differentiate_law(law, G, u, impact.friction[heavy], impact.restitution[heavy], dG, du)
+    friction, restitution = impact.friction[heavy], impact.restitution[heavy]
+    p, dp, error = differentiate_law(law, G, u, friction, restitution, outcome.impulses[heavy], dG, du)
     flat = p.reshape(-1)
     return ImpactSlopes(start + X[:n] @ flat, d_start + dX[:, :n] @ flat + dp.reshape(m, -1) @ X[:n].T, error)
 
@@ -122,19 +123,19 @@ class Impulses(NamedTuple):
 
 
 def differentiate_law(
-    law: Law, G: Array, u: Array, friction: Array, restitution: Array, dG: Array, du: Array
+    law: Law, G: Array, u: Array, friction: Array, restitution: Array, p: Array, dG: Array, du: Array
 ) -> Impulses:
     """The law's impulses and their derivatives.
 
     Args:
         law: any impact law. G, u, friction, restitution: as :meth:`Law.impulses` takes them.
+        p: the impulses that it gives, (k, 3).
         dG, du: m changes, (m, 3k, 3k) and (m, 3k).
     """
     if isinstance(law, Plastic):
         answer = active_set.solve(active_set.problem(G, u, friction))
         if answer is not None:  # else contacts wedge, and the law goes another way
             return Impulses(answer.p, _plastic(G, u, friction, answer, dG, du))
-    p = law.impulses(G, u, friction, restitution)
     dp = _struck_once(G, u, p, dG, du) if isinstance(law, Newton) else None
     if dp is not None:
         return Impulses(p, dp)

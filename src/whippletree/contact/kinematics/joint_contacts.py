@@ -146,8 +146,8 @@ def nearest_of_ranges(places: Iterable[Any], ranges: Iterable[tuple[Any, Any]]) 
 
 def nearer_ends_of_many(axes: Sequence[JointAxis], q: Array) -> tuple[Array, Array]:
     """Distances (..., axes) to the nearer ends of ranges and their signs, at many states q (..., nq) of floats."""
-    both = np.array([axis.distances(q) for axis in axes], dtype=float).reshape(len(axes), 2, *q.shape[:-1])
-    below, above = np.moveaxis(both, 0, -1)
+    own = q[..., [axis.q for axis in axes]]
+    below, above = own - [float(axis.lower) for axis in axes], [float(axis.upper) for axis in axes] - own
     return np.minimum(below, above), np.where(above < below, -1.0, 1.0)
 
 
@@ -208,9 +208,21 @@ class JointContacts:
 
     def gaps(self, q: Array) -> Array:
         """(..., k) at coordinates of any scalars, rad or m; 0 for dry friction, which is always closed."""
+        if q.dtype == np.float64:
+            places, ends, signs = self._ends
+            return np.asarray(signs * (q[..., places] - ends))
         own = [stop.gap(q) for stop in self.stops]
         still = np.zeros(q.shape[:-1], dtype=q.dtype)
         return np.stack([*own, *[still] * len(self.rubbing)], axis=-1)
+
+    @cached_property
+    def _ends(self) -> tuple[Array, Array, Array]:
+        """Of all gaps, (k,) each: the coordinate, where it ends, and the sign of the way from there, 0 for dry
+        friction."""
+        places = [stop.axis.q for stop in self.stops] + [axis.q for axis in self.rubbing]
+        still = [0.0] * len(self.rubbing)
+        signs = [float(stop.sign) for stop in self.stops]
+        return np.array(places, dtype=int), np.array([stop.end for stop in self.stops] + still), np.array(signs + still)
 
     def limit_forces(self, pushes: Array) -> Array:
         """Forces along the joints that have stops, (..., joints), from what the stops push, (..., stops)."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.errors import NameLookupError
-from whippletree.simulation.adaptive.collocation import MORE_POINTS, Polynomial, gauss_rule
+from whippletree.simulation.adaptive.collocation import MORE_POINTS, Polynomial, gauss_rule, states_along
 from whippletree.simulation.adaptive.compiled_steps import CompiledSteps
 from whippletree.simulation.adaptive.integrator import IntegrationError, Integrator, MotionPiece, Progress, Statistics
 from whippletree.simulation.method import Chunk, Memo, Method, Task
@@ -71,14 +71,23 @@ class Adaptive(Method):
         else:
             progress = progress_of(memo)
             self._give_up_after(progress)
+        waiting: list[MotionPiece] = []
         silent = 0
-        for piece in self.integrator.pieces(progress, float(times[-1])):
-            wanted = times[np.searchsorted(times, piece.start, "right") : np.searchsorted(times, piece.end, "right")]
-            silent += 1
-            if len(wanted) or piece.found or silent >= SILENT_STEPS:
-                silent = 0
-                yield Chunk(*self._output(piece, wanted), memo_of(piece.progress), piece.found)
-            self._give_up_after(piece.progress)
+        try:
+            for piece in self.integrator.pieces(progress, float(times[-1])):
+                waiting.append(piece)
+                # steps that machine code has taken in one call become rows together
+                last = piece.interpolant is self.integrator.stride.kept[-1].solution.polynomial
+                if last or piece.found:
+                    rows, silent, waiting = self._output(waiting), silent + len(waiting), []
+                    if len(rows[0]) or piece.found or silent >= SILENT_STEPS:
+                        silent = 0
+                        yield Chunk(*rows, memo_of(piece.progress), piece.found)
+                self._give_up_after(piece.progress)
+        except (IntegrationError, KeyboardInterrupt):
+            if waiting:  # what was reached before
+                yield Chunk(*self._output(waiting), memo_of(waiting[-1].progress))
+            raise
 
     def _give_up_after(self, reached: Progress) -> None:
         self._give_up_in_time(reached.time, 0.0 if reached.guess is None else reached.guess.length)
@@ -109,15 +118,23 @@ class Adaptive(Method):
                 time,
             )
 
-    def _output(self, piece: MotionPiece, inside: Array) -> tuple[Array, Array]:
-        """States at the output times inside a step, and at its end where a terminal event has stopped there."""
-        states = self.task.motion.project(inside, piece.interpolant.states(inside)) if len(inside) else piece.state[:0]
-        if len(inside) and inside[-1] == piece.end:
-            states[-1] = piece.state
-        stopped = bool(piece.found) and piece.found[-1][1] == piece.end
-        if stopped and piece.end not in inside:
-            inside, states = np.append(inside, piece.end), np.append(states, piece.state)
-        return inside, states.reshape(len(inside), len(piece.state))
+    def _output(self, pieces: Sequence[MotionPiece]) -> tuple[Array, Array]:
+        """Output times inside steps that follow each other, and the end where a terminal event has stopped the last of
+        them; with the states there."""
+        times, last = self.task.times, pieces[-1]
+        cuts = np.searchsorted(times, [pieces[0].start, *[piece.end for piece in pieces]], "right").tolist()
+        inside = times[cuts[0] : cuts[-1]]
+        states = last.state[None][:0]
+        if len(inside):
+            asked = [(p.interpolant, times[a:b]) for p, a, b in zip(pieces, cuts, cuts[1:], strict=False) if b > a]
+            states = self.task.motion.project(inside, states_along(asked))
+        for piece, cut in zip(pieces, cuts[1:], strict=True):
+            if cut > cuts[0] and times[cut - 1] == piece.end:
+                states[cut - cuts[0] - 1] = piece.state
+        stopped = bool(last.found) and last.found[-1][1] == last.end
+        if stopped and not (len(inside) and inside[-1] == last.end):
+            inside, states = np.append(inside, last.end), np.concatenate([states, last.state[None]])
+        return inside, states
 
     def account(self) -> dict[str, Any]:
         return dict(vars(self.statistics))

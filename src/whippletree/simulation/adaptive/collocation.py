@@ -10,6 +10,7 @@ points lie on the solution.)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, NamedTuple
@@ -79,13 +80,17 @@ def _legendre(x: Any, count: int) -> list[Any]:
 def basis_integrals(at: Array, count: int = POINTS) -> Array:
     """∫₀^τ Pₖ(2σ − 1) dσ for τ in ``at`` (m,) and k = 0 … count − 1: (m, count)."""
     if len(at) == 1:
-        tau = float(at[0])
-        Q = _legendre(2 * tau - 1, count + 1)
-        return np.array([[tau, *[(Q[k + 1] - Q[k - 1]) / (2 * (2 * k + 1)) for k in range(1, count)]]])
+        return np.array([integrals_at(float(at[0]), count)])
     P = basis_values(at, count + 1)
     # ∫ Pₖ = (Pₖ₊₁ − Pₖ₋₁) / (2k + 1), which vanishes at both ends of the interval for k > 0
     rest = (P[:, 2:] - P[:, :-2]) / (2 * (2 * np.arange(1, count) + 1))
     return np.concatenate([at[:, None], rest], axis=1)
+
+
+def integrals_at(tau: float, count: int) -> list[float]:
+    """∫₀^τ Pₖ(2σ − 1) dσ at one τ, as :func:`basis_integrals`."""
+    Q = _legendre(2 * tau - 1, count + 1)
+    return [tau, *[(Q[k + 1] - Q[k - 1]) / (2 * (2 * k + 1)) for k in range(1, count)]]
 
 
 @dataclass(frozen=True)
@@ -99,7 +104,8 @@ class Polynomial:
     """Of ẏ in Legendre polynomials, (s, n)."""
 
     def __call__(self, t: float) -> Array:
-        return np.asarray(self.states(np.array([t]))[0])
+        basis = integrals_at((t - self.start) / self.length, len(self.coefficients))
+        return np.asarray(self.origin + self.length * (np.array(basis) @ self.coefficients))
 
     @property
     def end(self) -> Array:
@@ -134,3 +140,15 @@ class Polynomial:
         with np.errstate(divide="ignore", invalid="ignore"):
             decay = np.where(before > 0, np.minimum(last / before, 1.0), 0.0)
         return np.asarray(last * decay)
+
+
+def states_along(pieces: Sequence[tuple[Polynomial, Array]]) -> Array:
+    """States (m, n) at times (k,) of each of some polynomials with equally many terms, one after the other."""
+    taus = [(times - own.start) / own.length for own, times in pieces]
+    basis = basis_integrals(np.concatenate(taus), len(pieces[0][0].coefficients))
+    parts, first = [], 0
+    for own, times in pieces:
+        rows = basis[first : first + len(times)]
+        parts.append(own.origin + own.length * (rows @ own.coefficients))
+        first += len(times)
+    return np.concatenate(parts)

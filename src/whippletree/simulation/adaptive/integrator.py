@@ -111,7 +111,8 @@ class StepError(IntegrationError):
 class Event:
     """Something to find: a function whose sign changes, of (t, q, v) for ``wt.simulate`` and of (t, y) in this module.
 
-    ``direction``: 1 for rising, −1 for falling, 0 for both. A terminal event ends the run.
+    ``direction``: 1 for rising, −1 for falling, 0 for both. A terminal event ends the run. What is zero at the start
+    has not changed its sign there, so that a run may begin where another ended; what is no number (NaN) ends the run.
     """
 
     name: str
@@ -534,12 +535,13 @@ class Integrator:
         (1 − h J)⁻¹ leaves of an error what is left of it after a step of Newton's method.
         """
         h, scale = trial.polynomial.length, self.atol + self.rtol * np.abs(y)
-        found = self._stiffness_of(t, y, LEAP * h)
+        least = worthwhile(len(y)) * min(2.0, max(1.0, trial.growth_by_error))
+        found = self._stiffness_of(t, y, LEAP * h) if least < LEAP else None
         if found is None:
             return False
         error = found.filter_error(h, trial.polynomial.truncation() * np.sign(trial.polynomial.coefficients[-1]))
         growth = float(step_control.growth_by_error(_size(error[None] / scale), trial.order))
-        return min(growth, LEAP) > worthwhile(len(y)) * min(2.0, max(1.0, trial.growth_by_error))
+        return min(growth, LEAP) > least
 
     def _is_stiff(self, t: float, y: Array, length: float, stiffness: Stiffness | None) -> bool:
         """Whether it may be stiffness, and no dead point, that keeps a step from being solved."""

@@ -14,6 +14,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.contact.contact_modes import Mode
 from whippletree.errors import ShapeError, UnsupportedError
+from whippletree.simulation.adaptive.collocation import states_along
 from whippletree.simulation.adaptive.integrator import MotionPiece
 from whippletree.simulation.events.equations import EventEquations
 from whippletree.simulation.events.load_sharing import under_contacts
@@ -286,9 +287,11 @@ def sample_output(phase: Phase, mode: int, pieces: Sequence[MotionPiece], end: f
     """Output at those of the wanted times that lie in steps which follow each other, up to ``end``."""
     ends = np.array([[piece.start, min(piece.end, end)] for piece in pieces]).reshape(-1, 2)
     inside = [wanted[first:last] for first, last in np.searchsorted(wanted, ends, side="right").tolist()]
-    states = [piece.interpolant.states(own) for piece, own in zip(pieces, inside, strict=True)]
-    times = np.concatenate([wanted[:0], *inside])
-    return rows(phase, mode, times, phase.project_states(times, np.concatenate([phase.state[None][:0], *states])))
+    asked = [(piece.interpolant, own) for piece, own in zip(pieces, inside, strict=True) if len(own)]
+    if not asked:
+        return rows(phase, mode, wanted[:0], phase.state[None][:0])
+    times = np.concatenate([own for _, own in asked])
+    return rows(phase, mode, times, phase.project_states(times, states_along(asked)))
 
 
 def within_cones(

@@ -144,9 +144,8 @@ class Guards:
 
     def _gaps(self, t: Array, y: Array, contacts: list[int]) -> Array:
         gaps = self.phase.scene.gaps(self.phase.scene.motion.split(y)[0])[:, contacts]
-        lost = np.argwhere(np.isnan(gaps))
-        if len(lost):
-            when, which = lost[0]
+        if np.isnan(gaps).any():
+            when, which = np.argwhere(np.isnan(gaps))[0]
             name = self.phase.scene.contacts.names[contacts[which]]
             raise IntegrationError(
                 f"the run stopped before t = {t[when]:.9g} s: the gap of contact {name!r} is not a number there: a "
@@ -221,10 +220,8 @@ class Guards:
         """The first zero of a guard, if it is not after ``latest``."""
         from scipy.optimize import brentq
 
-        def value(t: float) -> float:
-            return float(self._deflate(np.array([t]), interpolant.states(np.array([t])), g)[0, 0])
-
         start = self.phase.time
+        value = self._function(g, interpolant)
         # in the first step of the phase its start is known, and may be all that there is before the zero
         at_start = float((self.parting if self.zero[g] else self.first)[g])
         before = (start, at_start) if at_start > 0 and interpolant.start == start else None
@@ -281,21 +278,33 @@ class Guards:
         q, v = self.phase.scene.motion.split(interpolant(t))
         return bool(self.admits(self.phase.scene.contacts.names[i], t, q, v))
 
-    def _deflate(self, times: Array, y: Array, g: int | None = None) -> Array:
-        """The guards (m, guards), or one (m, 1); those that are zero at the start as their mean rate since then."""
-        chosen = slice(None) if g is None else slice(g, g + 1)
-        if g is None:
-            values = self.values(times, y)
-        else:
-            group, n = self._group_of[g]
-            values = group.values(times, y)[:, n : n + 1]
+    def _function(self, g: int, interpolant: Polynomial) -> Callable[[float], float]:
+        """One guard along a step, as :meth:`_deflate`."""
+        (group, n), start, first = self._group_of[g], self.phase.time, float(self.first[g])
+        zero, parting = bool(self.zero[g]), float(self.parting[g])
+
+        def value(t: float) -> float:
+            if zero and t <= start:
+                return parting
+            x = float(group.values(np.array([t]), interpolant(t)[None])[0, n])
+            return (x - first) / (t - start) if zero else x
+
+        return value
+
+    def _deflate(self, times: Array, y: Array) -> Array:
+        """The guards (m, guards); those that are zero at the start as their mean rate since then."""
+        values = self.values(times, y)
+        if not self.zero.any():
+            return values
         since = (times - self.phase.time)[:, None]
-        mean = (values - self.first[chosen]) / np.where(since > 0, since, 1.0)
-        return np.where(self.zero[chosen], np.where(since > 0, mean, self.parting[chosen]), values)
+        mean = (values - self.first) / np.where(since > 0, since, 1.0)
+        return np.where(self.zero, np.where(since > 0, mean, self.parting), values)
 
     def _guard_values(self, times: Array, y: Array) -> Array:
         """All guards (m, guards), NaN where it is too early to tell."""
         values = self._deflate(times, y)
+        if not self.zero.any():
+            return values
         since = (times - self.phase.time)[:, None]
         return np.where(self.zero & (np.abs(values) * since < self.noise), np.nan, values)
 
@@ -304,8 +313,12 @@ def may_graze(times: Array, values: Array) -> Array:
     """Where gaps (m, g) at times (m,) are positive, and yet may be zero between a sample and its neighbours: (m, g)."""
     dips = np.zeros(values.shape, dtype=bool)
     if len(times) > 2:
-        back, ahead = np.diff(times)[:-1, None], np.diff(times)[1:, None]
         with np.errstate(divide="ignore", invalid="ignore"):  # samples of a step below rounding are at one time
+            spacing = times[1:, None] - times[:-1, None]
+            slopes = (values[1:] - values[:-1]) / spacing
+            if not (slopes[1:] > slopes[:-1]).any():
+                return dips  # a body in free fall: no gap bends upwards
+            back, ahead = spacing[:-1], spacing[1:]
             three = Lanes(values[:-2]), Lanes(values[1:-1]), Lanes(values[2:])
             dips[1:-1] = may_dip(*three, Lanes(back), Lanes(ahead)).values
     return dips

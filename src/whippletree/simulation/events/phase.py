@@ -157,6 +157,11 @@ class Phase:
         return len(s) < len(scene.rows) or not s[-1] > HYPERSTATIC * s[0]
 
     @property
+    def has_rows(self) -> bool:
+        """Whether the mode holds anything: constraints, massless motions or contacts."""
+        return bool(self.kept or len(self.holds) or self.contact_rows)
+
+    @property
     def flies(self) -> bool:
         """Whether nothing holds: the motion is that of the tree."""
         return not (self.scene.rows or self.contact_rows or len(self.holds))
@@ -430,7 +435,7 @@ class Phase:
             return self._one_by_one(t, y)
         q, v = self.scene.motion.split(y)
         q = self.scene.motion.normalise(q)
-        if not len(y) or not (self.kept or len(self.holds) or self.contact_rows):
+        if not len(y) or not self.has_rows:
             return np.concatenate([q, v], axis=1)
         if self.held_rows is not None:
             found = self.scene.compiled.project(t, q, v, self.held_rows)
@@ -461,7 +466,7 @@ class Phase:
 
     def velocities_projected(self, t: Array, q: Array, v: Array) -> Array:
         """Velocities brought onto the rows at m states, (m, n)."""
-        if not (self.kept or len(self.holds) or self.contact_rows):
+        if not self.has_rows:
             return v
         if self.leaves_dead_point:
             return self.scene.motion.evaluate("project_velocity", q=q, v=v, t=t)

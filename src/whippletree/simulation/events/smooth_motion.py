@@ -26,7 +26,16 @@ from whippletree.simulation.adaptive.integrator import (
 )
 from whippletree.simulation.adaptive.strides import StepSolver
 from whippletree.simulation.events.equations import EventEquations
-from whippletree.simulation.events.guards import JAM, LIFT_OFF, Admits, CompiledGuards, Guard, Guards, Span
+from whippletree.simulation.events.guards import (
+    JAM,
+    LIFT_OFF,
+    ONE_INSTANT,
+    Admits,
+    CompiledGuards,
+    Guard,
+    Guards,
+    Span,
+)
 from whippletree.simulation.events.painleve import jam
 from whippletree.simulation.events.phase import Phase
 from whippletree.simulation.events.turning_slip import SlipCorrection
@@ -35,8 +44,8 @@ from whippletree.simulation.method import Task
 TOWARDS_STOP = 0.7
 """Share of the time to the stop of a turning slip that a step may take."""
 
-CHECKS, MODE_HALVINGS = 8, 40
-"""Points of a step at which a hyperstatic mode is looked at; halvings of the interval in which it ends."""
+CHECKS = 8
+"""Points of a step at which a hyperstatic mode is looked at."""
 
 
 STEPS_PER_CALL = 16
@@ -207,8 +216,8 @@ class SmoothMotion:
         return None
 
     def _last_hold(self, piece: MotionPiece, low: float, high: float) -> float:
-        for _ in range(MODE_HALVINGS):
-            middle = (low + high) / 2
+        """When the mode still held, to within an instant, s, between a time at which it does and one at which not."""
+        while high - low > ONE_INSTANT and low < (middle := (low + high) / 2) < high:
             if self._holds(piece, middle):
                 low = middle
             else:

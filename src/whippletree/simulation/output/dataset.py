@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
+from whippletree.arithmetic.garbage import garbage_left_alone
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.reactions import COMPONENTS, reaction_names
 from whippletree.errors import NameLookupError
@@ -42,6 +43,10 @@ XARRAYS_SHORTCUT = "_construct_direct"
 """How xarray's own functions make a data set of parts that fit each other."""
 
 
+SHARED_ROWS = 10_000
+"""Output times up to which runs that have the same share one index of them."""
+
+
 def dataset(
     motion: Motion,
     method: Method,
@@ -57,7 +62,8 @@ def dataset(
     ``points``: frames whose path is wanted; ``asked``: names of variables, if not all are; ``reactions``: whether those
     of the joints are wanted.
     """
-    import xarray
+    with garbage_left_alone():  # which would take a fifth of the time of this import
+        import xarray
 
     grid = _Grid(record.times, record.states)
     output = Output(motion, grid, watch, Met.of(grid, method, record))
@@ -122,33 +128,41 @@ def assemble_dataset(
 
 def _coordinates(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Coordinates along their own dimension, from labels, or dimension, values and attributes; and their indexes."""
-    import xarray
-
     variables, indexes = {}, {}
     for name, own in given.items():
         if isinstance(own, tuple):
             _, values, meaning = own
-            indexes[name] = _index(name, values)
+            shared = len(values) <= SHARED_ROWS
+            indexes[name], found = _along_numbers(name, values.tobytes()) if shared else _along(name, values)
         else:
-            values, meaning = np.asarray(own), {}
-            indexes[name] = _index_of_labels(name, tuple(own))
-        plain = xarray.Variable(name, values, meaning, fastpath=True)
-        variables[name] = indexes[name].create_variables({name: plain})[name]
+            indexes[name], found = _along_labels(name, tuple(own))
+            meaning = {}
+        variables[name] = found.copy(deep=False)  # attributes of a run are its own
+        variables[name].attrs = meaning
     return variables, indexes
 
 
-def _index(name: str, values: Array) -> Any:
-    """xarray's index of a dimension."""
+def _along(name: str, values: Array) -> tuple[Any, Any]:
+    """xarray's index of a dimension, and the variable along it."""
     import pandas
+    import xarray
     from xarray.indexes import PandasIndex
 
-    return PandasIndex(pandas.Index(values), name, coord_dtype=values.dtype)
+    index = PandasIndex(pandas.Index(values), name, coord_dtype=values.dtype)
+    plain = xarray.Variable(name, values, fastpath=True)
+    return index, index.create_variables({name: plain})[name]
 
 
 @lru_cache(maxsize=64)
-def _index_of_labels(name: str, labels: tuple[Any, ...]) -> Any:
-    """The index of labels, which the runs of a model share."""
-    return _index(name, np.asarray(labels))
+def _along_labels(name: str, labels: tuple[Any, ...]) -> tuple[Any, Any]:
+    """Of labels, which the runs of a model share."""
+    return _along(name, np.asarray(labels))
+
+
+@lru_cache(maxsize=16)
+def _along_numbers(name: str, numbers: bytes) -> tuple[Any, Any]:
+    """Of numbers, which runs with the same output times share; they cannot be written to."""
+    return _along(name, np.frombuffer(numbers))
 
 
 def check_names(model: Model, method: Method, asked: Sequence[str]) -> None:

@@ -9,6 +9,9 @@ The path from an algorithm to a program:
     looped_functions     functions of the table, with blocks computed once between the loops
     looped_clusters      those that honour constraints, as loops over clusters
     looped_derivatives   derivatives and matrices of those that are loops, column by column
+    composed_functions   functions that are made of others which are loops
+    matrix_loops         rows, products and inverses of dense matrices inside a program
+    condition_loops      eigenvalues of such matrices, as far as condition numbers need them
     hand_traced          blocks whose numbers come from memory at addresses that are written by hand
     front_loops          the fronts of an elimination
     front_kinds          which of them are alike, so that they are written once, as straight code

@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,6 +30,7 @@ from whippletree.compiler.program import (
     Address,
     Block,
     Buffer,
+    Dimension,
     If,
     Index,
     Lookup,
@@ -65,9 +67,9 @@ COLUMNS_TOGETHER = 8
 """Columns of a matrix that are computed side by side. Measured: see docs/performance.md."""
 
 
-def jvp_program(model: Model, function: Function, own: Program) -> Program:
-    """The ``jvp`` of a function from its program; ``function``: the derived one."""
-    writer = _Writer(model, function, own)
+def jvp_program(model: Model, function: Function, own: Program, parameters: Sequence[str] = ()) -> Program:
+    """The ``jvp`` of a function from its program; ``function``: the derived one; ``parameters``: those left open."""
+    writer = _Writer(model, own, _signature(model, function, parameters))
     body: list[Statement] = []
     for x, direction in zip(writer.inputs, writer.seeds, strict=True):
         body += writer.slope_along(x, direction)
@@ -78,9 +80,9 @@ def jvp_program(model: Model, function: Function, own: Program) -> Program:
     return writer.program(body)
 
 
-def vjp_program(model: Model, function: Function, own: Program) -> Program:
-    """The ``vjp`` of a function from its program; ``function``: the derived one."""
-    writer = _Writer(model, function, own)
+def vjp_program(model: Model, function: Function, own: Program, parameters: Sequence[str] = ()) -> Program:
+    """The ``vjp`` of a function from its program; ``function``: the derived one; ``parameters``: those left open."""
+    writer = _Writer(model, own, _signature(model, function, parameters))
     if not can_keep_values(own):
         return _vjp_by_directions(writer)
     back = writer.part("", writer.inputs, "backward")
@@ -107,9 +109,12 @@ def _vjp_by_directions(writer: _Writer) -> Program:
     return writer.program(body)
 
 
-def matrix_program(model: Model, function: Function, own: Program, of: MatricesOf) -> Program:
-    """A function whose outputs are matrices of another one, from the program of that."""
-    writer = _Writer(model, function, own, of.still)
+def matrix_program(
+    model: Model, function: Function, own: Program, of: MatricesOf, parameters: Sequence[str] = ()
+) -> Program:
+    """A function whose outputs are matrices of another one, from the program of that; ``parameters``: those left
+    open."""
+    writer = _Writer(model, own, _signature(model, function, parameters), of.still)
     (y,) = writer.outputs
     body: list[Statement] = []
     for number, (x, to) in enumerate(zip(of.moving, writer.results, strict=True)):
@@ -127,10 +132,99 @@ def matrix_program(model: Model, function: Function, own: Program, of: MatricesO
 
 def _by_columns(writer: _Writer, y: str, x: str, to: str, prefix: str) -> list[Statement]:
     """Some columns at a time, side by side; the last ones overlap others."""
-    count = writer.tangents(x)
+
+    def keep(slopes: Mapping[str, str], first: str, lanes: int) -> list[Statement]:
+        entry = f"{to} entry"
+        sources = tuple(Address(slopes[y], (Index(entry), Index(None, k))) for k in range(lanes))
+        targets = tuple(Address(to, (Index(entry), Index(first, k))) for k in range(lanes))
+        return [Loop(entry, writer.own.buffer(y).size, (_copies(sources, targets),))]
+
+    return _in_turns(writer, x, writer.tangents(x), prefix, to, _unit_seeds, keep)
+
+
+def directions_program(
+    model: Model, own: Program, x: str, directions: int | None, still: Sequence[str] = ()
+) -> Program:
+    """The slopes of a program's vectors along so many directions of an input x, rows of an input ``along``; None: along
+    all unit vectors.
+
+    Its outputs are those of the program, a row for each direction: ∂y/∂x · along. ``still``: inputs that are 0.
+    """
+    size = own.buffer(x).size
+    count = size if directions is None else directions
+    inputs = {b.name: _whole(b.shape) for b in own.of_role("input") if b.name not in still}
+    outputs = {b.name: (count, *_whole(b.shape)) for b in own.of_role("output") if not b.integer}
+    if directions is not None:
+        inputs |= {ALONG: (count, size)}
+    writer = _Writer(model, own, _Signature(f"{own.name}_directions", inputs, outputs), still)
+    if not can_keep_values(own):
+        along = writer.part("", [x], "forward", apart=False)
+        turn = Index("direction")
+        put = [writer.copy(slope_name(y), y, first=(turn,)) for y in writer.outputs]
+        if directions is None:
+            return writer.program(writer.every_direction(x, [str(turn.register)], along, put))
+        take = _copy(Address(ALONG, (turn, Index("seed"))), Address(slope_name(x), (Index("seed"),)))
+        return writer.program([Loop("direction", count, (Loop("seed", size, (take,)), *along.derivative, *put))])
+
+    def seed(unit: str, first: str, lanes: int) -> tuple[list[Statement], list[Statement]]:
+        if directions is None:
+            return _unit_seeds(unit, first, lanes)
+        entry = "seed entry"
+        sources = tuple(Address(ALONG, (Index(first, k), Index(entry))) for k in range(lanes))
+        targets = tuple(Address(unit, (Index(entry), Index(None, k))) for k in range(lanes))
+        return [Loop(entry, size, (_copies(sources, targets),))], []
+
+    def keep(slopes: Mapping[str, str], first: str, lanes: int) -> list[Statement]:
+        found: list[Statement] = []
+        for y in writer.outputs:
+            entry = f"{y} entry"
+            sources = tuple(Address(slopes[y], (Index(entry), Index(None, k))) for k in range(lanes))
+            targets = tuple(Address(y, (Index(first, k), Index(entry))) for k in range(lanes))
+            found.append(Loop(entry, own.buffer(y).size, (_copies(sources, targets),)))
+        return found
+
+    return writer.program(_in_turns(writer, x, count, "", x, seed, keep))
+
+
+def adjoint_program(model: Model, own: Program, x: str, still: Sequence[str] = ()) -> Program:
+    """(∂y/∂x)ᵀ of a program's outputs, whose adjoints are inputs ``{y}_bar``, as an output ``{x}_bar``; x is a vector
+    that is no coordinate. ``still``: inputs that are 0."""
+    inputs = {b.name: _whole(b.shape) for b in own.of_role("input") if b.name not in still}
+    bars = {f"{b.name}_bar": _whole(b.shape) for b in own.of_role("output") if not b.integer}
+    to = f"{x}_bar"
+    writer = _Writer(model, own, _Signature(f"{own.name}_adjoint", inputs | bars, {to: (own.buffer(x).size,)}), still)
+    back = writer.part("", [x], "backward")
+    body: list[Statement] = [*writer.zero_bars(back), *back.values, writer.space.fill(bar_name(x), 0.0)]
+    body += [writer.copy(f"{y}_bar", writer.twin(bar_name, y)) for y in writer.outputs]
+    return writer.program([*body, *back.derivative, *writer.adjoint_along(x, to, ())])
+
+
+ALONG = "along"
+"""The input of directions."""
+
+
+def _unit_seeds(unit: str, first: str, lanes: int) -> tuple[list[Statement], list[Statement]]:
+    at = tuple(Address(unit, (Index(first, k), Index(None, k))) for k in range(lanes))
+    return [_put(1.0, *at)], [_put(0.0, *at)]
+
+
+def _in_turns(
+    writer: _Writer,
+    x: str,
+    count: int,
+    prefix: str,
+    name: str,
+    seed: Callable[[str, str, int], tuple[list[Statement], list[Statement]]],
+    keep: Callable[[Mapping[str, str], str, int], list[Statement]],
+) -> list[Statement]:
+    """The derivative along ``count`` directions of an input, some at a time.
+
+    ``seed``: what puts directions into a buffer before each turn, and clears it after; ``keep``: what is done with the
+    slopes of outputs. Both are told buffers, the register of the first direction of a turn, and how many there are.
+    """
     lanes = min(COLUMNS_TOGETHER, count)
-    first = f"{to} first"
-    writer.space.index(f"{to} starts", [*range(0, count - lanes, lanes), count - lanes])
+    first = f"{name} first"
+    writer.space.index(f"{name} starts", [*range(0, count - lanes, lanes), count - lanes])
     columns = writer.part(prefix, [x], "forward", lanes=lanes)
     values, derivative = list(columns.values), list(columns.derivative)
     unit = prefix + slope_name(x)
@@ -138,15 +232,11 @@ def _by_columns(writer: _Writer, y: str, x: str, to: str, prefix: str) -> list[S
         unit = prefix + "unit"
         rates = writer.rates_along(x, unit, prefix + slope_name(x), lanes)
         values, derivative = [*rates.values, *values], [*rates.derivative, *derivative]
-    seeds = tuple(Address(unit, (Index(first, k), Index(None, k))) for k in range(lanes))
-    entry = f"{to} entry"
-    sources = tuple(Address(prefix + slope_name(y), (Index(entry), Index(None, k))) for k in range(lanes))
-    targets = tuple(Address(to, (Index(entry), Index(first, k))) for k in range(lanes))
-    trace = Trace()
-    put = Loop(entry, writer.own.buffer(y).size, (Block(finish(trace, list(trace.inputs(lanes))), sources, targets),))
-    turn = [_put(1.0, *seeds), *derivative, put, _put(0.0, *seeds)]
-    look = Lookup(first, Address(f"{to} starts", (Index(f"{to} turn"),)))
-    turns = Loop(f"{to} turn", writer.space.buffers[f"{to} starts"].size, (look, *turn))
+    before, after = seed(unit, first, lanes)
+    slopes = {y: prefix + slope_name(y) for y in writer.outputs}
+    turn = [*before, *derivative, *keep(slopes, first, lanes), *after]
+    look = Lookup(first, Address(f"{name} starts", (Index(f"{name} turn"),)))
+    turns = Loop(f"{name} turn", writer.space.buffers[f"{name} starts"].size, (look, *turn))
     return [*values, writer.space.fill(unit, 0.0), turns]
 
 
@@ -160,22 +250,34 @@ def _by_rows(writer: _Writer, y: str, x: str, to: str, prefix: str) -> list[Stat
     return [*writer.zero_bars(rows), *rows.values, writer.space.fill(seed, 0.0), Loop(counter, count, tuple(body))]
 
 
+class _Signature(NamedTuple):
+    """The name of a program, and the shapes of its arguments."""
+
+    name: str
+    inputs: Mapping[str, tuple[int, ...]]
+    outputs: Mapping[str, tuple[int, ...]]
+
+
+def _signature(model: Model, function: Function, parameters: Sequence[str]) -> _Signature:
+    return _Signature(function.name, input_shapes(model, function, parameters), output_shapes(model, function))
+
+
 class _Writer:
     """Collects the statements and buffers of a derivative of a program."""
 
-    def __init__(self, model: Model, function: Function, own: Program, still: Sequence[str] = ()) -> None:
-        """``still``: inputs of the program that are 0 here."""
-        self.model, self.function, self.own = model, function, own
+    def __init__(self, model: Model, own: Program, written: _Signature, still: Sequence[str] = ()) -> None:
+        """``written``: what the derivative is called and has for arguments; ``still``: inputs of the program that are 0
+        here."""
+        self.model, self.own, self.name = model, own, written.name
         self.inputs = [b.name for b in own.of_role("input")]
         self.outputs = [b.name for b in own.of_role("output") if not b.integer]
         self.may_fail = any(b.integer for b in own.of_role("output"))
-        self.results = list(output_shapes(model, function))
-        given = list(input_shapes(model, function, ()))
-        self.seeds = given[len(self.inputs) :]
+        self.results = list(written.outputs)
+        self.seeds = [name for name in written.inputs if name not in self.inputs]
         """Further inputs of the derivative: directions of inputs, or adjoints of outputs."""
         self.space = WorkSpace()
-        self.space.add(*[Buffer(name, "input", shape) for name, shape in input_shapes(model, function, ()).items()])
-        self.space.add(*[Buffer(name, "output", shape) for name, shape in output_shapes(model, function).items()])
+        self.space.add(*[Buffer(name, "input", shape) for name, shape in written.inputs.items()])
+        self.space.add(*[Buffer(name, "output", shape) for name, shape in written.outputs.items()])
         for name in still:
             self.space.table(name, np.zeros([int(d) for d in own.buffer(name).shape]))
         self.space.add(*own.of_role("work", "table", "index"))
@@ -186,7 +288,7 @@ class _Writer:
             self.space.add(Buffer(STATUS, "output", (), integer=True), Buffer(FAILED, "work", (1,)))
             nothing = tuple(self.space.fill(name, math.nan) for name in self.results)
             body = [_put(0.0, FAILED_AT), *body, If(FAILED_AT, nothing), _copy(FAILED_AT, Address(STATUS, ()))]
-        program = self.space.program(self.function.name, body)
+        program = self.space.program(self.name, body)
         used = {a.buffer for block in every_block(program.body) for a in (*block.loads, *block.stores)}
         return replace(program, buffers=tuple(b for b in program.buffers if b.role != "work" or b.name in used))
 
@@ -348,8 +450,16 @@ def _put(value: float, *addresses: Address) -> Block:
 
 
 def _copy(source: Address, target: Address) -> Block:
+    return _copies((source,), (target,))
+
+
+def _copies(sources: tuple[Address, ...], targets: tuple[Address, ...]) -> Block:
     trace = Trace()
-    return Block(finish(trace, [trace.input()]), (source,), (target,))
+    return Block(finish(trace, list(trace.inputs(len(sources)))), sources, targets)
+
+
+def _whole(shape: tuple[Dimension, ...]) -> tuple[int, ...]:
+    return tuple(int(d) for d in shape)
 
 
 def _add_product(first: Address, second: Address) -> Block:

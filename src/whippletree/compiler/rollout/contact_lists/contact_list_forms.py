@@ -22,7 +22,7 @@ WHOLE, NORMAL, TANGENT = FORMS = range(3)
 FORM = "form"
 """The table of all blocks' forms, and the register of that in hand."""
 
-OF_THREE_ROWS = frozenset(("B", "J", "g", "impulse", "delta", "approach"))
+OF_THREE_ROWS = frozenset(("B", "E", "J", "g", "impulse", "delta", "approach", "raw", "part", "way"))
 """Buffers that have something for each row of a block."""
 
 _OWN = {NORMAL: [0], TANGENT: [3]}

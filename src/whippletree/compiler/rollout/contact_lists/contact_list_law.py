@@ -9,7 +9,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.scalars import less, select
 from whippletree.compiler.rollout.dense_solve import multiply_in_strands
-from whippletree.contact.problem.cones import length
+from whippletree.contact.problem.cones import both, length
 
 
 def alart_curnier(impulse: Array, reach: Array, mu: Any, cap: Any) -> tuple[Array, Array]:
@@ -30,6 +30,18 @@ def alart_curnier(impulse: Array, reach: Array, mu: Any, cap: Any) -> tuple[Arra
         [climb * e2, -share * e1 * e2, share * (1 - e2 * e2)],
     ]
     return impulse - onto, np.array(slope, dtype=object)
+
+
+def load_slope(impulse: Array, reach: Array, radius: Any, share: Any) -> tuple[Array, Any]:
+    """∂P_t (2,) of a moment by the normal impulse of the contact that presses on it, and whether there is one.
+
+    The moment slips where λ_t − m u_t is beyond the ``radius`` of its disc, which grows by ``share`` (m) per impulse.
+    """
+    z = (impulse - reach)[1:]
+    side = length(z[0], z[1])
+    slips = both(less(0, share), less(radius, side))
+    scale = share / select(slips, side, 1)
+    return z * scale, slips
 
 
 def velocity_of(y: Array, B: Array, g: Array, impulse: Array, soft: Any = 0) -> Array:

@@ -12,6 +12,7 @@ step to step, once it is known which normals push.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -42,7 +43,8 @@ NEAR, SWEEP = "near", "position sweep"
 
 
 class Displacement(Protocol):
-    """``away`` (nv,) from ``gap`` and ``target`` of the blocks that are ``nearby``, and the residuals of loops."""
+    """``away`` (nv,) from ``gap`` and ``target`` of the blocks that are ``nearby``, and the residuals of loops; and
+    ``stirred``, by how much it changes one of these gaps at most, m."""
 
     def statements(self) -> list[Statement]:
         """All of it."""
@@ -111,6 +113,11 @@ class DenseNormals:
         reads = [at("normal", BLOCK), rows.at("z"), *each(("ease", "gap", "target", "push"), BLOCK), at("slack")]
         sweep = traced_block(improve, reads, [at("push", BLOCK), at("pushed further"), at("slack")])
         follow = rows.add_one("z", "pushed further", "normal")
+        stir = traced_block(
+            lambda row, z, most: [[largest([most[0], abs(multiply_in_strands(row, z))])]],
+            [at("normal", BLOCK), rows.at("z"), at("stirred")],
+            [at("stirred")],
+        )
         solve = (
             Collect(NEAR, BLOCK, self.closing, self.space.address("nearby", BLOCK)),
             put(-1, at("even")),
@@ -132,6 +139,8 @@ class DenseNormals:
                 self.space.address("even"),
                 (put(0, at("slack")), Each(BLOCK, NEAR, (*rows.enter(), sweep, follow)), _judge(self.space)),
             ),
+            put(0, at("stirred")),
+            Each(BLOCK, NEAR, (*rows.enter(), stir)),
         )
         return [PerLane(solve)]
 
@@ -176,7 +185,7 @@ class RecursiveNormals:
             Each(BLOCK, NEAR, (*rows.own_rows(), mass)),
             Until(SWEEP, NORMAL_STEPS, self.space.address("even"), step),
         )
-        begin = [put(0, at("z")), *rows.closures.close_coordinates("z")]
+        begin = [put(0, at("z")), *rows.closures.close_coordinates("z"), put(math.inf, at("stirred"))]
         return [*begin, *rows.tree.forward("z", "away"), PerLane(solve)]
 
     def _weigh(self) -> list[Statement]:

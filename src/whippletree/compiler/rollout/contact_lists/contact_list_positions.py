@@ -38,7 +38,7 @@ from whippletree.compiler.program import (
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.contact_kinds import narrow_phase
 from whippletree.compiler.rollout.contact_lists.contact_list_closures import LOOPS_CLOSED, Closures
-from whippletree.compiler.rollout.contact_lists.contact_list_normals import NEAR, Displacement
+from whippletree.compiler.rollout.contact_lists.contact_list_normals import FINE_DISPLACEMENT, NEAR, Displacement
 from whippletree.compiler.rollout.contact_lists.contact_list_reach import AT_THE_END, Reach
 from whippletree.compiler.rollout.contact_lists.contact_list_trees import TreeInStep
 from whippletree.compiler.rollout.step_space import BLOCK, STEP, StepSpace
@@ -93,6 +93,8 @@ class Positions:
             together=(1,),
             even=(1,),
             moved_apart=(1,),
+            stirred=(1,),
+            stirs=(1,),
             corrected=(1,),
         )
         space.numbers_list(NEAR, k)
@@ -226,19 +228,25 @@ class Positions:
         """One round: loops, normals, sweeps, displacement."""
         at, each = self.space.at, self.space.each
         note = traced_block(lambda energy: [[-energy[0]]], [at("energy")], [at("corrected")])
-        return [
-            If(self.space.address("unmoved"), (*self.tree.energy(), note)),
-            *self.displacement.statements(),
-            traced_block(
-                lambda q, v, d, rounds: [
-                    *Mechanism(self.space.tree).manifold().straight(q, v, d),
-                    [rounds[0] + 1],
-                    [1],
-                ],
-                each(("now q", "now v", "away", "rounds")),
-                each(("now q", "now v", "rounds", "moved apart")),
-            ),
-        ]
+        move = traced_block(
+            lambda q, v, d, rounds: [*Mechanism(self.space.tree).manifold().straight(q, v, d), [rounds[0] + 1], [1]],
+            each(("now q", "now v", "away", "rounds")),
+            each(("now q", "now v", "rounds", "moved apart")),
+        )
+        first = If(self.space.address("unmoved"), (*self.tree.energy(), note))
+        if self.closures.count:
+            return [*self.displacement.statements(), first, move]
+        return [*self.displacement.statements(), self._weigh(), If(self.space.address("stirs"), (first, move))]
+
+    def _weigh(self) -> Block:
+        """Whether a displacement is worth another look: what overlaps and is held where it is stays as it is."""
+
+        def weigh(stirred: Array, h: Any, tolerance: Any) -> list[Any]:
+            stirs = select(less(stirred[0], FINE_DISPLACEMENT * h * tolerance), -1, 1)
+            return [[stirs], [-stirs]]
+
+        at, each = self.space.at, self.space.each
+        return traced_block(weigh, [at("stirred"), at("dt", STEP), at("tolerance")], each(("stirs", "together")))
 
 
 def target_of(gap: Any, h: Any) -> Any:

@@ -306,7 +306,7 @@ class RecursiveRows:
         zero = self.space.put(0, self.space.at(f"{motion} force", NODE))
         return [Loop(NODE, self.nodes + 1, (zero,))]
 
-    def add_to(self, motion: str, factors: str) -> Statement:
+    def add_to(self, motion: str, factors: str, form: int = WHOLE) -> Statement:
         """See :class:`~whippletree.compiler.rollout.contact_lists.contact_list_rows.BlockRows`."""
         place = self.space.at(f"{motion} force", TOUCHED)
         reads = [place, *self.space.each(("B", factors), BLOCK)]
@@ -373,7 +373,7 @@ class RecursiveRows:
 
     # ---- the system ----------------------------------------------------------------------------------------------
 
-    def respond(self) -> Statement:
+    def respond(self, form: int = WHOLE) -> Statement:
         """See :class:`~whippletree.compiler.rollout.contact_lists.contact_list_rows.BlockRows`."""
         at = self.space.at
         return traced_block(lambda slope, B: [slope @ B], [at("slope of block"), at("B", BLOCK)], [at("E", BLOCK)])
@@ -382,7 +382,7 @@ class RecursiveRows:
         """See :class:`~whippletree.compiler.rollout.contact_lists.contact_list_rows.BlockRows`."""
         return self.loaded.begin()
 
-    def add(self, scale: str | None = None) -> list[Statement]:
+    def add(self, scale: str | None = None, form: int = WHOLE) -> list[Statement]:
         """See :class:`~whippletree.compiler.rollout.contact_lists.contact_list_rows.BlockRows`."""
 
         def add(P: Array, B: Array, E: Array, *factors: Array) -> list[Any]:

@@ -30,6 +30,7 @@ from whippletree.compiler.rollout.dense_solve import (
     DenseSolve,
     add_row,
     add_rows,
+    multiply_row,
     multiply_rows,
     padded,
 )
@@ -71,8 +72,8 @@ class BlockRows(Protocol):
     def clear(self, motion: str) -> list[Statement]:
         """No impulses have been added to a motion yet."""
 
-    def add_to(self, motion: str, factors: str) -> Statement:
-        """In a loop over blocks, what its three impulses ``factors`` do is added to a motion."""
+    def add_to(self, motion: str, factors: str, form: int = WHOLE) -> Statement:
+        """In a loop over blocks of a form, what its three impulses ``factors`` do is added to a motion."""
 
     def by_form(self, make: Callable[[int], Sequence[Statement]]) -> list[Statement]:
         """In a loop over blocks, statements for blocks of the form in hand
@@ -88,14 +89,14 @@ class BlockRows(Protocol):
         """Every block of the list in turn, by statements for its form; ``change``: of its impulses, which y and the
         blocks after it notice."""
 
-    def respond(self) -> Statement:
-        """In a loop over blocks, E := ``slope of block`` (3, 3) times B."""
+    def respond(self, form: int = WHOLE) -> Statement:
+        """In a loop over blocks, E := ``slope of block`` (3, 3) times B; ``form``: that of the block."""
 
     def identity(self) -> list[Statement]:
         """The matrix of the system := 1."""
 
-    def add(self, scale: str | None = None) -> list[Statement]:
-        """In a loop over blocks, the matrix += Bᵀ E; ``scale``: of the three rows of B."""
+    def add(self, scale: str | None = None, form: int = WHOLE) -> list[Statement]:
+        """In a loop over blocks of a form, the matrix += Bᵀ E; ``scale``: of the three rows of B."""
 
     def factor(self) -> list[Statement]:
         """The matrix is complete."""
@@ -189,13 +190,17 @@ class DenseRows:
             )
         ]
 
-    def respond(self) -> Statement:
+    def respond(self, form: int = WHOLE) -> Statement:
         """See :class:`BlockRows`."""
-        return multiply_rows(self.space, "E", self.space.at("slope of block"), self.width)
+        if form == WHOLE:
+            return multiply_rows(self.space, "E", self.space.at("slope of block"), self.width)
+        own, place = row_of(form), (Index(BLOCK), Index(None, row_of(form)))
+        slope = Piece((), (Address("slope of block", (Index(None, own), Index(None, own))),))
+        return multiply_row(Address("E", place), slope, Address("B", place), self.width)
 
-    def add(self, scale: str | None = None) -> list[Statement]:
+    def add(self, scale: str | None = None, form: int = WHOLE) -> list[Statement]:
         """See :class:`BlockRows`."""
-        return self.system.add(scale)
+        return self.system.add(scale, _rows_of(form))
 
 
 class NarrowRows(DenseRows):
@@ -255,13 +260,28 @@ class NarrowRows(DenseRows):
         reads = [self.at(motion), self.space.at(factor), self.space.at(row, BLOCK)]
         return traced_block(lambda x, f, row: [x + f[0] * row], reads, [self.at(motion)])
 
-    def respond(self) -> Statement:
+    def respond(self, form: int = WHOLE) -> Statement:
         """See :class:`BlockRows`."""
+        if form != WHOLE:
+            return super().respond(form)
         reads = [self.space.at("slope of block"), self.space.at("B", BLOCK)]
         return traced_block(lambda slope, B: [slope @ B], reads, [self.space.at("E", BLOCK)])
 
-    def add(self, scale: str | None = None) -> list[Statement]:
+    def add(self, scale: str | None = None, form: int = WHOLE) -> list[Statement]:
         """See :class:`BlockRows`: columns of the matrix are next to each other, so E is spread over them first."""
-        into = Piece((3, self.width), self._at_places("spread", *[(Index(None, i),) for i in range(3)]))
-        spread = traced_block(lambda E: [E], [self.space.at("E", BLOCK)], [into])
-        return [self.space.put(0, self.space.at("spread")), spread, *self.system.add(scale, narrow=True)]
+        rows = _rows_of(form)
+        heads = [(Index(BLOCK), Index(None, i)) for i in rows]
+        columns = range(self.width)
+        own = Piece(
+            (len(rows), self.width), tuple([Address("E", (*head, Index(None, i))) for head in heads for i in columns])
+        )
+        into = Piece((len(rows), self.width), self._at_places("spread", *[(Index(None, i),) for i in rows]))
+        zeros = tuple([Address("spread", (Index(None, i), Index(None, k))) for i in rows for k in range(self.unknowns)])
+        spread = traced_block(lambda E: [E], [own], [into])
+        nothing = self.space.put(0, Piece((len(zeros),), zeros))
+        return [nothing, spread, *self.system.add(scale, rows, narrow=True)]
+
+
+def _rows_of(form: int) -> Sequence[int]:
+    """The rows that blocks of a form have."""
+    return range(3) if form == WHOLE else (row_of(form),)

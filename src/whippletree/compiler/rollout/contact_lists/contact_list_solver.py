@@ -9,7 +9,11 @@ damped by a share ε of each block's own diagonal. As u depends on λ by way of 
 
     A dλ = −F − m P′ Bᵀ dy,   A = 1 − (1 − ε) P′        (1 + Σ B A⁻¹ m P′ Bᵀ) dy = −Σ B A⁻¹ F
 
-one matrix of the size of the velocities, whatever the number of contacts; it is eliminated in loops. Along a chain, dλ
+one matrix of the size of the velocities, whatever the number of contacts; it is eliminated in loops. A block that P
+sends to a fixed place has no part in it. A moment that slips follows the normal impulse of the contact that presses on
+it, by the slope ρ e of its disc: as the contact comes first, what it does is known, and is added to the moment's
+A⁻¹ F and A⁻¹ m P′ Bᵀ. (With radii held from step to step, hands with a block or a pen took up to six times as long, and
+left steps to Python.) Along a chain, dλ
 is found from (A + m P′ Bᵀ B) dλ = −F, contact by contact
 (:mod:`~whippletree.compiler.rollout.contact_lists.contact_list_chains`).
 
@@ -27,17 +31,22 @@ from typing import Any
 
 import numpy as np
 
-from whippletree.arithmetic.arrays import Array, identity
+from whippletree.arithmetic.arrays import Array, identity, vector
 from whippletree.arithmetic.scalars import less, select, sqrt
-from whippletree.compiler.program import Address, Block, Each, If, Index, Lookup, Statement, Until
+from whippletree.compiler.program import Address, Block, Each, If, Index, Lookup, Loop, Statement, Until
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
-from whippletree.compiler.rollout.contact_lists.contact_list_forms import block_of_form
+from whippletree.compiler.rollout.contact_lists.contact_list_forms import WHOLE, block_of_form
 from whippletree.compiler.rollout.contact_lists.contact_list_interior import InteriorPoint
-from whippletree.compiler.rollout.contact_lists.contact_list_law import alart_curnier, inverse_slope, velocity_of
+from whippletree.compiler.rollout.contact_lists.contact_list_law import (
+    alart_curnier,
+    inverse_slope,
+    load_slope,
+    velocity_of,
+)
 from whippletree.compiler.rollout.contact_lists.contact_list_rows import BlockRows
 from whippletree.compiler.rollout.contact_lists.contact_list_search import LineSearch
-from whippletree.compiler.rollout.dense_solve import multiply_in_strands
+from whippletree.compiler.rollout.dense_solve import COLUMN, multiply_in_strands
 from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, STEP, symmetric_block
 from whippletree.contact.problem.cones import both, brought_inside, largest, length
 from whippletree.contact.problem.contact_problem import Local, block_mass, block_measure, respond
@@ -85,6 +94,10 @@ SEARCH_TURN = 14
 """Newton steps of a turn for robots, which shorten steps that lead astray
 (:mod:`~whippletree.compiler.rollout.contact_lists.contact_list_search`)."""
 
+PLAIN_TURNS = 1
+"""Turns of robots before the interior-point method is asked, which takes as long as a hundred sweeps and more. Hands
+with a block, a pen or a hammer take 0.8 to 1.0 of the time that they take where it is asked in the first turn."""
+
 NEWTON_PATIENCE = 3
 """Newton steps in a row that may fail to halve the residual before the turn ends: where forces are far from unique, as
 in a belt on its pulleys, they lead from one wrong set of sliding contacts to the next. Robots on feet are given the
@@ -123,12 +136,15 @@ class ListSolver:
     ``residual`` and ``works`` tell of the solution, ``made`` and ``newtons`` what it has cost.
     """
 
-    def __init__(self, space: WorkSpace, blocks: int, rows: BlockRows, hyperstatic: bool = False) -> None:
-        """``hyperstatic``: forces are usually far from unique, so that Newton's method is soon given up."""
+    def __init__(
+        self, space: WorkSpace, blocks: int, rows: BlockRows, hyperstatic: bool = False, sweeps_first: bool = False
+    ) -> None:
+        """``hyperstatic``: forces are usually far from unique, so that Newton's method is soon given up;
+        ``sweeps_first``: sweeps are given their whole turn before it, as they are there."""
         self.space, self.blocks, self.rows = space, blocks, rows
         self.newton_turn, self.patience = (NEWTON_TURN, NEWTON_PATIENCE) if hyperstatic else (SEARCH_TURN, SEARCH_TURN)
         self.patience = self.patience if rows.chain is None else NEWTON_PATIENCE_OF_CHAINS
-        self.first_sweeps = SWEEPS_OF_TURN if hyperstatic else SWEEPS_OF_FIRST_TURN
+        self.first_sweeps = SWEEPS_OF_TURN if hyperstatic or sweeps_first else SWEEPS_OF_FIRST_TURN
         long = TURNS_OF_LONG_TREES if rows.chain is None else TURNS_OF_CHAINS
         self.turns = long if rows.eager else TURNS
         self.servos = ["soft"] if "soft" in space.buffers else []
@@ -169,7 +185,10 @@ class ListSolver:
         if rows.chain is None:
             space.work(
                 slope_of_block=(3, 3),  # A⁻¹ m P′
-                E=(blocks, 3, rows.width),  # A⁻¹ m P′ Bᵀ
+                E=(blocks, 3, rows.width),  # A⁻¹ m P′ Bᵀ, and what moments take over from their contacts
+                follows=(1,),  # whether a block's impulse depends on velocities, or on its contact's impulse
+                link=(2,),  # ∂λ_t of a moment by the normal impulse of its contact
+                linked=(1,),
             )
         self.search = None if hyperstatic else LineSearch(self)
         self.interior = InteriorPoint(self) if rows.unknowns <= MOST_INTERIOR_VELOCITIES else None
@@ -231,8 +250,18 @@ class ListSolver:
         found = self._try_method(self._newton())
         if self.interior is not None:
             method = tuple(self._try_method(self.interior.statements()))
-            found += [self.note_undone(), If(self.space.address("undone"), method)]
+            asked = self.note_undone() if self.search is None else self._note_late()
+            found += [asked, If(self.space.address("undone"), method)]
         return found
+
+    def _note_late(self) -> Statement:
+        """``undone``: whether the interior-point method is asked, which a robot's first turn does without."""
+        late = traced_block(
+            lambda done, turns: [[select(less(PLAIN_TURNS, turns[0]), -done[0], -1)]],
+            self.space.each(("done", "turns")),
+            [self.space.at("undone")],
+        )
+        return late
 
     def note_undone(self) -> Statement:
         """``undone``: whether a further method is asked."""
@@ -466,7 +495,7 @@ class ListSolver:
             chain = self.rows.chain
             system = [self.each_active(self._linearise()), *chain.factor_and_solve("goal", "part")]
         else:
-            blocks = (self._linearise(), self.rows.add_to("right", "part"), self.rows.respond(), *self.rows.add())
+            blocks = self.rows.by_form(self._enter_system)
             system = [*self.rows.clear("right"), *self.rows.identity(), self.each_active(*blocks)]
             system += [*self.rows.factor(), *self.rows.solve()]
         return [
@@ -474,7 +503,7 @@ class ListSolver:
             *system,
             *self.rows.clear("raw y"),
             *self.rows.clear("y"),
-            self.each_active(self._advance(), self.rows.add_to("raw y", "raw"), self.rows.add_to("y", "impulse")),
+            self.each_active(*self.rows.by_form(self._advance)),
             *self.rows.compute_motion("raw y"),
             *self.rows.compute_motion("y"),
             count,
@@ -490,8 +519,28 @@ class ListSolver:
         at = self.space.at
         return [traced_block(lambda damping: [DAMPING_EASING * damping], [at("damping")], [at("damping")])]
 
-    def _linearise(self) -> Block:
-        """Of a block: its impulse's change at unchanged velocities, and how it follows them."""
+    def _enter_system(self, form: int) -> list[Statement]:
+        """A block's part of the matrix and of the right-hand side; one that follows nothing is not in the matrix."""
+        respond = [self.rows.respond(form), *(self._follow_host() if form == WHOLE else [])]
+        enter = If(self.space.address("follows"), tuple(self.rows.add(form=form)))
+        return [self._linearise(form), self.rows.add_to("right", "part", form), *respond, enter]
+
+    def _follow_host(self) -> list[Statement]:
+        """E of a moment that slips: its tangents follow the normal of the contact that presses on it.
+
+        The contact comes first in the list, so that its own E is known.
+        """
+        if not self.pressed:
+            return []
+        tangents = Piece((2,), tuple(Address("E", (Index(BLOCK), Index(None, i), Index(COLUMN))) for i in (1, 2)))
+        normal = Piece((), (Address("E", (Index("host"), Index(None, 0), Index(COLUMN))),))
+        add = traced_block(
+            lambda E, normal, link: [E + link * normal], [tangents, normal, self.space.at("link")], [tangents]
+        )
+        return [If(self.space.address("linked"), (Loop(COLUMN, self.rows.width, (add,), side_by_side=True),))]
+
+    def _linearise(self, form: int = WHOLE) -> Block:
+        """Of a block: its impulse's change at unchanged velocities, and how it follows them and its contact."""
         at = self.space.at
 
         def prepare(*given: Any) -> list[Any]:
@@ -504,19 +553,34 @@ class ListSolver:
                 B = state[1]
                 return [-F, identity(3) - (1 - damping[0]) * P, (mass * P) @ B, B]
             inverse = inverse_slope(P, damping[0], *[mass * compliance for compliance in soft])
+            part, slope = -(inverse @ F), inverse @ (mass * P)
+            follows = P[0, 0] + abs(P[1, 1]) + abs(P[1, 2]) + abs(P[2, 2])
+            links = []
+            if self.pressed and form == WHOLE:
+                *merit, of_host = merit
+                share, pressing = rest[3:5]
+                link, slips = load_slope(p, mass * velocity_of(*state), radius, select(less(0, pressing), share, 0))
+                link = inverse[1:, 1:] @ link
+                part = part + vector(0, *[select(slips, x * of_host, 0) for x in link])
+                follows = select(slips, 1, follows)
+                links = [link, [select(slips, 1, -1)]]
             weighed = [[merit[0][0] + (F @ F) / (mass * mass)]] if merit else []
-            return [-(inverse @ F), inverse @ (mass * P), *weighed]
+            return [part, slope, *weighed, [follows], *links]
 
-        # the radius of a moment follows its contact from step to step, without a derivative
         reads = [*self.state("raw", "raw y"), at("own", BLOCK), *self.bounds("raw"), at("damping")]
         if self.rows.chain is not None:
             return traced_block(prepare, reads, self.space.each(("goal", "own matrix", "pull", "thrown"), BLOCK))
         merit = [at("merit")] if self.search is not None else []
-        return traced_block(prepare, [*reads, *merit], [at("part", BLOCK), at("slope of block"), *merit])
+        reads, writes = [*reads, *merit], [at("part", BLOCK), at("slope of block"), *merit, at("follows")]
+        if self.pressed and form == WHOLE:
+            reads.append(Piece((), (Address("part", (Index("host"), Index(None, 0))),)))
+            writes += self.space.each(("link", "linked"))
+        return block_of_form(form, prepare, reads, writes)
 
-    def _advance(self) -> Block:
-        """A block's new impulse, as Newton's method has it and brought within its bounds."""
-        at, each = self.space.at, self.space.each
+    def _advance(self, form: int) -> list[Statement]:
+        """A block's new impulse, as Newton's method has it and brought within its bounds, and what both move."""
+        each = self.space.each
+        at = self.space.at
 
         def advance(p: Array, part: Array, *rest: Any) -> list[Any]:
             mu, radius, answer = self.law(rest)
@@ -529,7 +593,8 @@ class ListSolver:
         reads = [*each(("raw", "part"), BLOCK), *self.bounds()]
         reads += [at("E", BLOCK), self.rows.at("dy")] if self.rows.chain is None else []
         names = ("raw", "impulse") if self.search is None else ("raw", "impulse", "way")
-        return traced_block(advance, reads, each(names, BLOCK))
+        block = block_of_form(form, advance, reads, each(names, BLOCK))
+        return [block, self.rows.add_to("raw y", "raw", form), self.rows.add_to("y", "impulse", form)]
 
     def _look_at_progress(self) -> Block:
         """``spent`` once the residual is fine enough, or has not halved for too many steps."""

@@ -98,8 +98,10 @@ CONTACT, LIMIT, TAUT, FRICTION, SERVO = range(5)
 """Kinds of blocks, before those of moments."""
 
 
-def _shares_loads(model: Model) -> bool:
-    """Whether contacts usually share their loads in many ways: with loops, and with faces that meet."""
+def _sweeps_first(model: Model) -> bool:
+    """Whether sweeps are given their whole turn before Newton's method: where faces meet, contacts share loads in many
+    ways, and forces that are not unique are found by sweeps more often than elsewhere. Hands with an egg or a pen, and
+    humanoids with ellipsoids, take 0.75 to 0.9 of the time that they take with a few sweeps."""
     return bool(model.constraints) or not contact_set(model).closed_form
 
 
@@ -142,7 +144,8 @@ class _ListBuilder(StepSpace):
         self.work(B=(self.blocks.count, 3, rows.width))
         if self.long_rows is None:
             self.work(J=(self.blocks.count, 3, model.nv), response=(model.nv,))  # y of the solution
-        self.solver = ListSolver(self, self.blocks.count, rows, _shares_loads(model) or self.long_rows is not None)
+        hyperstatic = bool(model.constraints) or self.long_rows is not None
+        self.solver = ListSolver(self, self.blocks.count, rows, hyperstatic, _sweeps_first(model))
         self.bounces = ListBounces(self, self.solver)
         self.positions = Positions(self, self.in_tree, self.closures, self._displacement())
 

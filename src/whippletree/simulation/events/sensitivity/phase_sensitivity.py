@@ -190,12 +190,12 @@ class PhaseTangent:
         """Of the velocity that the mode makes of v (d, n), along all directions or along given ones (e, 2n + 1)."""
         phase, n = self.phase, self.scene.model.nv
         along = np.eye(2 * n + 1) if directions is None else directions
+        if not phase.has_rows:
+            return np.asarray(along[:, n : 2 * n])
         here = np.array([t]), q[None], v[None]
         at, d_at = self.scene.at(*here), self.tangent.at(*here)
         rows = phase.contact_rows
         R, dR = self._rows(at, rows)[0], self._rows(d_at, rows)[0]
-        if not len(R):
-            return np.asarray(along[:, n : 2 * n])
         own, d_own = self.scene.row_velocity(*here)[0, phase.kept], self.tangent.row_velocity(*here)[0][:, phase.kept]
         speed = np.concatenate([own, phase.holds @ v, at.J[0, rows] @ v])
         pushed = np.zeros((2 * n + 1, n))
@@ -210,6 +210,8 @@ class PhaseTangent:
     def admissible(self, t: float, y: Array) -> Array:
         """Π (2n, 2n): what the way back to the mode's closed contacts and constraints makes of (δq, δv)."""
         phase, n = self.phase, self.scene.model.nv
+        if not phase.has_rows:
+            return np.eye(2 * n)
         q, v = self.scene.motion.split(y)
         here = np.array([t]), q[None], v[None]
         at = self.scene.at(*here)
@@ -220,10 +222,8 @@ class PhaseTangent:
         closing[level] = 0.0
         closing[kept : kept + len(phase.holds)] = 0.0
         closing[kept + len(phase.holds) + closed :] = 0.0
-        Pq = np.eye(n)
-        if len(R):
-            missing = np.concatenate([np.zeros((n, n)), -closing.T], axis=1)
-            Pq = Pq + self._solve(_block(at.M[0], R, R)[None], missing[None])[0][:, :n].T
+        missing = np.concatenate([np.zeros((n, n)), -closing.T], axis=1)
+        Pq = np.eye(n) + self._solve(_block(at.M[0], R, R)[None], missing[None])[0][:, :n].T
         directions = np.block([[Pq, np.zeros((n, n))], [np.zeros((n, n)), np.eye(n)]])
         columns = np.concatenate([directions.T, np.zeros((2 * n, 1))], axis=1)
         return np.concatenate([directions[:n], self.projection(t, q, v, columns).T])
