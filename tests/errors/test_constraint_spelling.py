@@ -52,7 +52,7 @@ def test_numbers_that_are_none_are_refused_before_any_algebra():
     model = wt.mechanisms.four_bar()
     with pytest.raises(ValueError, match="assemble: guess holds nan: coordinates must be finite"):
         wt.assemble(model, [NAN] * 3)
-    with pytest.raises(ValueError, match="guess holds inf"):
+    with pytest.raises(ValueError, match=r"hold\['crank'\] is inf"):
         wt.assemble(model, hold={"crank": np.inf})
     with pytest.raises(wt.ShapeError, match=r"joint 'crank' has 1 coordinates, hold gives \(2,\)"):
         wt.assemble(model, hold={"crank": [1.0, 2.0]})
@@ -70,3 +70,24 @@ def test_rows_are_left_out_by_name():
     assert wt.without_rows(model, "c.x", "c.y", "c.z").constraints == ()
     with pytest.raises(wt.NameLookupError, match=r"there is no row 'c\.w'; known: 'c\.x', 'c\.y', 'c\.z'"):
         wt.without_rows(model, "c.w")
+
+
+@pytest.mark.parametrize("tolerance", [-1.0, NAN, np.inf, "tight", [1e-9, 1e-9]])
+@pytest.mark.parametrize("function", [wt.assemble, wt.diagnose])
+def test_a_tolerance_is_a_number_that_is_not_negative(function, tolerance):
+    """-1 and NaN blamed the lengths of the linkage, or were taken; text was an error of NumPy's."""
+    with pytest.raises((ValueError, wt.ScalarError), match=f"^{function.__name__}: tolerance is "):
+        function(wt.mechanisms.four_bar(), tolerance=tolerance)
+
+
+def test_what_is_held_is_named_where_it_is_no_coordinate():
+    """It was told of the guess, which nobody gave."""
+    with pytest.raises(ValueError, match=r"assemble: hold\['crank'\] is nan: coordinates must be finite"):
+        wt.assemble(wt.mechanisms.four_bar(), hold={"crank": NAN})
+    with pytest.raises(wt.ScalarError, match=r"guess is no array of numbers but of complex ones \(1j\), expected real"):
+        wt.assemble(wt.mechanisms.four_bar(), [1j, 0, 0])
+
+
+def test_a_route_of_the_reference_alone_says_so():
+    with pytest.raises(wt.NameLookupError, match=r"no route 'block'; .*wt.reference\(model, route='block'\) has it"):
+        wt.compile(wt.mechanisms.four_bar(), route="block")

@@ -47,7 +47,10 @@ REFUSED = {
     # shapes
     "a cylinder of no length": (lambda: run(ball(("cylinder", {"radius": 0.1, "length": 0}))), "above 0 in m, got 0"),
     "a ball of no radius": (lambda: run(ball(("sphere", {}))), "a sphere needs radius"),
-    "a plane as its own kind": (lambda: run(ball(("plane", {}))), "kind 'plane' cannot touch"),
+    "a plane as its own kind": (
+        lambda: run(ball(("plane", {}))),
+        "kind 'plane' cannot touch; .*'plane' is 'half_space' here",
+    ),
     "a mesh in one plane": (lambda: run(ball(("mesh", {"vertices": np.eye(4, 3) * [1, 1, 0]}))), "one plane"),
     "a mesh of words": (lambda: run(ball(("mesh", {"vertices": "abc"}))), "vertices"),
     "a mesh of three corners": (lambda: run(ball(("mesh", {"vertices": np.eye(3)}))), "n at least 4"),

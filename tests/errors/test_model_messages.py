@@ -93,7 +93,10 @@ FAULTS = [
             "exactly: the square root of the Fraction 2 is not a Fraction: use mpmath numbers or floats"
         ],
     ),
-    (link(kind="universal", axis=(0, 2, 0)), ["joint 'j': the two axes of a universal joint are parallel"]),
+    (
+        link(kind="universal", axis=(0, 2, 0)),
+        ["joint 'j': the two axes of a universal joint are parallel: give second_axis=, across (0, 1, 0)"],
+    ),
     (link(position=(1, 2)), ["joint 'j': position has 2 numbers, expected 3"]),
     (link(position=(1, 2, np.nan)), ["joint 'j': pose holds nan: every number must be finite"]),
     (link(rotation=np.eye(2)), ["joint 'j': rotation has shape (2, 2), expected (3, 3)"]),

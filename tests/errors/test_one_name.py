@@ -94,3 +94,45 @@ def test_a_motor_without_strength_or_speed_is_refused():
         wt.controllers.motor(ARM, "elbow", 3.0, limit=-1)
     with pytest.raises(ValueError, match="motor: no_load_speed is 0, expected a positive number"):
         wt.controllers.motor(ARM, "elbow", 3.0, limit=1, no_load_speed=0)
+
+
+REFERENCES = {
+    "the parent of a joint": lambda b, x: b.joint("k", "revolute", x, "arm"),
+    "the kind of a joint": lambda b, x: b.joint("k", x, "world", "arm"),
+    "the body of a frame": lambda b, x: b.frame("tip", x),
+    "the body of a geometry": lambda b, x: b.geometry("skin", x, "sphere", radius=0.1),
+    "the kind of a geometry": lambda b, x: b.geometry("skin", "arm", x),
+    "a geometry of a contact": lambda b, x: b.contact("touch", x, "skin"),
+    "the law of a contact": lambda b, x: b.contact("touch", "skin", "floor", law=x),
+    "the end of a constraint": lambda b, x: b.constraint("tie", "point", x, "arm"),
+    "the kind of a constraint": lambda b, x: b.constraint("tie", x, "world", "arm"),
+    "the joint of an actuator": lambda b, x: b.actuator("motor", x),
+    "the frame of a tendon": lambda b, x: b.tendon("string", x, "arm"),
+    "the kind of a sensor": lambda b, x: b.sensor("eye", x, "hinge"),
+}
+
+
+@pytest.mark.parametrize("what", REFERENCES)
+@pytest.mark.parametrize("name", [["arm"], {"arm": 1}, None, 3])
+def test_what_a_part_refers_to_is_named_by_one_text(what, name):
+    """Lists could not be hashed, and numbers have no length: errors of Python's, which named nothing."""
+    if what == "the law of a contact" and name is None:
+        pytest.skip("None leaves the law to the model")
+    builder = wt.Builder("m").body("arm", 1.0, inertia=(1, 1, 1)).joint("hinge", "revolute", "world", "arm")
+    with pytest.raises(wt.ModelError, match=r".* is no name: write one text"):
+        REFERENCES[what](builder, name).build()
+
+
+def test_a_model_is_asked_for_one_name():
+    model = wt.mechanisms.double_pendulum()
+    for ask in (model.slice, model.q_slice, model.frame, model.body_index):
+        with pytest.raises(wt.NameLookupError, match=r"there is no .* \['elbow'\]"):
+            ask(["elbow"])
+
+
+def test_limits_of_speed_and_effort_are_not_negative():
+    """An effort limit of -1 cut every force to -1."""
+    for word in ("velocity_limit", "effort_limit"):
+        builder = wt.Builder("m").body("arm", 1.0).joint("hinge", "revolute", "world", "arm", **{word: -1})
+        with pytest.raises(wt.ModelError, match=f"joint 'hinge': {word} -1 is negative"):
+            builder.build()

@@ -261,3 +261,22 @@ def test_a_fluid_drags_on_no_body_without_mass(tmp_path: Path) -> None:
         q, v = data.qpos.copy(), np.linalg.solve(T, data.qvel)
         passive = T.T @ data.qfrc_passive
         np.testing.assert_allclose(wt.reference(model).passive_forces(q, v), passive, atol=1e-13)
+
+
+def test_tendons_need_no_names(tmp_path):
+    """Files without names for them ended in an error of MuJoCo's bindings; their forces are MuJoCo's."""
+    path = tmp_path / "tendons.xml"
+    path.write_text("""<mujoco><worldbody><site name="w" pos="0 0 2"/>
+      <body pos="0 0 1"><joint name="a" axis="0 1 0"/><geom type="box" size=".1 .2 .3"/><site name="s" pos=".2 0 .1"/>
+        <body pos="0 0 1"><joint name="b" axis="1 0 0"/><geom type="box" size=".1 .2 .3"/></body></body></worldbody>
+      <tendon><spatial stiffness="20" damping="1" springlength=".1"><site site="w"/><site site="s"/></spatial>
+        <fixed stiffness="4" damping=".2"><joint joint="a" coef="2"/><joint joint="b" coef="-1"/></fixed></tendon>
+      </mujoco>""")
+    model = wt.load(path)
+    assert [tendon.name for tendon in model.tendons] == ["tendon_0", "tendon_1"]
+    peer = mujoco.MjModel.from_xml_path(str(path))
+    data = mujoco.MjData(peer)
+    data.qpos[:], data.qvel[:] = (0.3, -0.2), (0.5, 0.7)
+    mujoco.mj_forward(peer, data)
+    found = wt.reference(model).passive_forces(data.qpos, data.qvel)
+    np.testing.assert_allclose(found, data.qfrc_passive, rtol=1e-12)

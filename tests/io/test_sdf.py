@@ -179,6 +179,33 @@ def test_a_gearbox_couples_two_joints(tmp_path: Path, first: str, second: str, r
     assert coupling.parameters["coefficients"] == (0, ratio)
 
 
+def test_limits_may_be_endless(tmp_path: Path) -> None:
+    """SDFormat writes its defaults so from 1.9 on; the file was refused."""
+    axis = """<axis><xyz>0 0 1</xyz><limit><lower>-inf</lower><upper>inf</upper><effort>inf</effort>
+      <velocity>inf</velocity></limit></axis>"""
+    model = load_text(tmp_path, link("a") + joint("j", "world", "a", "revolute", axis))
+    (j,) = (own for own in model.joints if own.name == "j")
+    assert (j.lower, j.upper, j.effort_limit, j.velocity_limit) == (-np.inf, np.inf, np.inf, np.inf)
+
+
+def test_a_universal_joint_with_unlike_axes_is_told(tmp_path: Path) -> None:
+    """The limits of the first axis held for both, and what the file said of the second went without a word."""
+    first = "<axis><xyz>0 1 0</xyz><limit><lower>-1</lower><upper>2</upper></limit></axis>"
+    second = (
+        "<axis2><xyz>1 0 0</xyz><limit><lower>-1</lower><upper>3</upper></limit>"
+        "<dynamics><damping>0.3</damping></dynamics></axis2>"
+    )
+    with pytest.warns(wt.LeftOutWarning, match="differ between their two axes .*'j: upper', 'j: damping'"):
+        model = load_text(tmp_path, link("a") + joint("j", "world", "a", "universal", first + second))
+    (j,) = (own for own in model.joints if own.name == "j")
+    assert (j.lower, j.upper, j.damping) == (-1, np.inf, 0)
+
+
+def test_masses_that_collisions_decide_are_told(tmp_path: Path) -> None:
+    with pytest.warns(wt.LeftOutWarning, match="masses that follow from collisions .*'a'"):
+        load_text(tmp_path, '<link name="a"><inertial auto="true"/></link>' + joint("j", "world", "a"))
+
+
 def test_joint_types_and_data(tmp_path: Path) -> None:
     axis = """<axis><xyz>0 0 2</xyz>
       <limit><lower>-1e16</lower><upper>1</upper><effort>-1</effort><velocity>3</velocity></limit>

@@ -684,3 +684,23 @@ def test_one_configuration_tells_as_much_as_three_where_no_row_depends_on_others
     for found, model in zip(short, models, strict=True):
         whole = find_structure(constraint_set(model))
         np.testing.assert_equal(asdict(found), asdict(whole))
+
+
+def test_equal_linkages_of_very_different_sizes_are_answered_by_machine_code():
+    """They shared one typical size of their rows: those of the linkage of 1 mm counted as dependent in every state."""
+    builder = wt.Builder("sizes", gravity=(0, -9.81, 0))
+    for i, size in enumerate((1.0, 1e-3)):
+        for name, length in (("crank", 0.4 * size), ("coupler", 1.2 * size), ("rocker", 0.9 * size)):
+            I = length**2 / 12
+            builder.body(f"{name} {i}", 1.0, (length / 2, 0, 0), (0, I, I))
+            builder.frame(f"{name} {i} end", f"{name} {i}", position=(length, 0, 0))
+        builder.joint(f"a {i}", "revolute", "world", f"crank {i}", start=1.2)
+        builder.joint(f"b {i}", "revolute", f"crank {i}", f"coupler {i}", position=(0.4 * size, 0, 0), start=-0.6)
+        builder.joint(f"c {i}", "revolute", "world", f"rocker {i}", position=(size, 0, 0), start=1.4)
+        builder.constraint(f"pin {i}", "hinge", f"rocker {i} end", f"coupler {i} end")
+    model = builder.build()
+    dyn, q = wt.compile(model, watch="never"), model.home.q
+    a = dyn.forward_dynamics(q, 0 * q, 0 * q)
+    np.testing.assert_allclose(a[3:], 1e3 * a[:3], rtol=1e-9)
+    dyn.project_velocity(q, np.ones(6))
+    assert dyn.forward_dynamics.status == dyn.project_velocity.status == 0

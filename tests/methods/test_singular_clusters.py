@@ -1,6 +1,7 @@
 """A loop whose rows depend on each other at a state, among loops whose rows do not: it alone takes the rank-revealing
 route, and the answer is that of the whole block matrix."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import mpmath
@@ -14,6 +15,7 @@ from whippletree.compiler.named_function import ANSWERED_IN_PYTHON
 from whippletree.constraints.clusters import embedding
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.dynamics import ROUTES
+from whippletree.model import State
 from whippletree.model.parameters import with_scalars
 
 
@@ -231,6 +233,18 @@ def test_a_run_tells_of_a_velocity_along_no_branch():
     np.testing.assert_allclose(np.ptp((run.kinetic_energy + run.potential_energy).values), 0, atol=1e-9)
 
 
+@pytest.mark.parametrize("route", ["schur", "embedding"])
+@pytest.mark.parametrize("bars", [2, 3])
+def test_accelerations_tell_of_a_velocity_along_no_branch(route, bars):
+    """They were returned without a word; by clusters, where no motion is left, it was an error of NumPy's."""
+    model = parallelograms(1, bars, chained=False)
+    compiled, functions, q = wt.compile(model, route=route), wt.reference(model, route=route), np.zeros(model.nv)
+    v = functions.project_velocity(q, np.random.default_rng(0).normal(size=model.nv))
+    for dynamics in (compiled.forward_dynamics, functions.forward_dynamics):
+        with pytest.warns(RuntimeWarning, match="its velocity points along none of the motions that meet there"):
+            dynamics(q, v, 0 * v)
+
+
 def test_a_loop_at_rest_on_its_dead_point_has_an_answer_in_many_digits():
     """Rounding leaves 1e-60 there of what a quadric does not feel; its slope was divided by."""
     case = make_singular_model(42424375010)
@@ -249,3 +263,43 @@ def test_least_norm_forces_have_no_answer_where_rows_depend_on_each_other():
     for of in (wt.reference, wt.compile):
         with pytest.raises(wt.SingularSystemError, match="constraint rows depend on each other"):
             of(linkage).constraint_forces_least_norm(*given)
+
+
+def bars_beside(count, mass, gap, start):
+    """A parallelogram of three rods of 0.1 kg, and others of another mass beside it, along z, each at its angle."""
+    builder = wt.Builder("bars", gravity=(0, -9.81, 0))
+    for i in range(count):
+        m, angle = (0.1, start[0]) if i == 0 else (mass, start[1])
+        for name, length in (("crank", 1.0), ("coupler", 2.0), ("rocker", 1.0)):
+            I = m * length**2 / 12
+            builder.body(f"{name} {i}", m, (length / 2, 0, 0), (0, I, I))
+            builder.frame(f"{name} {i} end", f"{name} {i}", position=(length, 0, 0))
+        builder.joint(f"a {i}", "revolute", "world", f"crank {i}", position=(0, 0, gap * i), start=angle)
+        builder.joint(f"b {i}", "revolute", f"crank {i}", f"coupler {i}", position=(1, 0, 0), start=-angle)
+        builder.joint(f"c {i}", "revolute", "world", f"rocker {i}", position=(2, 0, gap * i), start=angle)
+        builder.constraint(f"pin {i}", "pin", f"rocker {i} end", f"coupler {i} end")
+    return builder.build()
+
+
+@pytest.mark.parametrize("route", ["nullspace", "embedding"])
+def test_a_branch_does_not_depend_on_what_stands_beside_it(route):
+    """What pushes was told from what does not by all weights and all distances of the scene: beside two mechanisms of
+    100 t, 10 km away, 2 N m did not count, and the answer left the cone."""
+    found = []
+    for count in (1, 3):
+        model = bars_beside(count, 1e5, 1e4, (0.0, 1.0))
+        tau = np.zeros(model.nv)
+        tau[model.slice("c 0")] = 2.0
+        functions = wt.reference(model, route=route, watch="never")
+        found.append(functions.forward_dynamics(model.home.q, np.zeros(model.nv), tau)[:3])
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-9)
+    np.testing.assert_allclose(found[0][1:], -3 * found[0][0], rtol=1e-9)  # as an antiparallelogram
+
+
+def test_loops_of_a_wide_scene_are_closed_at_home():
+    """They counted as closed within 1e-13 of all distances in the scene, 5e-8 m, and a run refused its own start."""
+    model = bars_beside(50, 1.0, 200.0, (1.0, 1.0))
+    model = replace(model, start=State(model.start.q + 2e-8 * (np.arange(model.nv) % 3 == 1), model.start.v))
+    residual = wt.reference(model).constraint_residual(model.home.q)
+    np.testing.assert_allclose(residual, 0, atol=1e-9)
+    assert not wt.simulate(model, duration=1e-3).attrs["failure"]

@@ -15,10 +15,10 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.compiled import Compiled
-from whippletree.errors import ShapeError, UnsupportedError
+from whippletree.errors import NameLookupError, ShapeError, UnsupportedError
 from whippletree.model import Model
 from whippletree.model.input_checks import floats
-from whippletree.model.parameters import find_parameter, with_parameters
+from whippletree.model.parameters import find_parameter, require_physical, with_parameters
 
 if TYPE_CHECKING:
     from whippletree.compiler.named_function import NamedFunction
@@ -63,7 +63,18 @@ class Bound(Compiled):
 
         A call of many designs takes as many states, one for each. ``like``: a model of their structure, where one is at
         hand; default: the first design's, whose structure then has to be found.
+
+        Raises:
+            ModelError: numbers that no body and no joint has.
+            NameLookupError: an open parameter without a value, or a value of something else.
+            ShapeError: values of other shapes.
         """
+        for path in values:
+            if path not in opened.parameters:
+                raise NameLookupError("open parameter", path, opened.parameters)
+        for path in opened.parameters:
+            if path not in values:
+                raise NameLookupError("value of the open parameter", path, values)
         shapes = {path: find_parameter(opened.model, path).shape for path in opened.parameters}
         self._values = {path: floats("parameters", path, values[path]) for path in opened.parameters}
         counts = {len(x) for path, x in self._values.items() if x.ndim > len(shapes[path])}
@@ -73,6 +84,10 @@ class Bound(Compiled):
         if len(counts) > 1:
             raise ShapeError(f"parameters of {' and '.join(map(str, sorted(counts)))} designs side by side")
         self.designs: int | None = next(iter(counts), None)
+        if self.designs == 0:
+            raise ShapeError(f"parameters of no design: {', '.join(self._values)} has no numbers")
+        if like is None:
+            require_physical(opened.model, self._values)
         if self.designs is not None:
             self._values = {p: np.broadcast_to(x, (self.designs, *shapes[p])) for p, x in self._values.items()}
         self._opened = opened

@@ -27,8 +27,8 @@ from whippletree.functions.differentiate import derived_function
 from whippletree.functions.lost_digits import EVERY, FIRST, NEVER, is_watched
 from whippletree.functions.registry import checked_names, for_names
 from whippletree.model import Model
-from whippletree.model.input_checks import as_names, shape_hints
-from whippletree.model.parameters import find_parameter
+from whippletree.model.input_checks import shape_hints
+from whippletree.model.parameters import find_parameter, parameter_paths
 from whippletree.tree.skeleton import Skeleton, skeleton
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class Compiled(CompiledTable):
         self._watch = watch
         self._quick_above = quick_above
         self.route = route
-        self.parameters = tuple(find_parameter(model, path).path for path in as_names(parameters))
+        self.parameters = parameter_paths(model, parameters)
         self._dtype = real_type(dtype)
         self._threads = threads
         self._target = target

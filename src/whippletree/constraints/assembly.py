@@ -38,7 +38,7 @@ from whippletree.constraints.singular.exploration import STRUCTURE_TOLERANCE
 from whippletree.errors import AssemblyError, UnsupportedError, list_items
 from whippletree.model import Constraint, Frame, Model, State, require_model
 from whippletree.model.frozen import frozen_array
-from whippletree.model.input_checks import coordinates
+from whippletree.model.input_checks import coordinates, tolerance_of
 from whippletree.spatial import rotation_about
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import skeleton
@@ -108,6 +108,7 @@ def assemble(
     q = coordinates("assemble", "guess", start, model)
     if not isinstance(hold, Mapping | None):
         raise TypeError(f"assemble: hold is {hold!r}, expected joints by name with their coordinates: {{'crank': 0.3}}")
+    tolerance = tolerance_of("assemble", tolerance)
     if repair is not None:
         if repair != "frames":
             raise UnsupportedError(f"assemble: repair is {repair!r}, expected None or 'frames'")

@@ -27,7 +27,7 @@ from whippletree.constraints.singular.motions import (
 from whippletree.errors import AssemblyError
 from whippletree.model import Constraint, Model, require_model
 from whippletree.model.constraint_syntax import JOINT_DATA
-from whippletree.model.input_checks import coordinates
+from whippletree.model.input_checks import coordinates, tolerance_of
 from whippletree.tree import inertia
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import skeleton
@@ -237,6 +237,7 @@ def diagnose(model: Model, q: Any = None, *, t: float = 0.0, tolerance: float = 
         tolerance: residual up to which a row counts as met, m or rad.
     """
     require_model(model, "diagnose")
+    tolerance = tolerance_of("diagnose", tolerance)
     conflict = False
     gaps: dict[str, float] = {}
     if q is None:

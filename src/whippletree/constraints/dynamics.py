@@ -409,7 +409,8 @@ def require_route(model: Model, route: str | None, known: Sequence[str]) -> None
         UnsupportedError: rows that belong to no loop cannot be embedded.
     """
     if route is not None and route not in known:
-        raise NameLookupError("route", route, known)
+        hint = f". wt.reference(model, route={route!r}) has it" if route in ROUTES else ""
+        raise NameLookupError("route", route, known, hint=hint)
     if route == "embedding" and model.constraints:
         require_clusters(constraint_set(model))
     if route == "elimination" and model.constraints:

@@ -46,8 +46,13 @@ BENDS = 100
 
 
 def attainable(model: Model) -> float:
-    """TOLERANCE, or what rounding leaves of it where positions add up to many metres: 1e-13 of all joint offsets."""
-    return max(CLOSED_LOOP, 1e-13 * sum(float(np.linalg.norm(j.pose[:3, 3].astype(float))) for j in model.joints))
+    """CLOSED_LOOP, or what rounding leaves of it where positions add up to many metres: 1e-13 of the joint offsets on
+    the longest way from the world."""
+    ways: list[float] = []
+    for joint, parent in zip(model.joints, model.parents, strict=True):
+        offset = float(np.linalg.norm(joint.pose[:3, 3].astype(float)))
+        ways.append(offset + (ways[parent] if parent >= 0 else 0.0))
+    return max(CLOSED_LOOP, 1e-13 * max(ways, default=0.0))
 
 
 class Closure:
@@ -279,6 +284,8 @@ def with_held(model: Model, q: Array, hold: Mapping[str, Any]) -> tuple[Array, A
         if np.shape(value) not in ((), own.shape):
             raise ShapeError(f"assemble: joint {name!r} has {len(own)} coordinates, hold gives {np.shape(value)}")
         own[:] = floats("assemble", f"hold[{name!r}]", value)
+        if not np.all(np.isfinite(own)):
+            raise ValueError(f"assemble: hold[{name!r}] is {value}: coordinates must be finite")
         held[rates] = True
     return q, held
 

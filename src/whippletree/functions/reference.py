@@ -20,6 +20,8 @@ from whippletree.constraints.dynamics import ROUTES, require_route, reveals_by_c
 from whippletree.constraints.failures import failure
 from whippletree.constraints.massless import with_massless
 from whippletree.constraints.routes import fails
+from whippletree.constraints.singular.dead_points import words_off_branch
+from whippletree.constraints.singular.exploration import LONG_SYSTEM
 from whippletree.constraints.singular.tangent_cone import TieWarning
 from whippletree.errors import NameLookupError, ScalarError, ShapeError, SingularSystemError, WhippletreeError
 from whippletree.functions.differentiate import derived_function
@@ -37,8 +39,8 @@ from whippletree.functions.lost_digits import (
 from whippletree.functions.reference_table import ReferenceTable
 from whippletree.functions.registry import Function, checked_names, for_names, result_type
 from whippletree.model import Model
-from whippletree.model.input_checks import as_names, common_batch, plain_input, shape_message
-from whippletree.model.parameters import find_parameter, with_parameters, with_scalars
+from whippletree.model.input_checks import common_batch, plain_input, shape_message
+from whippletree.model.parameters import find_parameter, parameter_paths, with_parameters, with_scalars
 from whippletree.tree.mechanism import Margin, Mechanism
 from whippletree.tree.skeleton import Skeleton, skeleton
 
@@ -81,7 +83,7 @@ class Reference(ReferenceTable):
         self.model = model
         self.watch = watch
         self.route = route
-        self.parameters = {path: find_parameter(model, path).shape for path in as_names(parameters)}
+        self.parameters = {path: find_parameter(model, path).shape for path in parameter_paths(model, parameters)}
         self.tree = skeleton(model)
 
     def __repr__(self) -> str:
@@ -192,6 +194,8 @@ class ReferenceFunction:
         if failed is not None and self.owner.model.constraints and not self.function.derived:
             # dependent rows, or a loss of digits: the rank-revealing route takes over, and decides
             result, failed = self._by_rank(tree, values)
+            if failed is None:
+                _tell_of_velocity_off_branch(tree.model, values)
         if failed is not None:
             raise failure(tree, failed, values)
         return result if isinstance(result, tuple) else (result,)
@@ -274,6 +278,17 @@ class RoundingError(ReferenceFunction):
         inputs = {name: tape.numbers(value) for name, value in state.items()}
         results = self.of_model(with_scalars(self.owner.model, tape.number), inputs)
         return tuple(tape.errors_of(result).reshape(np.shape(result)) for result in results)
+
+
+def _tell_of_velocity_off_branch(model: Model, values: Mapping[str, Any]) -> None:
+    """Warn of accelerations on a dead point at a velocity that no motion has; of plain numbers."""
+    state = [values.get(name) for name in ("q", "v", "tau")]
+    if model.nv > LONG_SYSTEM or any(part is None for part in state):
+        return
+    q, v = (np.asarray(part) for part in state[:2])
+    plain = all(isinstance(x, float | int) for x in [*q, *v])
+    if plain and (words := words_off_branch(model, q, v, values.get("t", 0))):
+        warnings.warn(words, RuntimeWarning, stacklevel=5)
 
 
 def _first_failure(margins: Sequence[Margin]) -> int | None:

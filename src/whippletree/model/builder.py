@@ -174,6 +174,8 @@ class Builder:
         the joint's coordinate in the home state. ``data``: see :class:`~whippletree.model.Joint`.
         """
         name = self._check_name("joint", name)
+        words = {"kind": kind, "parent": parent, "child": child}
+        kind, parent, child = (self._refer(f"joint {name!r}", role, word) for role, word in words.items())
         try:
             for word in data.keys() - JOINT_WORDS:
                 hint = did_you_mean(word, (*PLACE_WORDS, *JOINT_WORDS))
@@ -193,6 +195,7 @@ class Builder:
     def frame(self, name: str, body: str, *, position: Vector = ORIGIN, rotation: Any = None) -> Builder:
         """Add a named frame fixed to a body."""
         name = self._check_name("frame", name)
+        body = self._refer(f"frame {name!r}", "body", body)
         self._frames.append(Frame(name, body, self._pose(f"frame {name!r}", position, rotation)))
         return self
 
@@ -202,7 +205,9 @@ class Builder:
         ``.constraint("pin", "pin", "rod end", "rocker end")`` closes a loop at two frames.
         """
         name = self._check_name("constraint", name)
-        self._constraints.append(Constraint(name, kind, on, parameters))
+        kind = self._refer(f"constraint {name!r}", "kind", kind)
+        ends = tuple(self._refer(f"constraint {name!r}", "end", end) for end in on)
+        self._constraints.append(Constraint(name, kind, ends, parameters))
         return self
 
     def closing_constraint(
@@ -229,6 +234,7 @@ class Builder:
         ``.geometry("foot", "shin", "sphere", position=(0, 0, -0.3), radius=0.02)``
         """
         name = self._check_name("geometry", name)
+        body, kind = (self._refer(f"geometry {name!r}", *word) for word in (("body", body), ("kind", kind)))
         pose = self._pose(f"geometry {name!r}", position, rotation)
         shape = Geometry(name, body, kind, pose, parameters, collides, visible)
         self._geometries.append(shape)
@@ -254,6 +260,8 @@ class Builder:
         newton of normal force, m; time stepping knows them.
         """
         name = self._check_name("contact", name)
+        first, second = (self._refer(f"contact {name!r}", "geometry", shape) for shape in (first, second))
+        law = None if law is None else self._refer(f"contact {name!r}", "law", law)
         self._contacts.append(Contact(name, first, second, friction, restitution, law, margin, torsional, rolling))
         return self
 
@@ -275,7 +283,8 @@ class Builder:
         """
         name = self._check_name("contact group", name)
         numbers = (friction, restitution, margin, torsional, rolling)
-        self._contact_groups.append(ContactGroup(name, as_names(geometries), *numbers))
+        shapes = tuple(self._refer(f"contact group {name!r}", "geometry", shape) for shape in as_names(geometries))
+        self._contact_groups.append(ContactGroup(name, shapes, *numbers))
         return self
 
     def actuator(
@@ -298,6 +307,9 @@ class Builder:
         ``activation=Activation("filter", (0.02,))`` lets it follow its command with a delay.
         """
         name = self._check_name("actuator", name)
+        joints = tuple(self._refer(f"actuator {name!r}", "joint", joint) for joint in joints)
+        frame = None if frame is None else self._refer(f"actuator {name!r}", "frame", frame)
+        tendon = None if tendon is None else self._refer(f"actuator {name!r}", "tendon", tendon)
         try:
             gears = frozen_array(gear, (np.size(gear),))
             numbers = (gears, vector_of("gain", gain), vector_of("bias", bias))
@@ -339,6 +351,7 @@ class Builder:
             limits: lengths between which it stays, m: ``limits=(-np.inf, 0.3)`` is a string.
         """
         name = self._check_name("tendon", name)
+        frames = tuple(self._refer(f"tendon {name!r}", "frame", frame) for frame in frames)
         route = (tuple(frames),) if frames else tuple(tuple(branch) for branch in branches)
         weights = list((joints or {}).values())
         try:
@@ -369,6 +382,7 @@ class Builder:
     ) -> Builder:
         """Let a fluid drag on a body as on a box: see :class:`~whippletree.model.force_elements.FluidBox`."""
         name = self._check_name("fluid box", name)
+        body = self._refer(f"fluid box {name!r}", "body", body)
         try:
             pose, edges, flow = pose_matrix(position, rotation), vector_of("size", size), vector_of("wind", wind)
             self._elements.append(FluidBox(name, body, pose, edges, density, viscosity, flow))
@@ -378,12 +392,16 @@ class Builder:
 
     def lift(self, name: str, body: str, *, share: Any = 1) -> Builder:
         """Hold up a share of a body's weight."""
-        self._elements.append(Lift(self._check_name("lift", name), body, share))
+        name = self._check_name("lift", name)
+        self._elements.append(Lift(name, self._refer(f"lift {name!r}", "body", body), share))
         return self
 
     def sensor(self, name: str, kind: str, on: str, *, reference: str | None = None, cutoff: float = np.inf) -> Builder:
         """Measure something of the state: see :class:`~whippletree.model.sensors.Sensor` for the kinds."""
-        self._sensors.append(Sensor(self._check_name("sensor", name), kind, on, reference, cutoff))
+        name = self._check_name("sensor", name)
+        kind, on = (self._refer(f"sensor {name!r}", *word) for word in (("kind", kind), ("place", on)))
+        reference = None if reference is None else self._refer(f"sensor {name!r}", "reference", reference)
+        self._sensors.append(Sensor(name, kind, on, reference, cutoff))
         return self
 
     def key_frame(self, name: str, *, q: Any = None, v: Any = None, commands: Any = None, act: Any = None) -> Builder:
@@ -576,6 +594,13 @@ class Builder:
         if isinstance(name, str) and name:
             return name
         self._faults.append(f"{kind} {name!r}: a name must be a text that is not empty")
+        return repr(name)
+
+    def _refer(self, where: str, role: str, name: Any) -> str:
+        """The name of another part, or of a kind, if it is one."""
+        if isinstance(name, str):
+            return name
+        self._faults.append(f"{where}: {role} {name!r} is no name: write one text")
         return repr(name)
 
     def _pose(self, where: str, position: Vector, rotation: Any) -> Array:

@@ -168,7 +168,7 @@ def joint_faults(joint: Joint) -> list[str]:
     faults += pose_faults(where, joint.pose)
     if any("number" in fault for fault in faults):
         return faults
-    for word in ("rotor_inertia", "damping", "friction"):
+    for word in ("rotor_inertia", "damping", "friction", "velocity_limit", "effort_limit"):
         if getattr(joint, word) < 0:
             faults.append(f"{where}: {word} {getattr(joint, word)} is negative")
     if joint.kind in ("spherical", "free") and joint.stiffness != 0:
@@ -179,7 +179,8 @@ def joint_faults(joint: Joint) -> list[str]:
     if not joint.lower <= joint.upper:
         faults.append(f"{where}: limits [{joint.lower}, {joint.upper}] are empty: lower must not exceed upper")
     if joint.kind == "universal" and abs(float(joint.axis @ joint.second_axis)) > 1 - INERTIA_TOLERANCE:
-        faults.append(f"{where}: the two axes of a universal joint are parallel")
+        axis = "(" + ", ".join(f"{float(x):g}" for x in joint.axis) + ")"
+        faults.append(f"{where}: the two axes of a universal joint are parallel: give second_axis=, across {axis}")
     return faults
 
 

@@ -89,8 +89,28 @@ def floats(function: str, word: str, values: Any) -> Array:
         pass
     part = PART_OF_STATE.get(word, word)
     cure = f": give its {part}, as in {function}(model, found.{part})" if hasattr(values, part) else ""
-    kind = f"text ({values!r}): write numbers without quotes" if text else type(values).__name__
+    kind = f"text ({values!r}): write numbers without quotes" if text else _kind_of(values)
     raise ScalarError(f"{function}: {word} is no array of numbers but {kind}{cure}")
+
+
+def _kind_of(values: Any) -> str:
+    """What is no array of real numbers, in a word."""
+    plain = np.asarray(values, dtype=object)
+    odd = next((x for x in plain.flat if isinstance(x, complex | np.complexfloating)), None)
+    return f"of complex ones ({odd}), expected real ones" if odd is not None else type(values).__name__
+
+
+def tolerance_of(function: str, value: Any) -> float:
+    """A tolerance as a float, if it is one: a number that is not negative.
+
+    Raises:
+        ScalarError: no real number.
+        ValueError: negative, infinite or NaN.
+    """
+    number = floats(function, "tolerance", value)
+    if number.shape != () or not 0 <= number < np.inf:
+        raise ValueError(f"{function}: tolerance is {quote(value)}, expected a number such as 1e-11, not negative")
+    return float(number)
 
 
 def _unmask(function: str, name: str, array: np.ma.MaskedArray[Any, Any]) -> Any:

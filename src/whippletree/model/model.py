@@ -455,7 +455,7 @@ class Model(Part):
 
     def frame(self, name: str) -> Frame:
         """A frame by name; every body, and the world, is also a frame."""
-        if name == WORLD or name in self._body_numbers:
+        if isinstance(name, str) and (name == WORLD or name in self._body_numbers):
             return Frame(name, name)
         return self.frames[self._find("frame or body", self._frame_numbers, name)]
 
@@ -512,7 +512,7 @@ class Model(Part):
         return {geometry.name: k for k, geometry in enumerate(self.geometries)}
 
     def _find(self, kind: str, numbers: Mapping[str, int], name: str) -> int:
-        if name not in numbers:
+        if not isinstance(name, str) or name not in numbers:
             known = [*numbers, *self._body_numbers] if kind == "frame or body" else numbers
             raise NameLookupError(kind, name, known, where=f"model {self.name!r}", hint=self._about_cut(kind, name))
         return numbers[name]

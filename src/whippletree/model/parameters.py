@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.errors import NameLookupError, UnsupportedError
+from whippletree.errors import ModelError, NameLookupError, UnsupportedError
+from whippletree.model.faults import inertia_faults, joint_faults, number_faults
+from whippletree.model.input_checks import as_names
 from whippletree.model.model import Model
 
 BODY_FIELDS = {"mass": (), "center": (3,), "inertia": (6,)}
@@ -27,6 +29,10 @@ JOINT_FIELDS = {
     "pitch": (),
     "position": (3,),
 }
+
+
+NOT_NEGATIVE = ("mass", "damping", "rotor_inertia")
+"""Fields that no body and no joint has below zero."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +51,7 @@ def find_parameter(model: Model, path: str) -> Parameter:
     Raises:
         NameLookupError: if the path leads nowhere; the message lists what is there.
     """
-    kind, _, rest = path.partition(".")
+    kind, _, rest = path.partition(".") if isinstance(path, str) else ("", "", "")
     name, _, word = rest.rpartition(".")
     if path == "gravity":
         return Parameter(path, (3,), model.gravity)
@@ -62,6 +68,57 @@ def find_parameter(model: Model, path: str) -> Parameter:
         value = joint.pose[:3, 3] if word == "position" else np.asarray(getattr(joint, word))
         return Parameter(path, JOINT_FIELDS[word], value)
     raise NameLookupError("parameter", path, ["bodies.<name>.<field>", "joints.<name>.<field>", "gravity"])
+
+
+def parameter_paths(model: Model, names: str | Iterable[str]) -> tuple[str, ...]:
+    """The paths of parameters that are left open, each once.
+
+    Raises:
+        NameLookupError: a path that leads nowhere.
+        ValueError: a path that is named twice: its number would be asked for twice.
+    """
+    paths = tuple(find_parameter(model, path).path for path in as_names(names))
+    for path in paths:
+        if paths.count(path) > 1:
+            raise ValueError(f"parameters of model {model.name!r}: {path!r} is named more than once")
+    return paths
+
+
+def require_physical(model: Model, values: Mapping[str, Array]) -> None:
+    """Refuse designs that no model could have: what ``wt.Builder`` refuses.
+
+    Args:
+        model: whose numbers the designs replace.
+        values: numbers by path, (..., *shape): of one design or of many.
+
+    Raises:
+        ModelError: naming the faults of the first such design.
+    """
+    for path, given in values.items():
+        shape = find_parameter(model, path).shape
+        designs = given.reshape(-1, *shape)
+        sound = np.isfinite(designs).reshape(len(designs), -1).all(axis=1)
+        word = path.rpartition(".")[2]
+        if word in NOT_NEGATIVE:
+            sound &= designs >= 0
+        # whether an inertia is one of a body takes its eigenvalues
+        doubtful = range(len(designs)) if word == "inertia" else np.flatnonzero(~sound)
+        for number in doubtful:
+            if faults := _faults_of(model, path, designs[number]):
+                which = f" of design {number}" if given.ndim > len(shape) else ""
+                raise ModelError(f"parameter {path!r}{which} of model {model.name!r}", faults)
+
+
+def _faults_of(model: Model, path: str, value: Array) -> list[str]:
+    """What is wrong with one number, or a few, at a path."""
+    changed = with_parameters(model, {path: value})
+    kind, _, rest = path.partition(".")
+    name = rest.rpartition(".")[0]
+    if kind == "bodies":
+        return inertia_faults([changed.bodies[changed.body_index(name)]])
+    if kind == "joints":
+        return joint_faults(changed.joints[changed.joint_index(name)])
+    return number_faults("gravity", value)
 
 
 def opens_joints(paths: Iterable[str]) -> bool:

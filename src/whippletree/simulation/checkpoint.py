@@ -77,7 +77,10 @@ class Checkpoint:
         self.finished: Finished | None = None
         if self.folder.is_file():
             raise FileError(str(self.folder), ["a checkpoint is a folder, and this is a file: choose another name"])
-        self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise FileError(str(self.folder), [f"no folder for a checkpoint can be made here: {error}"]) from error
         self._lock = _lock(self.folder)
         try:
             if (self.folder / _HEADER).exists():

@@ -25,7 +25,7 @@ from whippletree.constraints.singular.exploration import LONG_SYSTEM
 from whippletree.constraints.singular.tangent_cone import TieWarning
 from whippletree.contact.kinematics.joint_contacts import limited_axes, nearer_ends_of_many, rubbing_axes
 from whippletree.controllers import ActuatorForces, limited
-from whippletree.errors import NameLookupError, ShapeError, UnsupportedError, list_items, warn_caller
+from whippletree.errors import NameLookupError, ShapeError, UnsupportedError, list_items, quote, warn_caller
 from whippletree.model import Model, require_model
 from whippletree.model.input_checks import PART_OF_STATE, as_names, floats, refuse_zero_quaternions
 from whippletree.simulation.adaptive.integrator import Event, IntegrationError
@@ -352,6 +352,8 @@ def _tell_of_unseen_limits(model: Model, run: xarray.Dataset, method: str) -> No
 
 def _of_this_model(compiled: Compiled, model: Model) -> Compiled:
     """Functions compiled before, if for an equal tree of bodies; loops may have been added or left out since."""
+    if not isinstance(compiled, Compiled):
+        raise TypeError(f"simulate: compiled is {quote(compiled)}, expected what wt.compile(model) gives")
     if compiled.model.bodies is not model.bodies:
         trees = [
             fingerprint(replace(m, constraints=(), contacts=(), contact_groups=())) for m in (compiled.model, model)
@@ -363,6 +365,10 @@ def _of_this_model(compiled: Compiled, model: Model) -> Compiled:
 
 def _with_parameters(model: Model, compiled: Compiled | None, parameters: Mapping[str, Any], massless: str) -> Bound:
     """The functions with these numbers."""
+    if not isinstance(parameters, Mapping):
+        raise TypeError(
+            f"simulate: parameters is {quote(parameters)}, expected numbers by path: {{'bodies.rod.mass': 0.3}}"
+        )
     if compiled is None:
         compiled = compile_model(model, massless=massless, parameters=tuple(parameters), watch="never")
     return Bound(_of_this_model(compiled, model), parameters)

@@ -153,7 +153,7 @@ def save_figure(figure: Figure, path: str | os.PathLike[str]) -> Path:
 def check_figures(names: Sequence[str]) -> None:
     """Refuse names of figures that there are not, and figures where nothing draws them."""
     for name in names:
-        if name not in PLOTS and name != "overview":
+        if not isinstance(name, str) or (name not in PLOTS and name != "overview"):
             here = FIGURES_OF.get(str(name).lower())
             hint = f". {name!r} is drawn by {here!r}" if here else ""
             raise NameLookupError("figure", name, ["overview", *PLOTS], hint=hint)

@@ -309,6 +309,11 @@ def _meetings(tree: Skeleton, bodies: set[int]) -> list[int]:
     return found
 
 
+SHARED_SIZES = 8
+"""Powers of two of |A|² within which rows of clusters count as equally large, so that the clusters may share code: a
+factor of 16 in lengths. Weights of rows that were off by 1e4 did no harm, by 1e6 they failed every pivot."""
+
+
 class _Draft(NamedTuple):
     """A cluster's kind before it is known which others share it."""
 
@@ -351,8 +356,10 @@ def _drafts(
         )
         contents = tuple(demand_content(system.demands[i]) for i in demands[own])
         places = tuple((hold.nodes, hold.component) for hold in holds)
-        key = (kind.parents, kind.sizes, kind.grounded, kind.port, kind.ports, kind.kept, kind.bent, places, contents)
-        drafts.append(_Draft(kind, key))
+        shape = (kind.parents, kind.sizes, kind.grounded, kind.port, kind.ports, kind.kept, kind.bent)
+        # rows are weighted by, and compared with, the typical size of their kind: 1 mm is not of the kind of 1 m
+        scales = tuple(round(np.log2(square) / SHARED_SIZES) for square in kind.squares)
+        drafts.append(_Draft(kind, (*shape, places, contents, scales)))
     return drafts
 
 

@@ -287,18 +287,20 @@ def _least_constraint(
     ends = np.cumsum([0, *[own.basis.shape[1] for own in undecided]])
     for own, where, a, b in zip(undecided, members, ends, ends[1:], strict=False):
         N[where, a:b] = own.basis.astype(float)
+    if not N.shape[1]:
+        return None  # the rates of the vanished rows leave no motion: a velocity along no branch
     least = least_push(at.m.tree.model, np.asarray(tau, dtype=float))
     start = np.zeros(len(free))
     for own, where in zip(undecided, members, strict=True):
         p = own.start.astype(float)
         D = rigid_part(factors[own.number].block).M.astype(float)
-        start[where] = 0.0 if np.abs(D @ p).max(initial=0.0) <= least else p
+        start[where] = 0.0 if np.abs(D @ p).max(initial=0.0) <= least[where].max(initial=0.0) else p
     answers = _answers(at, links, factors, gamma, N)
     stiffness = np.linalg.inv(N.T @ answers)
     stiffness = (stiffness + stiffness.T) / 2
     z0 = N.T @ (free - start)
     push = stiffness @ z0
-    if np.abs(push).max(initial=0.0) <= least and not start.any():
+    if np.all(np.abs(push) <= np.abs(N.T) @ least) and not start.any():
         return None
     Q = _joint_quadrics(undecided, members, start, ends)
     if not len(Q):

@@ -99,9 +99,9 @@ def branch_of_least_constraint(rates: RowRates, model: Model, y: Array, dead: De
         return None
     M, b, basis, start = (np.asarray(x, dtype=float) for x in dead)
     least = least_push(model, b)
-    if np.abs(M @ start).max(initial=0.0) <= least:
+    if np.abs(M @ start).max(initial=0.0) <= least.max(initial=0.0):
         start = 0.0 * start  # what a speed up to AT_REST makes of the bias
-    if np.abs(basis.T @ (b - M @ start)).max(initial=0.0) <= least:
+    if np.all(np.abs(basis.T @ (b - M @ start)) <= np.abs(basis.T) @ least):
         return None
     Q = quadrics(rates, y, np.concatenate([basis, start[:, None]], axis=1))
     if not len(Q):
@@ -112,9 +112,12 @@ def branch_of_least_constraint(rates: RowRates, model: Model, y: Array, dead: De
     return found
 
 
-def least_push(model: Model, load: Array) -> float:
-    """The force up to which a load (nv,) does not push along a motion, N or N m."""
-    return AT_REST * (float(np.abs(load).max(initial=0.0)) + _moment_of_weight(model))
+def least_push(model: Model, load: Array) -> Array:
+    """The forces (nv,) up to which a load (nv,) does not push along each velocity, N or N m.
+
+    They follow from what each joint carries: what stands beside it in the same model, however heavy, does not count.
+    """
+    return np.asarray(AT_REST * (np.abs(load) + _moments_of_weight(model)))
 
 
 def quadrics(rates: RowRates, y: Array, directions: Array) -> Array:
@@ -143,8 +146,8 @@ def require_rest(system: ConstraintSet, v: Array, b: Array, basis: Array) -> Non
     Raises:
         SingularSystemError: with the cures.
     """
-    speed, push, load = (float(max((abs(x) for x in values), default=0)) for values in (v, basis.T @ b, b))
-    if speed > AT_REST or push > AT_REST * (load + _moment_of_weight(system.model)):
+    N, load = basis.astype(float), b.astype(float)
+    if not is_at_rest(v) or np.any(np.abs(N.T @ load) > np.abs(N.T) @ least_push(system.model, load)):
         raise nothing_moves(system.model)
 
 
@@ -157,10 +160,25 @@ def nothing_moves(model: Model) -> SingularSystemError:
     )
 
 
-def _moment_of_weight(model: Model) -> float:
-    """Moment of all weights at the end of all joint offsets in one line, N m: the scale of small loads."""
-    weight = sum(float(body.mass) for body in model.bodies) * float(np.linalg.norm(model.gravity.astype(float)))
-    return weight * sum(float(np.linalg.norm(joint.pose[:3, 3].astype(float))) for joint in model.joints)
+def _moments_of_weight(model: Model) -> Array:
+    """For each velocity (nv,) the moment of all weights that its joint carries, at the end of the longest of the ways
+    from it, N m; of joints that slide their weight, N, if that is more. The scale of small loads."""
+    g = float(np.linalg.norm(model.gravity.astype(float)))
+    weights = [g * float(body.mass) for body in model.bodies]
+    reaches = [float(np.linalg.norm(body.center.astype(float))) for body in model.bodies]
+    found = np.zeros(model.nv)
+    for k in reversed(range(len(model.joints))):
+        joint, parent = model.joints[k], model.parents[k]
+        found[model.v_slices[k]] = weights[k] * (max(reaches[k], 1.0) if joint.kind in SLIDING else reaches[k])
+        if parent >= 0:
+            weights[parent] += weights[k]
+            offset = float(np.linalg.norm(joint.pose[:3, 3].astype(float)))
+            reaches[parent] = max(reaches[parent], offset + reaches[k])
+    return found
+
+
+SLIDING = ("prismatic", "helical", "cylindrical", "planar", "free", "modal")
+"""Kinds of joints with velocities whose forces are no moments."""
 
 
 def branch_rows(rates: RowRates, y: Array, v: Array, speed: float) -> tuple[Array, Array, Array]:

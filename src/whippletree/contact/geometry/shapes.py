@@ -143,6 +143,17 @@ KINDS = (
 )
 
 
+KINDS_ELSEWHERE = {
+    **dict.fromkeys(("plane", "ground", "floor", "halfspace"), "half_space"),
+    **dict.fromkeys(("hfield", "heightfield", "heightmap"), "height_field"),
+    **dict.fromkeys(("disc", "disk"), "cylinder"),
+    **dict.fromkeys(("hull", "convex"), "mesh"),
+    "ball": "sphere",
+    "cube": "box",
+}
+"""What other libraries, and people, call shapes."""
+
+
 def shape_of(geometry: Geometry) -> Shape:
     """The shape of a geometry.
 
@@ -173,7 +184,10 @@ def shape_of(geometry: Geometry) -> Shape:
             return Cavity(_positive(geometry, "radius", 1)[0])
         case "mesh":
             return _hull_of(np.asarray(_vertices(geometry), dtype=float).tobytes())
-    raise _fault(geometry, f"kind {geometry.kind!r} cannot touch; kinds that can: {', '.join(KINDS)}")
+    kind = str(geometry.kind)
+    here = KINDS_ELSEWHERE.get(kind.lower())
+    hint = f". {kind!r} is {here!r} here" if here else did_you_mean(kind, KINDS)
+    raise _fault(geometry, f"kind {geometry.kind!r} cannot touch; kinds that can: {', '.join(KINDS)}{hint}")
 
 
 def _positive(geometry: Geometry, word: str, count: int) -> list[Any]:

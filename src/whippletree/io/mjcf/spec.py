@@ -87,7 +87,8 @@ def remove_padding(value: Any) -> float:
 
 def prepare(draft: Draft, spec: Any, actuators: bool) -> Parts:
     """Name all parts and make the two models to compile, with or without actuators. Faults go to the draft."""
-    for group, word in ((spec.bodies, "body"), (spec.equalities, "equality"), (spec.keys, "key")):
+    named = ("body", spec.bodies), ("equality", spec.equalities), ("key", spec.keys), ("tendon", spec.tendons)
+    for word, group in named:
         _name_all(group, word)
     _name_by_target(spec)
     for body in spec.bodies:

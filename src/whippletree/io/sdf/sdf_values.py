@@ -29,6 +29,19 @@ ENDLESS = 1e16
 """SDF writes an infinite limit as ±1e16."""
 
 
+AXIS_WORDS = {
+    "limit/lower": ("lower", -math.inf),
+    "limit/upper": ("upper", math.inf),
+    "limit/effort": ("effort_limit", math.inf),
+    "limit/velocity": ("velocity_limit", math.inf),
+    "dynamics/damping": ("damping", 0.0),
+    "dynamics/friction": ("friction", 0.0),
+    "dynamics/spring_stiffness": ("stiffness", 0.0),
+    "dynamics/spring_reference": ("rest", 0.0),
+}
+"""Children of an axis, what they are called here, and what holds where they are not given."""
+
+
 class Values(Reader):
     """Reads values that SDF keeps in the text of children; a fault gives a harmless value."""
 
@@ -47,8 +60,10 @@ class Values(Reader):
         found = self.child(element, tag, required=True)
         return "" if found is None else (found.text or "").strip()
 
-    def numbers_in(self, element: Element, path: str, default: tuple[float, ...]) -> tuple[float, ...]:
-        """Numbers from the text of a child, as many as the default has."""
+    def numbers_in(
+        self, element: Element, path: str, default: tuple[float, ...], *, infinite: bool = False
+    ) -> tuple[float, ...]:
+        """Numbers from the text of a child, as many as the default has; finite unless ``infinite`` allows ±inf."""
         found = element.find(path)
         if found is None:
             return default
@@ -57,14 +72,14 @@ class Values(Reader):
             self.fault(found, f"has {len(words)} numbers, expected {len(default)}")
             return default
         try:
-            return tuple(parse_number(word) for word in words)
+            return tuple(parse_number(word, infinite=infinite) for word in words)
         except ValueError:
             self.fault(found, f"{found.text!r} holds something that is not a finite number")
             return default
 
-    def number_in(self, element: Element, path: str, default: float) -> float:
+    def number_in(self, element: Element, path: str, default: float, *, infinite: bool = False) -> float:
         """One number from the text of a child."""
-        return self.numbers_in(element, path, (default,))[0]
+        return self.numbers_in(element, path, (default,), infinite=infinite)[0]
 
     def pose(self, element: Element) -> Array:
         """The pose (4, 4) of an element, in the frame that it is given in."""
@@ -118,26 +133,35 @@ class Values(Reader):
         turned = rotations.product(place[:3, :3].T if in_model else pose[:3, :3], axis)
         return rotations.snap(turned / length)
 
-    def joint_data(self, joint: Element) -> dict[str, Any]:
-        """Forces along a joint, where the file says so."""
-        words = {
-            "axis/limit/lower": "lower",
-            "axis/limit/upper": "upper",
-            "axis/limit/effort": "effort_limit",
-            "axis/limit/velocity": "velocity_limit",
-            "axis/dynamics/damping": "damping",
-            "axis/dynamics/friction": "friction",
-            "axis/dynamics/spring_stiffness": "stiffness",
-            "axis/dynamics/spring_reference": "rest",
-        }
+    def _axis_data(self, joint: Element, tag: str) -> dict[str, Any]:
+        """Limits of one axis of a joint, and the forces along it."""
         data: dict[str, Any] = {}
-        for path, word in words.items():
-            if joint.find(path) is not None:
-                value = self.number_in(joint, path, 0.0)
+        for path, (word, _) in AXIS_WORDS.items():
+            if joint.find(f"{tag}/{path}") is not None:
+                value = self.number_in(joint, f"{tag}/{path}", 0.0, infinite=path.startswith("limit/"))
                 unlimited = word.endswith("_limit") and value < 0  # SDF's word for no limit
                 data[word] = (
                     math.inf if unlimited else math.copysign(math.inf, value) if abs(value) >= ENDLESS else value
                 )
+        return data
+
+    def _tell_of_unlike_axes(self, joint: Element, data: dict[str, Any]) -> None:
+        """Leave out of a universal joint's data, which belong to both of its axes, what the file says of one only."""
+        second = self._axis_data(joint, "axis2")
+        for word, usual in AXIS_WORDS.values():
+            if data.get(word, usual) != second.get(word, usual):
+                data.pop(word, None)
+                self.draft.leave_out(
+                    "numbers of universal joints that differ between their two axes (two revolute joints and a link "
+                    "between them may have them)",
+                    f"{joint.get('name')}: {word}",
+                )
+
+    def joint_data(self, joint: Element) -> dict[str, Any]:
+        """Forces along a joint, where the file says so."""
+        data = self._axis_data(joint, "axis")
+        if joint.get("type") == "universal":
+            self._tell_of_unlike_axes(joint, data)
         if joint.get("type") == "ball" and data.pop("stiffness", 0):  # it has no axis that a spring could turn about
             self.draft.unused["<axis/dynamics/spring_stiffness> of ball joints"] += 1
         if joint.get("type") == "screw":
@@ -155,6 +179,11 @@ def read_inertia(values: Values, link: Element) -> tuple[float, Array, Array]:
     if inertial is None:
         values.draft.notes.append(f"link {link.get('name')!r} has no <inertial>: 1 kg and 1 kg m², SDF's own rule")
         return 1.0, np.zeros(3), np.eye(3)
+    if (inertial.get("auto") or "").strip() in ("1", "true"):
+        values.draft.leave_out(
+            "masses that follow from collisions (<inertial auto>): 1 kg and 1 kg m² unless the file says more",
+            str(link.get("name")),
+        )
     pose = values.pose(inertial)
     keys = {"ixx": 1.0, "iyy": 1.0, "izz": 1.0, "ixy": 0.0, "ixz": 0.0, "iyz": 0.0}
     xx, yy, zz, xy, xz, yz = (values.number_in(inertial, f"inertia/{key}", usual) for key, usual in keys.items())

@@ -286,6 +286,7 @@ def _limits(reader: Reader, element: Element, joint: _UrdfJoint) -> None:
         joint.data[word] = reader.number(found, key, np.inf, infinite=True)
         if joint.data[word] < 0:
             reader.fault(found, f"{key}={found.get(key)!r} is negative")
+            joint.data[word] = np.inf
     if joint.type in ("revolute", "prismatic"):
         # URDF's rule: what a <limit> does not say is 0
         joint.data["lower"] = reader.number(found, "lower", 0.0, infinite=True)
