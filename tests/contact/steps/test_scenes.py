@@ -26,7 +26,7 @@ from whippletree.simulation.time_stepping.scene_run import (
     SteppedScene,
     Warm,
 )
-from whippletree.simulation.time_stepping.scene_skins import Skins
+from whippletree.simulation.time_stepping.scene_skins import STEPS_AHEAD, Skins
 from whippletree.simulation.time_stepping.stepping_method import TimeStepping
 from whippletree.spatial import Pose
 from whippletree.spatial.vectors import quaternion_rotation
@@ -472,6 +472,35 @@ def test_bodies_that_have_come_to_rest_have_thin_skins():
     np.testing.assert_allclose(many.q, few.q, atol=1e-6)
     once = scene.advance(np.array(model.home.q, float), np.zeros(12), COLD, np.zeros(12), np.full(500, H))
     assert len(once.keys) == 2
+
+
+def test_a_body_that_moves_does_not_thicken_the_skins_of_those_at_rest():
+    """Ways are measured against the world where most bodies rest in it, and each skin is made for its own body."""
+    scene = SteppedScene(scene_layout(balls(60)), 1e-5, 1e-9, 100)
+    velocities = np.zeros((60, 3))
+    velocities[7] = 0, 5.0, 0
+    skins = scene.rule.skins(velocities, np.zeros((60, 3)), H, falls=False, stopped=False)
+    others = np.delete(skins.budget[:-1], 7)
+    assert skins.together == 0
+    assert skins.budget[7] > STEPS_AHEAD * H * 5.0 > 3 * others.max()
+    assert others.min() > H * 5.0  # what it hits may be as fast as it is
+    # all but a few fall together: the world goes past them
+    together = scene.rule.skins(velocities - [0, 0, 3.0], np.zeros((60, 3)), H, falls=False, stopped=False)
+    assert together.together == 1
+    assert np.delete(together.budget[:-1], 7).max() < H * STEPS_AHEAD * 3.0
+
+
+def test_few_lists_are_made_while_one_body_flies_past_many_at_rest():
+    count = 40
+    parts = [("sphere", {"radius": 0.05}, (0.2 * k, 0, 0.05, 1, 0, 0, 0), (0, 0, 0), (0, 0, 0)) for k in range(count)]
+    parts.append(("sphere", {"radius": 0.05}, (0, 0.5, 2.0, 1, 0, 0, 0), (0, 0, 0), (0, 0, 0)))
+    model = bodies_on_floor(parts)
+    scene = SteppedScene(scene_layout(model), 1e-6, 1e-9, 1000)
+    q, v = (np.array(x, dtype=float) for x in (model.home.q, model.home.v))
+    v[-3:] = 6.0, 0, 0
+    told = scene.advance(q, v, COLD, np.zeros(model.nv), np.full(200, 1e-3))
+    assert scene.rebuilds <= 25  # 44 by one skin for all
+    np.testing.assert_allclose(told.q.reshape(-1, 7)[:count, :3], q.reshape(-1, 7)[:count, :3], atol=1e-8)
 
 
 def test_balls_that_fall_together_need_few_lists():

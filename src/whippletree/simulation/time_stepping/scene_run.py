@@ -47,6 +47,10 @@ answered. Where a single step may take that many, the call can be interrupted: i
 0.5 ms, a fifteenth of the time of a hundred balls that settle, for their lists last for five steps."""
 
 
+SOME_MORE, CANDIDATES_OF_CONTACT = 1.5, 8
+"""Contacts that are expected, as a multiple of those that carried an impulse in the step before; and candidates to each
+contact at least. Of heaps and walls of boxes, five to seven candidates in lists are one contact."""
+
 STEPS_OF_THICK = 100
 """Steps after which, and before which, new lists are considered for bodies that have come to rest: those that were made
 while they moved hold twice as many pairs as touch, each of which costs in every step."""
@@ -77,6 +81,8 @@ class Warm(NamedTuple):
     """How far each body and the world may go from there, m, (bodies + 1,)."""
     grain: Array
     """Of the world's skin, (3,)."""
+    together: float
+    """:attr:`~whippletree.simulation.time_stepping.scene_skins.Skins.together`."""
     travel: Array
     """How far they have gone, m, (bodies + 1,)."""
     quiet: Array
@@ -101,6 +107,7 @@ class Warm(NamedTuple):
             np.zeros((0, 7)),
             none,
             np.zeros(3),
+            1.0,
             none,
             none,
             np.array(np.inf),
@@ -463,7 +470,7 @@ class SteppedScene:
         held = self._held
         if held is not None and held.anchor is warm.anchor:
             return held._replace(islands=held.islands._replace(quiet=warm.quiet))
-        return self._new_lists(warm.anchor, Skins(warm.budget, warm.grain), warm.quiet)
+        return self._new_lists(warm.anchor, Skins(warm.budget, warm.grain, warm.together), warm.quiet)
 
     def _remember_impulses(self, held: _HeldLists, impulses: Array, moments: Array, travel: Array, warm: Warm) -> Warm:
         """The impulses that are not zero, those of sleepers included, and what the lists were made from."""
@@ -511,7 +518,7 @@ class SteppedScene:
             # as immobile as the world
             bodies = bodies.copy()
             bodies[:-1][scene.held.islands.asleep] *= np.isin(np.arange(BODY), (13, 14, 15))
-        at_once = UPDATES_AT_ONCE / max(1, len(lists.keys))
+        at_once = UPDATES_AT_ONCE / _contacts_to_expect(len(lists.keys), len(scene.warm.keys))
         long = self.sweep_bound > at_once
         run: Any = self.function.call_interruptibly if long else self.kernel
         state = (scene.q, scene.v, forces, bodies, layout.placements, layout.swing, scene.travel)
@@ -524,7 +531,7 @@ class SteppedScene:
                 *(*of_bodies, scene.impulses),
                 *(lists.friction, lists.restitution, self.gravity, dt),
                 *(self.tolerance, self.overlap, self.sweep_bound, np.inf if long else at_once),
-                *(budget, lists.skins.grain, scene.warm.calm, allowance, self._edge_room),
+                *(budget, lists.skins.grain, lists.skins.together, scene.warm.calm, allowance, self._edge_room),
                 *(lists.node, layout.open, layout.nodes, lists.pairs, lists.margins),
                 *self.mechanism.arguments(scene.mechanism, own_forces, lists.of_trees, lists.islands),
                 *moments,
@@ -549,6 +556,11 @@ def _kernel(layout: SceneLayout) -> CompiledFunction:
         found = compile_function(program, threads=1)
         layout.__dict__["_kernel"] = found
     return found
+
+
+def _contacts_to_expect(candidates: int, pressing: int) -> float:
+    """Contacts of the next step at most, as far as one can say, from those that carried an impulse in the last one."""
+    return max(1.0, min(candidates, max(SOME_MORE * pressing, candidates / CANDIDATES_OF_CONTACT)))
 
 
 def _with_worlds(rows: Array, worlds: int) -> Array:

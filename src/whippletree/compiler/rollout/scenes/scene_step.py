@@ -18,9 +18,9 @@ and with the velocities of their centres of mass: M is then a number and a 3 × 
    (:mod:`~whippletree.compiler.rollout.scenes.scene_overlaps`). In a kernel this is the beginning of the next step,
    whose candidates they are; the last step of a call has no length.
 
-How far bodies travel is measured against their mean motion, and so does the world: of balls that fall together only the
-world goes far. Its way d counts as √(|d|² − (grain · d)²): less along its ``grain`` than across, for its skin is an
-ellipsoid.
+How far bodies travel is measured against their mean motion, or against the world (``together`` 1 or 0). In the former
+case so does the world: of balls that fall together only the world goes far. Its way d counts as √(|d|² − (grain · d)²):
+less along its ``grain`` than across, for its skin is an ellipsoid.
 """
 
 from __future__ import annotations
@@ -101,6 +101,7 @@ INPUTS: dict[str, tuple[Any, ...]] = {
     "effort at once": (),
     "budget": ("N",),
     "grain": (3,),
+    "together": (),
     "calm0": (),
     "allowance0": ("N",),
     "edge room": ("E",),
@@ -137,9 +138,9 @@ def scene_program(
     Inputs, with N bodies (the last is the world), C contacts and T steps: q0 (N, 7), v0 (N, 6), tau (N, 6), bodies
     (N, 17), placements (N, 12), swing and travel0 (N,), impulses0 (C, 3), node (C, 3), friction and restitution (C,),
     gravity (3,), dt (T,), tolerance (m/s), overlap tolerance (m), effort (sweeps of a step), effort at once (sweeps
-    after which a call begins no further step), budget (N,) (m), grain (3,), calm0 (m/s, the residual at which there is
-    nothing to do), allowance0 (N,) (m), edge room (E,) (anything: how many edges the graph of the bodies may have, of
-    :mod:`~whippletree.compiler.rollout.scenes.scene_elimination`); then the lists of
+    after which a call begins no further step), budget (N,) (m), grain (3,), together, calm0 (m/s, the residual
+    at which there is nothing to do), allowance0 (N,) (m), edge room (E,) (anything: how many edges the graph of the
+    bodies may have, of :mod:`~whippletree.compiler.rollout.scenes.scene_elimination`); then the lists of
     :func:`~whippletree.compiler.rollout.scenes.scene_kinds.scene_narrow_phase`.
 
     ``node`` holds both bodies of a contact, and the number (below N) of the island that it is in.
@@ -356,7 +357,8 @@ class _StepBuilder(WorkSpace):
 
     def _mean(self) -> Statement:
         """The mean velocity of the bodies, from their sum."""
-        return traced_block(lambda drift, crowd: [drift / crowd[0]], self.each(("drift", "crowd")), [self.at("drift")])
+        reads = self.each(("drift", "crowd", "together"))
+        return traced_block(lambda drift, crowd, share: [share * drift / crowd[0]], reads, [self.at("drift")])
 
     def _pause(self) -> Statement:
         """Whether the call has taken so long that whoever called should see to other things, such as Ctrl-C."""
