@@ -154,6 +154,48 @@ def test_a_loop_too_long_for_a_compiled_matrix_is_stepped_in_python_too():
     np.testing.assert_allclose(step.state[model.nq :], kernel[1][0], rtol=0, atol=1e-4 * speeds)
 
 
+@pytest.fixture(scope="module")
+def snake():
+    """Links in a row just above a floor, two contacts each, whose joints are led from side to side by servos."""
+    b = wt.Builder("snake").geometry("floor", "world", "half_space")
+    before = "world"
+    for k in range(40):
+        name = f"link {k}"
+        b.body(name, 0.1, center=(0.04, 0, 0), inertia=(2e-5, 6e-5, 6e-5))
+        if k:
+            axis = (0, 1, 0) if k % 4 == 0 else (0, 0, 1)
+            b.joint(name, "revolute", before, name, axis=axis, position=(0.08, 0, 0), damping=0.05, rotor_inertia=1e-3)
+            b.actuator(name, name, gain=(2, 0, 0), bias=(0, -2, -0.02))
+        else:
+            b.joint(name, "free", before, name, position=(0, 0, 0.021))
+        for end, x in enumerate((0.02, 0.06)):
+            b.geometry(f"{name} {end}", name, "sphere", radius=0.02, position=(x, 0, 0))
+            b.contact(f"{name} {end}", f"{name} {end}", "floor", friction=1.0)
+        before = name
+    return b.build()
+
+
+def test_an_open_chain_that_lies_is_solved_in_few_newton_steps(snake):
+    """Eighty contacts that share the weight of forty links and slide in all directions."""
+    steps = 60
+    assert reason_against_lists(snake) is None
+    q = np.asarray(snake.home.q, dtype=float)
+    blocks = ContactBlocks(snake, alone=True).count
+    k = np.arange(1, 40)
+    ctrl = np.where(k % 4, 0.4 * np.sin(4 * 2e-3 * np.arange(steps)[:, None] - 0.5 * k), 0.0)
+    still = [q, np.zeros(snake.nv), np.zeros((blocks, 3)), np.zeros((steps, snake.nv)), ctrl]
+    _, _, _, measure, _, _, _, _, newtons, _ = wt.compile(snake).contact_steps(
+        *still, np.full(steps, 2e-3), 1e-7, np.inf
+    )
+    assert np.max(measure[:, 1]) <= 1e-7
+    assert np.mean(newtons) < 10
+
+
+def test_dampers_do_not_keep_a_long_chain_from_being_watched(snake):
+    """Their work is known; a step that is not solved is taken in halves, not in Python."""
+    assert ImpulseStep(Motion(wt.compile(snake)), 1e-7).watched
+
+
 def test_the_code_of_recursions_grows_by_copies_only():
     kinds = ("revolute",)
     sizes = [sum(len(x.code.nodes) for x in every_block(contact_lists_program(tree(n * kinds)).body)) for n in (41, 82)]
