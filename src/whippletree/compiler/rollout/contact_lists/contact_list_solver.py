@@ -220,7 +220,7 @@ class ListSolver:
             Until(SWEEP, SWEEPS_OF_TURN, address("swept out"), tuple(self._sweep())),
         )
         if self.rows.eager:
-            begin += self.measure()
+            begin += [put(-1, at("leaves out")), *self.measure()]
             turn = (*self._hard(), self.note_undone(), If(address("undone"), sweeps))
         else:
             begin += [put(0, *each(("loaded", "idle"))), self._slips(counts=True), *self._look_first()]
