@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 from benchmarks.belts import FALL, STEP, belt
@@ -152,6 +157,86 @@ def test_a_loop_too_long_for_a_compiled_matrix_is_stepped_in_python_too():
     assert step.impulses[:, 0].max() > 1e-4  # something presses
     speeds = np.abs(kernel[1][0]).max()
     np.testing.assert_allclose(step.state[model.nq :], kernel[1][0], rtol=0, atol=1e-4 * speeds)
+
+
+def test_steps_that_leave_an_overlap_are_taken_in_halves():
+    """Links that turn far in a long step leave the normals and the loop of its beginning."""
+    step = 0.016
+    run = wt.simulate(belt(60), duration=30 * step, step=step, output_dt=step, method="time_stepping")
+    assert not run.attrs["failure"]
+    assert run.attrs["halved_steps"] > 5
+    assert float(run.penetration.max()) <= 1e-8
+    assert float(abs(run.constraint_residual).max()) <= 1e-8
+
+
+@pytest.fixture(scope="module")
+def snake():
+    """Links in a row just above a floor, two contacts each, whose joints are led from side to side by servos."""
+    b = wt.Builder("snake").geometry("floor", "world", "half_space")
+    before = "world"
+    for k in range(40):
+        name = f"link {k}"
+        b.body(name, 0.1, center=(0.04, 0, 0), inertia=(2e-5, 6e-5, 6e-5))
+        if k:
+            axis = (0, 1, 0) if k % 4 == 0 else (0, 0, 1)
+            b.joint(name, "revolute", before, name, axis=axis, position=(0.08, 0, 0), damping=0.05, rotor_inertia=1e-3)
+            b.actuator(name, name, gain=(2, 0, 0), bias=(0, -2, -0.02))
+        else:
+            b.joint(name, "free", before, name, position=(0, 0, 0.021))
+        for end, x in enumerate((0.02, 0.06)):
+            b.geometry(f"{name} {end}", name, "sphere", radius=0.02, position=(x, 0, 0))
+            b.contact(f"{name} {end}", f"{name} {end}", "floor", friction=1.0)
+        before = name
+    return b.build()
+
+
+def test_an_open_chain_that_lies_is_solved_in_few_newton_steps(snake, monkeypatch):
+    """Eighty contacts that share the weight of forty links and slide in all directions; no step is left to Python."""
+    monkeypatch.setattr(ImpulseStep, "step", None)
+    k, steps = np.arange(1, 40), 60
+    ctrl = np.where(k % 4, 0.4 * np.sin(0.5 * k), 0.0)
+    times = {"duration": steps * 2e-3, "step": 2e-3, "output_dt": 2e-3}
+    run = wt.simulate(snake, ctrl=ctrl, method="time_stepping", **times)
+    assert float(run.residual_velocity.max()) <= 1e-7
+    assert float(run.penetration.max()) <= 1e-8
+    assert float(run.newton_steps.mean()) < 20
+
+
+@pytest.mark.slow
+def test_what_a_kernel_has_not_written_is_not_read(snake):
+    """Steps that need a second turn of all methods, in memory that was filled with two patterns before."""
+    program = """
+import sys
+import numpy as np
+sys.path += sys.argv[1:]
+import whippletree as wt
+from test_recursive_contacts import snake
+model = snake.__wrapped__() if hasattr(snake, "__wrapped__") else snake._fixture_function()
+k = np.arange(1, 40)
+ctrl = np.where(k % 4, 0.4 * np.sin(4 * 2e-3 * np.arange(12)[:, None] - 0.5 * k), 0.0)
+blocks = wt.compile(model).contact_steps(
+    model.home.q, np.zeros(model.nv), np.zeros((80, 3)), np.zeros((12, model.nv)), ctrl, np.full(12, 2e-3), 1e-7, np.inf
+)
+print(repr(blocks[1][-1].tolist()), int(blocks[7].sum()))
+"""
+    here = Path(__file__).parent
+    told = [
+        subprocess.run(
+            [sys.executable, "-c", program, str(here), str(here.parents[2])],
+            env=os.environ | {"MALLOC_PERTURB_": pattern},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for pattern in ("165", "33")
+    ]
+    assert told[0] == told[1]
+    assert int(told[0].split()[-1]) > 0
+
+
+def test_dampers_do_not_keep_a_long_chain_from_being_watched(snake):
+    """Their work is known; a step that is not solved is taken in halves, not in Python."""
+    assert ImpulseStep(Motion(wt.compile(snake)), 1e-7).watched
 
 
 def test_the_code_of_recursions_grows_by_copies_only():

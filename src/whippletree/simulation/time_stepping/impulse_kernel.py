@@ -124,10 +124,10 @@ def asked_steps(stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: fl
 
 def can_ask(stepper: ImpulseStep) -> bool:
     """Whether :func:`asked_steps` may be called: the scene has a kernel and something that can touch, no activations,
-    and no faces whose first step under load is one for Python."""
+    no faces whose first step under load is one for Python, and no tree whose steps are looked at one by one."""
     if not stepper.kernel or stepper.motors.steady or stepper.motion.remembers or not stepper.written:
         return False
-    if not stepper.blocks.count:
+    if not stepper.blocks.count or stepper.watched:
         return False
     function = _kernel(stepper)
     return isinstance(function, CompiledFunction) and not function.fails and function.ufunc_of_one_state is not None

@@ -16,6 +16,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.lanes import lanes_of_columns, plain
+from whippletree.arithmetic.scalars import is_zero
 from whippletree.compiler.compiled import Compiled, compile
 from whippletree.compiler.rollout.contact_kinds import TOUCH
 from whippletree.compiler.rollout.contact_lists.contact_list_gaps import tendon_limits
@@ -173,9 +174,14 @@ class ImpulseStep:
         """Whether energy that steps gain from nothing is looked for: in long trees in which all other work is known
         (:mod:`~whippletree.simulation.time_stepping.inertial_gain`).
         """
-        if is_written(self.model, self.actuators) or self.has_springs or self.model.is_flexible:
+        if is_written(self.model, self.actuators) or self.model.elements or self.model.is_flexible:
             return False
         return not self.timed
+
+    @cached_property
+    def stores_energy(self) -> bool:
+        """Whether joints have springs, beside dampers."""
+        return any(joint.has_springs and not is_zero(joint.stiffness) for joint in self.model.joints)
 
     def step(self, t: float, y: Array, start: Array, tau: Array, h: float, ctrl: Array | None = None) -> Step:
         """One step of length h from a state y (nq + nv,) under a controller's forces (nv,) and commands (actuators,).

@@ -5,12 +5,13 @@ K = vᵀ M v / 2 then changes, beyond the work of contacts, motors and gravity, 
 
     K(q⁺, v⁺) − K(q, v) − W + h Gᵀ (v + v⁺) / 2        G: gravity's generalised force
 
-which is of second order in h for motions that the step resolves. In a long chain whose links turn by a tenth of a
-radian in a step it is not: a belt of 200 links that falls on its pulleys had five times its energy after two steps of
-2 ms, and was torn apart after four. Such a step is taken as two of half the length, as often as it takes; the first
-order of the method stays. So is one whose contact problem the kernel does not solve: on long trees Python takes a
-second or more for it, and halves are solved nearly always. Only long trees are watched: short ones gain little, and
-their first step comes sooner without the functions that watching needs.
+or, with springs, by the change of potential energy in place of the last term. That is of second order in h for motions
+that the step resolves. In a long chain whose links turn by a tenth of a radian in a step it is not: a belt of 200 links
+that falls on its pulleys had five times its energy after two steps of 2 ms, and was torn apart after four. Such a step
+is taken as two of half the length, as often as it takes; the first order of the method stays. So is one whose contact
+problem the kernel does not solve: on long trees Python takes a second or more for it, and halves are solved nearly
+always. Only long trees are watched: short ones gain little, and their first step comes sooner without the functions
+that watching needs.
 
 Nothing is worked out twice: a step that is refused is known to the one in halves. After halves that gain more than half
 of what is tolerated, where a whole step would gain twice as much, or that are halved themselves, the next step begins
@@ -200,8 +201,11 @@ def _gains(stepper: ImpulseStep, y: Array, steps: Steps, h: Array) -> tuple[Arra
     q, v = stepper.motion.split(np.concatenate([y[None], steps.states]))
     with np.errstate(all="ignore"):  # a scene that grows without bound is told of
         K = stepper.dyn.kinetic_energy(q, v)
-        fall = h * (stepper.dyn.gravity(q[:-1]) * (v[:-1] + v[1:])).sum(axis=-1) / 2
-        gain = np.diff(K) + fall - steps.contact_work - steps.joint_work
+        if stepper.stores_energy:
+            stored = np.diff(stepper.dyn.potential_energy(q)) - steps.correction_work
+        else:
+            stored = h * (stepper.dyn.gravity(q[:-1]) * (v[:-1] + v[1:])).sum(axis=-1) / 2
+        gain = np.diff(K) + stored - steps.contact_work - steps.joint_work
         # residuals that are tolerated do work, too
         return gain, GAINED_SHARE * K[1:] + stepper.tolerance * np.abs(steps.impulses).sum(axis=(-1, -2))
 

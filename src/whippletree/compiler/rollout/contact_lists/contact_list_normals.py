@@ -33,8 +33,9 @@ from whippletree.contact.problem.cones import largest
 ROUND_SWEEPS = 50
 """Sweeps over the normals in a round, at most."""
 
-NORMAL_STEPS, NORMAL_SOFTNESS = 12, 1e-6
-"""Newton steps in a round at most, and ε."""
+NORMAL_STEPS, NORMAL_SOFTNESS = 60, 1e-6
+"""Newton steps in a round at most, and ε. Nearly all rounds take fewer than six; where eighty normals of a snake change
+places, twelve left overlaps of 6e-4 m."""
 
 FINE_DISPLACEMENT = 0.1
 """Share of the tolerated overlap that sweeps may still change, or Newton's method leave, when they end."""
