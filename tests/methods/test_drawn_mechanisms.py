@@ -41,6 +41,8 @@ def truth(model, state, route):
         return np.array([float(x) for x in found])
 
 
+# where a mechanism is drawn on a dead point, rows allow velocities that no motion has: all routes say so, and agree
+@pytest.mark.filterwarnings("ignore:model .* is on a dead point, and its velocity points along none:RuntimeWarning")
 @pytest.mark.parametrize("name", NAMES)
 def test_every_route_against_fifty_digits(name):
     machine = MACHINES[name]()

@@ -8,6 +8,7 @@ import pytest
 
 import whippletree as wt
 from long_mechanisms import floating_ladder
+from whippletree.compiler.frontend.code_forms import Request
 from whippletree.compiler.named_function import ANSWERED_IN_PYTHON
 from whippletree.constraints import kkt
 from whippletree.constraints.constraint_set import constraint_set
@@ -16,6 +17,7 @@ from whippletree.constraints.long_systems.node_rows import factor_cost, is_long,
 from whippletree.constraints.redundancy import FAINT
 from whippletree.constraints.routes import row_weights
 from whippletree.constraints.singular.exploration import LONG_SYSTEM
+from whippletree.functions import find
 from whippletree.mechanisms import chain, n_four_bar
 
 
@@ -210,3 +212,18 @@ def test_rows_that_feel_no_weightless_motion_need_no_weights(kind, route):
 def test_bodies_without_mass_have_weightless_motions_in_every_direction():
     for leg_mass, felt in ((0.5, False), (0.0, True)):
         assert constraint_set(wt.mechanisms.stewart_platform(leg_mass=leg_mass)).feels_weightless == felt
+
+
+def test_a_matrix_of_the_whole_is_refused_by_name_where_it_would_be_too_long():
+    model = n_four_bar(80)
+    with pytest.raises(wt.UnsupportedError, match=r"161 moving bodies.*route='schur'.*up to 150.*Leave route= out"):
+        wt.compile(model, route="schur").forward_dynamics(model.home.q, model.home.v, np.zeros(model.nv))
+
+
+def test_a_diagnosis_names_the_route_of_compiled_code():
+    """Loops over fronts are faster than one matrix from some 40 bodies of a floating ladder on, where both could be."""
+    for rungs, route in ((4, "schur"), (30, "elimination")):
+        ladder = floating_ladder(rungs)
+        report = wt.diagnose(ladder)
+        looped = Request(ladder, find("forward_dynamics", ladder)).loops_over_fronts
+        assert (report.route, looped) == (route, route == "elimination")

@@ -11,7 +11,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.linalg import null_spaces
 from whippletree.constraints.constraint_set import ConstraintSet, constraint_set
-from whippletree.constraints.dynamics import by_sweeps, default_route, route_reason
+from whippletree.constraints.dynamics import by_sweeps, default_route, loops_over_fronts, route_reason
 from whippletree.constraints.loop_closure import CLOSED_LOOP, Closure
 from whippletree.constraints.redundancy import FAINT, independent_rows, row_sines
 from whippletree.constraints.routes import RANK_TOLERANCE
@@ -82,7 +82,7 @@ class Diagnosis:
     condition: float
     """Condition number of the reduced mass matrix, its rows and columns scaled to unit diagonal."""
     route: str
-    """How the block matrix is solved."""
+    """How compiled code solves the block matrix."""
     reason: str
     """Why that way, in words."""
 
@@ -278,6 +278,12 @@ def _rows_in_conflict(system: ConstraintSet, A: Array, rigid: list[int]) -> _Row
     return _RowReport(here, redundant, [], [], [], {}, left, (left,), False, "none")
 
 
+def _compiled_route(m: Mechanism, system: ConstraintSet) -> str:
+    if by_sweeps(m):
+        return "recursion"
+    return "elimination" if loops_over_fronts(system.model, None) else default_route(m, system)
+
+
 def _rows_by_structure(
     system: ConstraintSet, m: Mechanism, A: Array, rigid: list[int], at: tuple[Array, float], met: bool
 ) -> _RowReport:
@@ -300,7 +306,7 @@ def _rows_by_structure(
         freedoms=0 if found.stuck else found.mobility,
         branches=found.branches,
         stuck=found.stuck,
-        route="recursion" if by_sweeps(m) else default_route(m, system),
+        route=_compiled_route(m, system),
     )
 
 

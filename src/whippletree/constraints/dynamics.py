@@ -262,8 +262,8 @@ def route_reason(m: Mechanism, system: ConstraintSet, route: str) -> str:
         widest = max(1 + len(front.boundary) for front in fronts)
         return (
             f"its loops reach far: {len(fronts)} bodies are eliminated one by one, at most {widest} of them coupled at "
-            f"a time, where one matrix of {system.model.nv} velocities and {len(system.structure.independent)} rows "
-            f"would fill up"
+            f"a time, which costs less than one matrix of {system.model.nv} velocities and "
+            f"{len(system.structure.independent)} rows"
         )
     if route == "augmented":
         return "some motion of the tree has little or no inertia of its own"
@@ -377,18 +377,15 @@ def loops_over_clusters(model: Model, route: str | None) -> bool:
     return route == "embedding" or is_cheaper_by_clusters(system)
 
 
-def loops_over_fronts(model: Model, route: str | None, *, needed: bool = False) -> bool:
+def loops_over_fronts(model: Model, route: str | None) -> bool:
     """Whether constrained functions may run as loops over the fronts of the body-level system: flexible bodies are
-    written out.
-
-    ``needed``: only where the matrix of the whole would fill up, not where loops are merely faster on a CPU.
-    """
+    written out. One answer for every target: a GPU and exported C have the bits of the CPU."""
     if not model.constraints or model.is_flexible or route not in (None, "elimination"):
         return False
     system = constraint_set(model)
     if route == "elimination":
         return True
-    faster = is_cheaper_by_bodies(system) or (not needed and is_faster_by_fronts(system))
+    faster = is_cheaper_by_bodies(system) or is_faster_by_fronts(system)
     return faster and not is_cheaper_by_clusters(system)
 
 

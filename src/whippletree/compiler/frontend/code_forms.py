@@ -223,7 +223,13 @@ class Request:
         by_bodies = self.function.loops or (self.route == "recursion" and is_long(self.model))
         # gravity is what sweeps start with, which is a constant of their code; energy needs it after all of them
         opened = "gravity" in self.parameters and self.function.name != "potential_energy"
-        return (by_bodies or self.loops_over_clusters) and not opened
+        return (by_bodies or self.loops_over_clusters) and not opened and not self.by_whole_matrix
+
+    @property
+    def by_whole_matrix(self) -> bool:
+        """Whether it was asked to solve for constraints by one matrix of all velocities."""
+        solves = self.function.may_fail and self.function.constraints != "tree"
+        return solves and bool(self.model.constraints) and self.route in ("schur", "augmented")
 
     @property
     def source(self) -> Request | None:
@@ -272,8 +278,7 @@ class Request:
     @property
     def loops_over_fronts(self) -> bool:
         """Whether it honours constraints by an elimination body by body."""
-        needed = self.exported or not self.on_cpu
-        if self.parameters or self.function.derived or not loops_over_fronts(self.model, self.route, needed=needed):
+        if self.parameters or self.function.derived or not loops_over_fronts(self.model, self.route):
             return False
         from whippletree.compiler.frontend.loops.elimination_program import can_eliminate
 
@@ -473,6 +478,8 @@ def _reason_and_cure(request: Request) -> tuple[str, str]:
             f"leaves parameters open ({names})",
             "Compile a model for each of their values: loops compile in a fraction of a second, and are cached",
         )
+    if request.by_whole_matrix:
+        return f"honours constraints by one matrix of the whole (route={request.route!r})", "Leave route= out"
     if request.linear:
         return "is written out body by body", "Sum over the bodies by a function that is a loop (momentum, gravity)"
     if entry is not None and entry.loops and request.model.constraints:

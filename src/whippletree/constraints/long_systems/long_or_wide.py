@@ -44,24 +44,26 @@ weight. A planar ladder of 39 bodies (13) takes 2.5 µs by elimination and 3.9 b
 
 
 def _is_long_or_wide(system: ConstraintSet) -> bool:
-    tree = skeleton(system.model)
+    if _has_few_rows(system):
+        return False
+    return len(skeleton(system.model).nodes) > WRITTEN_OUT or whole_cost(system) > UNROLLED
+
+
+def _has_few_rows(system: ConstraintSet) -> bool:
+    """Whether rows are none, or so few across a long tree that sweeps carry them to the base."""
     ties = system.ties
     rows = np.zeros(len(ties.members), dtype=int)
     for c, own in zip(system.demands, ties.of_demand, strict=True):
         rows[own] += len(c.demand.rows)
-    # a few rows across a long tree are a matter of sweeps
-    if not len(rows) or rows.max() ** 2 < len(tree.nodes):
-        return False
-    if len(tree.nodes) > WRITTEN_OUT:
-        return True
-    return whole_cost(system) > UNROLLED
+    return not len(rows) or bool(rows.max() ** 2 < len(skeleton(system.model).nodes))
 
 
 def is_faster_by_fronts(system: ConstraintSet) -> bool:
     """Whether loops over fronts take less time than the matrix of the whole written out, which could be, too."""
     found: bool | None = system.__dict__.get("_by_fronts")
     if found is None:
-        found = _may_eliminate(system) and not rows_without_bodies(system) and _is_wide(system)
+        fitting = _may_eliminate(system) and not rows_without_bodies(system) and not _has_few_rows(system)
+        found = fitting and _is_wide(system)
         system.__dict__["_by_fronts"] = found
     return found
 
