@@ -24,10 +24,10 @@ from whippletree.compiler.cpu.copies import MOST_TILES, SHORTEST_VECTOR_RUN, lan
 from whippletree.compiler.cpu.cpu_arrays import AddressRun, Array, CallFrame, runs_of, starts_of
 from whippletree.compiler.cpu.result_arrays import Results
 from whippletree.compiler.cpu.result_lists import entries_of, write_listed
-from whippletree.compiler.llvm.emit import Factor, Memory, Registers, Takers
 from whippletree.compiler.llvm.ir import MachineLanes, Operand, Writer
 from whippletree.compiler.llvm.kernel import STOP
 from whippletree.compiler.llvm.packs import WIDTH, Place
+from whippletree.compiler.llvm.target_memory import Factor, Memory, Registers, Takers
 from whippletree.compiler.program import (
     Address,
     Block,

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from whippletree.arithmetic.trace import Node
-from whippletree.compiler.llvm.emit import Memory, Registers
 from whippletree.compiler.llvm.ir import Operand, Writer
 from whippletree.compiler.llvm.spill_plan import SpillStep, plan
 from whippletree.compiler.llvm.straight_line import SpillPlacement
+from whippletree.compiler.llvm.target_memory import Memory, Registers
 from whippletree.compiler.program import Address, Buffer, Program
 
 WARP = 32

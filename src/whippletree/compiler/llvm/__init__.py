@@ -1,6 +1,7 @@
 """From a program to LLVM IR and machine code, for any target.
 
 ir              writing LLVM IR as text
+target_memory   how a target reads and writes the buffers of a program
 emit            statements: blocks, loops, switches
 straight_line   the arithmetic of one block
 packs           operations on neighbours in memory that one vector does
