@@ -110,7 +110,7 @@ def _numbers(run: xarray.Dataset) -> list[str]:
     if "constraint_residual" in run and run["constraint_residual"].size:
         residual = f"{float(abs(run['constraint_residual']).max()):.0e} m"
     elif "contact_gap" in run:
-        residual = f"{-min(float(run['contact_gap'].min()), 0.0):.0e} m"
+        residual = f"{max(0.0, -float(run['contact_gap'].min())):.0e} m"
     events = len(run.attrs["event_names"])
     return [
         f"{run.attrs['energy_drift']:.0e} J",
