@@ -49,16 +49,19 @@ def unfriendly(shape, layout, dtype):
             return whole, whole[:, :, :batch].T
 
 
+CASES = {
+    "rows": st.integers(1, 7),
+    "columns": st.integers(2, 19),
+    "batch": st.integers(1, 19),
+    "width": st.sampled_from([1, 2, 4, 8, 16]),
+    "dtype": st.sampled_from([np.float64, np.float32]),
+    "layout": st.sampled_from(["plain", "spread", "backwards", "transposed"]),
+}
+"""Sizes of results and of batches, lanes, and where arrays lie."""
+
+
 @settings(max_examples=25)
-@given(
-    rows=st.integers(1, 7),
-    columns=st.integers(2, 19),
-    batch=st.integers(1, 19),
-    width=st.sampled_from([1, 2, 4, 8, 16]),
-    dtype=st.sampled_from([np.float64, np.float32]),
-    layout=st.sampled_from(["plain", "spread", "backwards", "transposed"]),
-    data=st.data(),
-)
+@given(**CASES, data=st.data())
 def test_every_result_arrives_and_nothing_else_is_touched(rows, columns, batch, width, dtype, layout, data):
     order = data.draw(st.permutations(range(rows * columns)))
     constants = data.draw(st.sets(st.sampled_from(range(rows * columns))))
@@ -94,15 +97,7 @@ def copied_products(rows, columns, sources, negative):
 
 
 @settings(max_examples=25)
-@given(
-    rows=st.integers(1, 7),
-    columns=st.integers(2, 19),
-    batch=st.integers(1, 19),
-    width=st.sampled_from([1, 2, 4, 8, 16]),
-    dtype=st.sampled_from([np.float64, np.float32]),
-    layout=st.sampled_from(["plain", "spread", "backwards", "transposed"]),
-    data=st.data(),
-)
+@given(**CASES, data=st.data())
 def test_listed_results_arrive_with_their_signs(rows, columns, batch, width, dtype, layout, data):
     size = rows * columns
     sources = data.draw(st.lists(st.integers(0, size - 1), min_size=size, max_size=size))
