@@ -471,11 +471,12 @@ class Compiled(CompiledTable):
         return self.program(("contact_list_loads",), lambda: contact_list_loads_program(self.model))
 
     def driven_contact_steps(self, driven: Driven) -> NamedFunction:
-        """Those steps under a traced controller and traced commands, or with dampers that come with each call."""
+        """Those steps under a traced controller and traced commands, or one in Python, or with dampers that come with
+        each call."""
         from whippletree.compiler.rollout.contact_lists.contact_list_step import contact_lists_program
 
-        if not driven.timed:
-            words = ("contact_lists", *(["held"] if driven.held else []))
+        if not driven.traced:
+            words = ("contact_lists", *(["held"] if driven.held else []), *(["asking"] if driven.in_python else []))
             return self.program(words, lambda: contact_lists_program(self.model, driven))
         key = ("contact_lists", driven)
         if key not in self._made:

@@ -170,6 +170,10 @@ class CompiledFunction(NamedFunction):
             callee._choose_ways()
         self._engine.hand_over(name, callee._engine)
 
+    def another(self) -> CompiledFunction:
+        """A function with the same code, to which other functions can be handed over."""
+        return CompiledFunction(self._engine.kernel, 1, self._wording)
+
     def hand_over_python(self, name: str, callee: PythonCall) -> None:
         """Make a function in Python the one that the program calls by a name."""
         self._engine.hand_over_python(name, callee)

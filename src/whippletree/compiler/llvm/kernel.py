@@ -103,6 +103,11 @@ class Interface:
         """A program with these buffers and no body."""
         return Program(self.name, self.buffers, ())
 
+    @property
+    def is_scalar(self) -> bool:
+        """Whether the program works on one state at a time."""
+        return self.shell.is_scalar or bool(self.calls)
+
     def pack(self) -> bytes:
         """The recipe as bytes: a line of JSON, then the contents of the tables."""
         buffers = [[b.name, b.role, list(b.shape), b.integer, b.pitch] for b in self.buffers]
@@ -152,7 +157,7 @@ class Kernel:
     @cached_property
     def width(self) -> int:
         """Lanes of the vector variant."""
-        if self.interface.shell.is_scalar:
+        if self.interface.is_scalar:
             return 1
         bytes_ = self.options.dtype.itemsize
         width = self.options.width or self.options.machine.width(bytes_)

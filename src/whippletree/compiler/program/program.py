@@ -24,8 +24,8 @@ away, but the processor's floating-point flags have seen it: who calls such a pr
 Where lanes would mostly wait for each other, they go one after the other (:class:`PerLane`).
 
 A program whose integers, or whose work space, come with the call (a scene of many bodies: who may touch whom, and how
-many) works on one state at a time, :attr:`Program.is_scalar`: its registers are those of that state. Such a program may
-run functions that are compiled already on many states of its own (:class:`Call`), and so be the same for all models.
+many) works on one state at a time, :attr:`Program.is_scalar`: its registers are those of that state. So does one that
+runs functions that are compiled already on states of its own (:class:`Call`), and can so be the same for all models.
 """
 
 from __future__ import annotations
@@ -264,8 +264,9 @@ class Program:
 
     @property
     def is_scalar(self) -> bool:
-        """Whether it works on one state at a time, because its registers depend on the state."""
-        return any(b.is_sized_by_call or (b.role == "input" and b.integer) for b in self.buffers)
+        """Whether it works on one state at a time: its registers depend on the state, or it calls functions."""
+        own = any(b.is_sized_by_call or (b.role == "input" and b.integer) for b in self.buffers)
+        return own or bool(calls_of(self))
 
     @property
     def signature(self) -> str:

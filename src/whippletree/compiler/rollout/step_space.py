@@ -22,7 +22,7 @@ STEP, ACTIVE, BLOCK = "step", "active", "block"
 
 
 class Driven(NamedTuple):
-    """Functions of (t, q, v) that a kernel asks in every step: traceable ones, without memory."""
+    """Functions of (t, q, v) that a kernel asks in every step: traceable ones, without memory; or one in Python."""
 
     controller: Callable[[Any, Any, Any], Any] | None = None
     """Joint forces (nv,), beside those that are given."""
@@ -30,11 +30,18 @@ class Driven(NamedTuple):
     """Commands (actuators,), in place of given ones."""
     held: bool = False
     """Whether dampers (nv,) come with a call, beside those of the joints: the velocity gains of a controller."""
+    in_python: bool = False
+    """Whether all forces and commands are told by a function in Python, in place of given ones."""
+
+    @property
+    def traced(self) -> bool:
+        """Whether there are functions whose code is part of the kernel."""
+        return self.controller is not None or self.commands is not None
 
     @property
     def timed(self) -> bool:
         """Whether there are any."""
-        return self.controller is not None or self.commands is not None
+        return self.traced or self.in_python
 
     def at(self, t: Any, q: Array, v: Array, tau: Array, ctrl: Any) -> tuple[Array, Any]:
         """Forces (nv,) and commands (actuators,) at one state."""
@@ -61,8 +68,9 @@ class StepSpace(WorkSpace):
         self.contacts = len(self.blocks.contacts.candidates)
 
     def at(self, name: str, *registers: Register | Index | None) -> Piece:
-        """A buffer, or the part of it at registers for its first dimensions."""
-        return super().at(name, *[r for r in registers if not (self.single and r == STEP)])
+        """A buffer, or the part of it at registers for its first dimensions; that of steps only where it has one."""
+        has_steps = "T" in self.buffers[name].shape[:1]
+        return super().at(name, *[r for r in registers if has_steps or r != STEP])
 
     def some(self, name: str, places: range, *rest: int) -> Piece:
         """Part of a buffer for some blocks, at further indices that are the same for all."""

@@ -15,6 +15,7 @@ from whippletree.contact.problem.solver import ContactSolution
 from whippletree.errors import UnsupportedError
 from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.time_stepping.impulse_kernel import (
+    AskedSteps,
     Steps,
     asked_steps,
     can_ask,
@@ -65,17 +66,18 @@ class Advance(NamedTuple):
         count: int,
         given: tuple[Array, Array] | None = None,
         first: int = 0,
+        begun: AskedSteps | None = None,
     ) -> Advance:
         """Steps of one scene, each solved to the tolerance; they end where the state is no longer finite.
 
         ``given``: forces (nv,) and commands (actuators,) of a single step; None asks for them before each. ``first``:
-        how many steps of this length lie between t and the first of these.
+        how many steps of this length lie between t and the first of these. ``begun``: those that are there already.
         """
         if not np.isfinite(y).all():
             return Advance.none(stepper, y, impulses, stepper.motion.split(y)[1])
         scene, halved = _SceneSteps(stepper, t, y, impulses, h, first), stepper.halved
-        if given is None and count > 1 and can_ask(stepper):
-            scene.ask_before_each(count)
+        if given is None and can_ask(stepper):
+            scene.ask_before_each(count, begun)
         else:
             scene.advance(count, given)
         steps = Steps.join(scene.parts)
@@ -168,12 +170,16 @@ class _SceneSteps:
         """When the next steps begin, s: the same bits whoever took those before them."""
         return step_clock(self.t, self.h, self.first + self.done, some)
 
-    def ask_before_each(self, count: int) -> None:
-        """Steps whose controller is asked by the kernel before each of them."""
+    def ask_before_each(self, count: int, begun: AskedSteps | None = None) -> None:
+        """Steps whose controller is asked by the kernel before each of them, but for those that were ``begun``."""
         while self.done < count:
-            asked = asked_steps(self.stepper, self.now, self.y, self.impulses, self.h, count - self.done)
+            clock = self._clock(count - self.done)
+            asked = begun or asked_steps(self.stepper, self.y, self.impulses, np.full(len(clock), self.h), clock)
+            begun = None
             if asked.steps.number:
                 self._add(asked.steps)
+            if asked.error is not None:
+                raise asked.error
             if asked.left is not None and not self._step_carefully(asked.left):
                 return
 

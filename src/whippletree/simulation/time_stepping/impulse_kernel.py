@@ -7,7 +7,6 @@ contact problem to the tolerance. A step that they do not solve, or whose end is
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -81,56 +80,49 @@ def kernel_steps(
 
 
 class AskedSteps(NamedTuple):
-    """Steps whose controller was asked before each."""
+    """Steps whose controller was asked before each. What it was asked it is not asked again: it may remember."""
 
     steps: Steps
     """As far as the kernel has solved them: perhaps none."""
-    left: tuple[Array, Array] | None
-    """Forces and commands of the step that it has not solved; a controller may remember that it was asked."""
+    left: tuple[Array, Array] | None = None
+    """Forces and commands of the step that it has not solved."""
+    error: BaseException | None = None
+    """What the controller raised in that step."""
+
+    def from_step(self, number: int, count: int) -> AskedSteps:
+        """What there is of ``count`` steps after the first ones."""
+        steps = Steps(*[column[number : number + count] for column in self.steps])
+        return AskedSteps(steps) if steps.number == count else self._replace(steps=steps)
 
 
-def asked_steps(stepper: ImpulseStep, t: float, y: Array, impulses: Array, h: float, count: int) -> AskedSteps:
-    """Steps of length h of one scene whose controller or commands are Python functions, asked before each of them.
+def asked_steps(stepper: ImpulseStep, y: Array, impulses: Array, h: Array, clock: Array) -> AskedSteps:
+    """Steps of lengths h (n,) of one scene whose controller or commands are Python functions, asked before each.
 
-    The kernel writes its results in their places, and all else is done once at the end: a step costs some 20 µs beside
-    itself and its controller, where a call for each would cost 200. Only where :func:`can_ask` says so.
+    The kernel asks them itself, and all else is done once at the end: a step costs some 3 µs beside itself and its
+    controller, where a call for each would cost 200. Only where :func:`can_ask` says so.
+
+    Args:
+        impulses: of the step before, (blocks, 3).
+        clock: when they begin, s, (n,).
     """
-    function = _kernel(stepper)
-    assert isinstance(function, CompiledFunction)
-    call, motors = function.ufunc_of_one_state, stepper.motors
-    ask = motors.asked_one_by_one()
-    assert call is not None
-    out = [np.empty((count, *[int(n) for n in shape[1:]])) for shape in function.result_shapes]
-    q, v = stepper.motion.split(y)
-    tau, ctrl = np.empty((count, stepper.model.nv)), np.empty((count, motors.count))
-    length, end = np.full(1, h), (stepper.tolerance, stepper.tolerance)
-    dampers = [motors.held_dampers(h)] if motors.holds else []
-    clock = np.empty(1)
-    times = [clock] if stepper.timed else []
-    commanded, done, solved = bool(stepper.actuators.acting), 0, True
+    kernel = stepper.asking_kernel
     with np.errstate(all="ignore"):  # a scene that grows without bound is told of
-        while solved and done < count:
-            clock[0] = t + done * h
-            tau[done], ctrl[done] = ask(t + done * h, q, v)
-            row = slice(done, done + 1)
-            given = (tau[row], ctrl[row]) if commanded else (tau[row],)
-            call(q, v, impulses, *given, length, *end, *times, *dampers, out=tuple([part[row] for part in out]))
-            q, v, impulses = out[0][done], out[1][done], out[2][done]
-            solved = bool(out[3][done, 1] <= stepper.tolerance) and math.isfinite(q @ q + v @ v)
-            done += solved
-        steps, _ = _steps_of_results(stepper, y, tau[:done], [part[:done] for part in out], np.full(done, h), [])
-    return AskedSteps(steps, None if solved else (tau[done], ctrl[done]))
+        found = kernel(*stepper.motion.split(y), impulses, h, stepper.tolerance, clock)
+        steps, good = _steps_of_results(stepper, y, kernel.tau, found, h, [])
+    solved = int(np.logical_and.accumulate(good).sum())
+    # the kernel stops at a step that it does not solve, and asks no more
+    left = None if solved == len(clock) or kernel.error else (kernel.tau.copy(), kernel.ctrl.copy())
+    return AskedSteps(Steps(*[column[:solved] for column in steps]), left, kernel.error)
 
 
 def can_ask(stepper: ImpulseStep) -> bool:
-    """Whether :func:`asked_steps` may be called: the scene has a kernel and something that can touch, no activations,
-    no faces whose first step under load is one for Python, and no tree whose steps are looked at one by one."""
-    if not stepper.kernel or stepper.motors.steady or stepper.motion.remembers or not stepper.written:
+    """Whether :func:`asked_steps` may be called: the scene has a kernel, no activations, no faces whose first step under
+    load is one for Python, and no tree whose steps are looked at one by one."""
+    if not stepper.kernel or stepper.motors.steady or stepper.motion.remembers:
         return False
-    if not stepper.blocks.count or stepper.watched:
+    if stepper.watched or not stepper.written:
         return False
-    function = _kernel(stepper)
-    return isinstance(function, CompiledFunction) and not function.fails and function.ufunc_of_one_state is not None
+    return isinstance(stepper.dyn.driven_contact_steps(Driven(in_python=True)), CompiledFunction)
 
 
 def kernel_batch(

@@ -43,6 +43,7 @@ from whippletree.model import Model
 from whippletree.model.frozen import found_once
 from whippletree.simulation.fixed_step.free_bodies import FreeBodies
 from whippletree.simulation.motion import Motion
+from whippletree.simulation.time_stepping.asking_kernel import AskingKernel
 from whippletree.simulation.time_stepping.motors import Motors
 from whippletree.tree.mechanism import Mechanism
 
@@ -163,6 +164,11 @@ class ImpulseStep:
             return False
         needed = self.actuators.acting or not self.written or self.motors.holds or self.timed
         return needed or not self.blocks.count or lists_pay(self.model)
+
+    @cached_property
+    def asking_kernel(self) -> AskingKernel:
+        """That kernel where it asks controller and commands itself."""
+        return AskingKernel(self.dyn, self.motors)
 
     @property
     def path(self) -> str:

@@ -7,6 +7,7 @@ of energy.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -25,7 +26,8 @@ from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.method import Chunk, Memo, Method, Task, Variable, positive, whole
 from whippletree.simulation.output.dataset import velocities
 from whippletree.simulation.time_stepping.impulse_batch import WORKS, Advance, advance_batch, step_clock
-from whippletree.simulation.time_stepping.impulse_step import ImpulseStep
+from whippletree.simulation.time_stepping.impulse_kernel import AskedSteps, Steps, asked_steps, can_ask
+from whippletree.simulation.time_stepping.impulse_step import STEPS_OF_CALL, ImpulseStep
 from whippletree.simulation.time_stepping.inertial_gain import watched_steps
 
 Gaps: TypeAlias = tuple[Array, ...]
@@ -53,6 +55,9 @@ SWEEPS_OF_BATCH = 20
 WORTH_A_KERNEL = 20_000
 """Steps from which on a controller is compiled into the kernel: that takes one to three seconds, and saves about 30 µs
 per step."""
+
+UNNOTICED = 0.05
+"""s: how long a call may take that asks a controller before it hands out rows."""
 
 LOST = "the state is no longer finite. Shorten the step, or soften a controller that is too stiff for it"
 GROUNDLESS = "the gap of contact {!r} is not a number there: a terrain whose height ends"
@@ -101,6 +106,10 @@ class TimeStepping(Method):
         self.gained = 0.0
         """Work of contacts where it was positive, of all runs, J."""
         self._missed = False
+        self._together = 1
+        """Steps in the next call of a kernel that asks a controller."""
+        self._begun: AskedSteps | None = None
+        """What such a call has left of the next row."""
         self._start_energy = self._energy(task.start) if task.start.ndim > 1 else self._energy(_twice(task.start))[0]
         if task.start.ndim == 1 and not np.isfinite(self._start_energy):
             raise ValueError("simulate: the energy of the start state is not finite: its velocities are too large")
@@ -230,7 +239,9 @@ class TimeStepping(Method):
             work = {word: memo[word] for word in WORKS}
         row = first
         while row < len(times):
+            begun = time.perf_counter()
             made, gaps, h, counts = self._kernel_rows(row, y, impulses) or self._one_row(row, y, impulses)
+            self._pace(int(counts.sum()), time.perf_counter() - begun)
             y, impulses = made.state[-1], made.impulses[-1]
             with np.errstate(over="ignore", invalid="ignore"):  # a scene on its way out of bounds
                 # one after the other, so that it does not matter how many rows come at once
@@ -256,39 +267,63 @@ class TimeStepping(Method):
 
     def _kernel_rows(self, row: int, y: Array, impulses: Array) -> tuple[Advance, Gaps, Array, Array] | None:
         """As many rows of one scene as one call of its kernel gives, from ``row`` on; None where that is none."""
-        stepper, driven = self.stepper, self._driven
-        alone = y.ndim == 1 and (stepper.motors.steady or driven is not None)
-        divisions = (
-            self._divisions(row) if stepper.kernel and alone and not stepper.wary and np.isfinite(y).all() else []
-        )
+        stepper, motors, driven = self.stepper, self.stepper.motors, self._driven
+        if y.ndim > 1 or not stepper.kernel or stepper.wary or not np.isfinite(y).all():
+            return None
+        asks = driven is None and not motors.steady
+        if asks and (self._begun is not None or not can_ask(stepper)):
+            return None
+        divisions = self._divisions(row, self._together if asks else stepper.stride)
         if not divisions:
             return None
         h, counts = (np.array(column) for column in zip(*divisions, strict=True))
-        lengths, motors = np.repeat(h, counts), stepper.motors
-        starts = self.task.times[row - 1 :]
+        lengths, starts = np.repeat(h, counts), self.task.times[row - 1 :]
         clock = np.concatenate([step_clock(t, own, 0, n) for t, (own, n) in zip(starts, divisions, strict=False)])
+        if asks:
+            return self._asked_rows(y, asked_steps(stepper, y, impulses, lengths, clock), h, counts)
         ctrl = None if motors.asks_commands else motors.ctrl_over(clock)
         steps, _ = watched_steps(stepper, y, impulses, np.zeros(stepper.model.nv), lengths, ctrl, driven, clock)
+        return self._whole_rows(y, steps, h, counts)
+
+    def _asked_rows(
+        self, y: Array, asked: AskedSteps, h: Array, counts: Array
+    ) -> tuple[Advance, Gaps, Array, Array] | None:
+        """Rows of steps whose controller was asked; what there is of the row after them is kept for it."""
+        made = self._whole_rows(y, asked.steps, h, counts)
+        rows = 0 if made is None else len(made[2])
+        if rows < len(counts):
+            self._begun = asked.from_step(int(counts[:rows].sum()), int(counts[rows]))
+        return made
+
+    def _whole_rows(self, y: Array, steps: Steps, h: Array, counts: Array) -> tuple[Advance, Gaps, Array, Array] | None:
+        """The rows that are complete, of ``counts`` steps of lengths ``h``; None where that is none."""
         rows = int((np.cumsum(counts) <= steps.number).sum())
         if not rows:
             return None
-        made = Advance.of_rows(stepper, y, steps, counts[:rows], h[:rows])
-        gaps = stepper.gaps(self.task.motion.split(made.state)[0])
+        made = Advance.of_rows(self.stepper, y, steps, counts[:rows], h[:rows])
+        gaps = self.stepper.gaps(self.task.motion.split(made.state)[0])
         if np.isnan(gaps[0]).any():
             return None  # it is met again, one row after the other, and told of
         return made, gaps, h[:rows], counts[:rows]
 
-    def _divisions(self, row: int) -> list[tuple[float, int]]:
-        """Lengths and numbers of steps from ``row`` on, for the rows that one call of a kernel takes; perhaps none."""
+    def _divisions(self, row: int, most: int) -> list[tuple[float, int]]:
+        """Lengths and numbers of steps from ``row`` on, for rows of so many steps at most; perhaps none."""
         found: list[tuple[float, int]] = []
         total = 0
         for number in range(row, len(self.task.times)):
             own = self._division(number - 1)
             total += own[1]
-            if total > self.stepper.stride:
+            if total > most:
                 break
             found.append(own)
         return found
+
+    def _pace(self, steps: int, seconds: float) -> None:
+        """How many steps the next call that asks a controller takes: as many as nobody waits for."""
+        if seconds > UNNOTICED:
+            self._together = max(1, self._together // 2)
+        elif steps >= self._together:
+            self._together = min(2 * steps, STEPS_OF_CALL)
 
     def _start(self, y: Array, impulses: Array, work: Mapping[str, Array]) -> Chunk:
         """The first row; a step that is tried and taken back tells its accelerations and forces, 0 if it fails."""
@@ -305,7 +340,8 @@ class TimeStepping(Method):
         """Steps from one row of output to the next, of one scene or of a batch."""
         t = float(self.task.times[row])
         if y.ndim == 1:
-            return Advance.of(self.stepper, t, y, impulses, h, count)
+            begun, self._begun = self._begun, None
+            return Advance.of(self.stepper, t, y, impulses, h, count, begun=begun)
         return advance_batch(self.stepper, t, y, impulses, h, count, self.sweeps)
 
     def _division(self, row: int) -> tuple[float, int]:

@@ -59,7 +59,7 @@ class MotorNumbers:
         """Joint forces (nv,) that do not depend on the velocity at the end of the step, and the commands."""
         found = dict(zip(self._names, given, strict=True))
         ctrl: Any = found.get("ctrl")
-        if self.space.driven.timed:
+        if self.space.driven.traced:
             tau, ctrl = self.space.driven.at(found["clock"], q, v, tau, ctrl)
         if not self.actuators.acting:
             return tau, ctrl

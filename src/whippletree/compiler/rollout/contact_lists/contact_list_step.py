@@ -57,6 +57,7 @@ from whippletree.compiler.program import (
 )
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.contact_kinds import TOUCH
+from whippletree.compiler.rollout.contact_lists.contact_list_asking import PythonDrives
 from whippletree.compiler.rollout.contact_lists.contact_list_closures import Closures, LongClosures
 from whippletree.compiler.rollout.contact_lists.contact_list_forms import (
     FORM,
@@ -111,7 +112,8 @@ def contact_lists_program(model: Model, driven: Driven = Driven()) -> Program:  
 
     The commands of the actuators are an input of models that have some, unless a function finds them; the clock, s, is
     one where functions are asked or constraints depend on time. Dampers ``held`` act beside those of the joints, at the
-    end of each step, where ``driven`` says so. The results are q, v, impulses, measure, work and friction_work of
+    end of each step, where ``driven`` says so. A function in Python takes the place of tau and ctrl. The results are q,
+    v, impulses, measure, work and friction_work of
     :class:`~whippletree.compiler.rollout.contact_rollout.ContactRollout`, and of each step its correction_work (J),
     sweeps and newton_steps; and, with actuators or functions, the joint forces (T, nv) of all motors over each step. A
     scene stops after a step whose residual exceeds ``patience`` (m/s); sweeps end at ``tolerance``.
@@ -133,6 +135,7 @@ class _ListBuilder(StepSpace):
         self.ranges = ServoRanges(self)
         self.moments = MomentRows(self)
         self._arguments()
+        self.drives = PythonDrives(self) if driven.in_python else None
         self._memory()
         self._tables()
         self.in_tree = tree_in_step(self)
@@ -174,8 +177,7 @@ class _ListBuilder(StepSpace):
             "q0": (nq,),
             "v0": (nv,),
             "impulses0": (k, 3),
-            "tau": (*steps, nv),
-            **self._commands(steps),
+            **self._drives(steps),
             "dt": steps,
             "tolerance": (),
         }
@@ -188,10 +190,13 @@ class _ListBuilder(StepSpace):
         self.add(*[Buffer(name, "input", shape) for name, shape in shapes.items()])
         self.results = StepResults(self, steps)
 
-    def _commands(self, steps: tuple[Dimension, ...]) -> dict[str, tuple[Dimension, ...]]:
-        """The input of commands, if they are given."""
+    def _drives(self, steps: tuple[Dimension, ...]) -> dict[str, tuple[Dimension, ...]]:
+        """Inputs of forces and commands, if they are given."""
+        if self.driven.in_python:
+            return {}
         given = self.actuators.acting and self.driven.commands is None
-        return {"ctrl": (*steps, len(self.model.actuators))} if given else {}
+        commands = {"ctrl": (*steps, len(self.model.actuators))} if given else {}
+        return {"tau": (*steps, self.model.nv), **commands}
 
     def _memory(self) -> None:
         """Memory of a step for its later parts and for the next step."""
@@ -314,7 +319,8 @@ class _ListBuilder(StepSpace):
         solve = self.ranges.around(solve)
         move = [*self.momentum.remember(), *self.momentum.advance()] if self.momentum else [self._advance()]
         move += self.closures.reach_end()
-        step = (self.put(0, self.at("made"), self.at("newtons")), *solve, *move, *self.positions.aim())
+        asked = self.drives.ask() if self.drives else []
+        step = (*asked, self.put(0, self.at("made"), self.at("newtons")), *solve, *move, *self.positions.aim())
         note = traced_block(lambda flag: [flag, [1]], [self.at("stepping")], self.each(("through", "stepping")))
         passed = (If(self.address("stepping"), step, "are none"), *self.positions.settle(), *self._arrive(), note)
         one = (
