@@ -120,9 +120,26 @@ def test_refused(changes, words):
         check(caller(**changes))
 
 
-def test_lanes_cannot_call():
-    buffers = (Buffer("x", "input", (1,)), Buffer("y", "output", (1,)), Buffer("given", "work", (1, STATES)))
-    call = Call("root", 1, ("given",), ())
-    store = traced_block(lambda x: [x], [piece(buffers[0])], [piece(buffers[1])])
-    with pytest.raises(ProgramError, match="several lanes"):
-        check(Program("caller", buffers, (call, store)))
+def test_a_program_that_calls_works_on_one_state_after_the_other():
+    """Also where nothing else about it depends on the state: the lanes of a vector cannot call."""
+    x, y = Buffer("x", "input", (3,)), Buffer("y", "output", (3,))
+    given, found = (Buffer(name, "work", (3, 1)) for name in ("given", "found"))
+    scale, told = Buffer("scale", "input", (2,)), Buffer("told", "work", (1,))
+    program = Program(
+        "caller of one",
+        (x, scale, y, given, found, told),
+        (
+            traced_block(lambda x: [x], [piece(x)], [piece(given)]),
+            Call("root", 1, ("given", "scale"), ("found",), "told"),
+            traced_block(lambda x: [x.ravel()], [piece(found)], [piece(y)]),
+        ),
+    )
+    check(program)
+    assert program.is_scalar
+    function = compile_function(program)
+    function.hand_over("root", compile_function(root(3)))
+    states = np.random.default_rng(0).random((37, 3))
+    assert function(states, np.ones(2)).tobytes() == np.sqrt(states).tobytes()
+    other = function.another()
+    other.hand_over("root", compile_function(root(3)))
+    assert other(states, np.ones(2)).tobytes() == np.sqrt(states).tobytes()

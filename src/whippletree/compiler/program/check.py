@@ -378,9 +378,7 @@ class _Checker:
             raise ProgramError(f"{self.name}: a block writes twice to the same place")
 
     def call(self, call: Call) -> None:
-        """Refuse a call of several lanes, and arguments that are no buffers with room for its states."""
-        if not self.is_scalar:
-            raise ProgramError(f"{self.name}: {call.function!r} is called for several lanes at once")
+        """Refuse arguments that are no buffers with room for its states."""
         status = () if call.status is None else (call.status,)
         written = (*call.outputs, *status)
         if len({*written}) < len(written) or {*written} & {*call.inputs}:

@@ -233,7 +233,7 @@ class Call:
 
     Arguments are whole buffers: work space whose last dimension counts states, of which the first ``states`` are meant;
     or inputs of the program, which all states share. ``status``: work space that gets the function's status of each
-    state, 0 where all is well. Only a program that works on one state at a time may call.
+    state, 0 where all is well. A program that calls works on one state at a time.
     """
 
     function: str

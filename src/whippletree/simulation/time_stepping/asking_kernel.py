@@ -30,9 +30,7 @@ class AskingKernel:
         own.hand_over_python(DRIVES, self._python)
         self._call = own.ufunc_of_one_state
 
-    def __call__(
-        self, q: Array, v: Array, impulses: Array, h: Array, tolerance: float, clock: Array
-    ) -> list[Array]:
+    def __call__(self, q: Array, v: Array, impulses: Array, h: Array, tolerance: float, clock: Array) -> list[Array]:
         """Results of the kernel for steps of lengths h (n,) that begin at the times of a clock (n,), s: NaN from the
         first on at which a function raises an :attr:`error`."""
         assert self._call is not None  # it has results

@@ -116,8 +116,8 @@ def asked_steps(stepper: ImpulseStep, y: Array, impulses: Array, h: Array, clock
 
 
 def can_ask(stepper: ImpulseStep) -> bool:
-    """Whether :func:`asked_steps` may be called: the scene has a kernel, no activations, no faces whose first step under
-    load is one for Python, and no tree whose steps are looked at one by one."""
+    """Whether :func:`asked_steps` may be called: the scene has a kernel, no activations, no faces whose first step
+    under load is one for Python, and no tree whose steps are looked at one by one."""
     if not stepper.kernel or stepper.motors.steady or stepper.motion.remembers:
         return False
     if stepper.watched or not stepper.written:
