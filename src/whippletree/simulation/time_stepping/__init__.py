@@ -3,6 +3,7 @@
 stepping_method   the method of ``wt.simulate``
 impulse_step      one step in Python
 impulse_kernel    steps of a single scene in machine code
+asking_kernel     the same where a controller in Python is asked in every step
 inertial_gain     steps that gain energy from nothing, taken in halves
 impulse_batch     steps of many states at once
 motors            forces of a controller and commands of actuators, asked at the start of each step
