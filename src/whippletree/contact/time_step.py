@@ -139,6 +139,12 @@ class ContactBlocks:
         return self.closing + len(self.rubbing)
 
     @cached_property
+    def faces(self) -> Array:
+        """Which candidates are those of faces that meet, bool, (candidates,): forces are far from unique there."""
+        every = zip(self.contacts.pairs, contact_set(self.model).pairs, strict=True)
+        return np.array([usual.touching is None for pair, usual in every for _ in range(pair.slots)], dtype=bool)
+
+    @cached_property
     def hosts(self) -> LoadedDiscs | None:
         """Which contact presses on which block, and ρ; None where none does."""
         if not self.moments:

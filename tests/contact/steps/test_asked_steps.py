@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import whippletree as wt
+from whippletree.model import Activation
 from whippletree.simulation.time_stepping import stepping_method
 from whippletree.simulation.time_stepping.impulse_kernel import AskedSteps, Steps, asked_steps
 from whippletree.simulation.time_stepping.impulse_step import ImpulseStep
@@ -177,3 +178,52 @@ def test_an_arm_that_touches_nothing_is_asked_by_its_kernel_too(monkeypatch):
     assert run.contact_force.size == 0
     assert float(errors[0].max()) < 20 * H
     assert np.isclose(float(errors[0].max() / errors[1].max()), 2, rtol=0.2)  # first order
+
+
+def on_a_table():
+    """A box at the end of an arm that falls on a table."""
+    b = wt.Builder("box on a table").geometry("table", "world", "box", size=(2, 2, 0.1), position=(0, 0, -0.05))
+    b.body("cart", 1.0).joint("up", "prismatic", "world", "cart", axis=(0, 0, 1), start=0.12)
+    b.body("box", 1.0, inertia=(0.01, 0.01, 0.01))
+    b.joint("hinge", "revolute", "cart", "box", axis=(0, 1, 0))
+    b.geometry("skin", "box", "box", size=(0.2, 0.2, 0.2)).contact("touch", "skin", "table", friction=0.5)
+    return b.build()
+
+
+def test_faces_that_begin_to_press_are_left_to_python_and_not_asked_for_again(monkeypatch):
+    model, asked, taken, step = on_a_table(), [], [], ImpulseStep.step
+    monkeypatch.setattr(ImpulseStep, "step", lambda self, t, *given: taken.append(t) or step(self, t, *given))
+
+    def nothing(t, q, v):
+        asked.append(round(float(t) / H))
+        return np.zeros(2)
+
+    still = wt.simulate(model, duration=0.2, output_dt=0.01, **RUN)
+    of_python = len(taken)
+    run = wt.simulate(model, duration=0.2, output_dt=0.01, controller=nothing, **RUN)
+    assert len(taken) == 2 * of_python > 0  # it falls, and lands once
+    assert run.contact_force.values[-1, :, 0].sum() == pytest.approx(2 * 9.81, rel=1e-6)
+    assert [k for k in asked if k % 10] == [k for k in range(200) if k % 10]
+    for name in ("q", "v", "contact_force"):
+        assert run[name].values.tobytes() == still[name].values.tobytes()
+
+
+def test_activations_follow_commands_in_python():
+    b = wt.Builder("slow arm").body("link", 1.0, center=(0.25, 0, 0), inertia=(0.01, 0.03, 0.03))
+    b.joint("hinge", "revolute", "world", "link", axis=(0, -1, 0), damping=0.1)
+    b.geometry("tip", "link", "sphere", radius=0.05, position=(0.5, 0, 0))
+    b.actuator("muscle", "hinge", gain=(8.0, 0, 0), activation=Activation("filter", (0.05,)))
+    model, asked = wt.on_ground(b.build(), height=-0.3, friction=0.5), []
+
+    def law(t, q, v):
+        return np.array([0.5 - q[0] - 0.1 * v[0] + 0 * t])
+
+    def in_python(t, q, v):
+        asked.append(float(t))
+        return law(t, q, v)
+
+    runs = [wt.simulate(model, duration=0.4, output_dt=0.02, ctrl=ctrl, **RUN) for ctrl in (law, in_python)]
+    assert 400 <= len(asked) <= 450
+    assert np.abs(runs[0].act.values).max() > 0.3
+    for name in ("q", "v", "act"):
+        np.testing.assert_allclose(runs[1][name].values, runs[0][name].values, rtol=0, atol=1e-10)

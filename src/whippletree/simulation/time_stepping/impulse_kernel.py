@@ -105,10 +105,12 @@ def asked_steps(stepper: ImpulseStep, y: Array, impulses: Array, h: Array, clock
         impulses: of the step before, (blocks, 3).
         clock: when they begin, s, (n,).
     """
-    kernel = stepper.asking_kernel
+    kernel, motion = stepper.asking_kernel, stepper.motion
     with np.errstate(all="ignore"):  # a scene that grows without bound is told of
-        found = kernel(*stepper.motion.split(y), impulses, h, stepper.tolerance, clock)
-        steps, good = _steps_of_results(stepper, y, kernel.tau, found, h, [])
+        found = kernel(*motion.split(y), motion.act(y), impulses, h, stepper.tolerance, clock)
+        steps, good = _steps_of_results(stepper, y, kernel.tau, found, h, kernel.activations)
+        if not stepper.written:  # faces that meet; the kernel stops there by itself
+            good &= ~_begins_to_press(impulses, steps.impulses, stepper.blocks.faces)
     solved = int(np.logical_and.accumulate(good).sum())
     # the kernel stops at a step that it does not solve, and asks no more
     left = None if solved == len(clock) or kernel.error else (kernel.tau.copy(), kernel.ctrl.copy())
@@ -116,11 +118,9 @@ def asked_steps(stepper: ImpulseStep, y: Array, impulses: Array, h: Array, clock
 
 
 def can_ask(stepper: ImpulseStep) -> bool:
-    """Whether :func:`asked_steps` may be called: the scene has a kernel, no activations, no faces whose first step
-    under load is one for Python, and no tree whose steps are looked at one by one."""
-    if not stepper.kernel or stepper.motors.steady or stepper.motion.remembers:
-        return False
-    if stepper.watched or not stepper.written:
+    """Whether :func:`asked_steps` may be called: the scene has a kernel, and no tree whose steps are looked at one by
+    one."""
+    if not stepper.kernel or stepper.motors.steady or stepper.watched:
         return False
     return isinstance(stepper.dyn.driven_contact_steps(Driven(in_python=True)), CompiledFunction)
 
@@ -162,7 +162,7 @@ def _steps(
         found = function(q, v, impulses, tau, *commands, h, stepper.tolerance, stepper.tolerance, *times, *dampers)
         steps, good = _steps_of_results(stepper, y, tau, found, h, act)
         if not stepper.written:  # faces that meet
-            good &= ~_begins_to_press(impulses, steps.impulses, stepper.faces)
+            good &= ~_begins_to_press(impulses, steps.impulses, stepper.blocks.faces)
     return steps, np.logical_and.accumulate(good, axis=-1).sum(axis=-1)
 
 

@@ -134,9 +134,6 @@ class ImpulseStep:
         self._compiled = Neighbourhood(self.blocks.contacts).is_compiled and self.written and alike
         compares = self.kernel and not self._compiled
         self.neighbourhood = Neighbourhood(self.blocks.contacts, self._compare if compares else None)
-        slots = [usual.touching is None for pair, usual in every for _ in range(pair.slots)]
-        self.faces = np.array(slots, dtype=bool)
-        """Which candidates are those of faces that meet, bool: forces are far from unique there, (candidates,)."""
         self.timed = bool(self.model.constraints) and constraint_set(self.model).timed
         """Whether a constraint depends on time."""
         self.wary = False

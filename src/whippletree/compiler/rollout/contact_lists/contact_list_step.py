@@ -329,6 +329,7 @@ class _ListBuilder(StepSpace):
             Until(PASS, 2, self.address("through"), passed, "are none"),
             *([] if self.momentum else self.closures.close_velocity()),
             *self.results.statements(),
+            *(self.drives.stop_at_first_load() if self.drives else []),
         )
         if self.single:
             return self.program("contact_step", (*self._begin(), *one))
@@ -336,7 +337,8 @@ class _ListBuilder(StepSpace):
             If(self.address("lost"), (PerLane(tuple(self.results.nothing())),)),
             If(self.address("alive"), one, "run along"),
         )
-        return self.program("contact_lists", (*self._begin(), Loop(STEP, "T", rows)))
+        begin = (*self._begin(), *(self.drives.begin() if self.drives else []))
+        return self.program("contact_lists", (*begin, Loop(STEP, "T", rows)))
 
     def _touch(self) -> list[Statement]:
         """Steps 2 to 5."""
