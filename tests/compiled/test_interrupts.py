@@ -115,6 +115,7 @@ SIMULATE = """
 import warnings
 warnings.simplefilter("ignore")  # which tells of the interrupt
 model = {model}
+in_python = lambda t, q, v: 0 * v + 0 * float(t)  # a symbol is no number: this cannot be traced
 run = lambda duration: wt.simulate(model, duration=duration, output_dt=duration, variables=(), {options})
 run({least})
 def call():
@@ -131,8 +132,10 @@ def call():
         ("wt.mechanisms.double_pendulum()", 1.0, "method='adaptive', max_steps=10**9"),
         ("wt.mechanisms.hopper()", 2.0, "method='events', massless='hold', most_events=10**9"),
         ("wt.mechanisms.quadruped()", 0.1, "method='time_stepping', step=1e-3"),
+        ("wt.mechanisms.double_pendulum()", 1.0, "method='adaptive', max_steps=10**9, controller=in_python"),
+        ("wt.mechanisms.quadruped()", 0.1, "method='time_stepping', step=1e-3, controller=in_python"),
     ],
-    ids=["adaptive", "events", "time stepping"],
+    ids=["adaptive", "events", "time stepping", "adaptive, asking", "time stepping, asking"],
 )
 def test_a_long_run_ends_soon_and_returns_what_it_had(model, least, options):
     code = SIMULATE.format(model=model, least=least, options=options)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import whippletree as wt
+from whippletree.compiler.cpu.python_call import PythonCall
 from whippletree.model import Activation
 from whippletree.simulation.time_stepping import stepping_method
 from whippletree.simulation.time_stepping.impulse_kernel import AskedSteps, Steps, asked_steps
@@ -227,3 +228,31 @@ def test_activations_follow_commands_in_python():
     assert np.abs(runs[0].act.values).max() > 0.3
     for name in ("q", "v", "act"):
         np.testing.assert_allclose(runs[1][name].values, runs[0][name].values, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("method", ["time_stepping", "adaptive"])
+def test_an_interrupt_before_the_function_is_asked_is_not_lost(method, monkeypatch):
+    """Where a signal is answered that came while machine code ran: ctypes would go on as if nothing were."""
+    model, v0 = thrown() if method == "time_stepping" else (wt.mechanisms.double_pendulum(), np.ones(2))
+    options = {"method": method, "output_dt": 0.005} | ({"step": H} if method == "time_stepping" else {})
+
+    def in_python(t, q, v):
+        return -0.1 * v + 0 * float(t)
+
+    whole = wt.simulate(model, v0=v0, duration=1.0, controller=in_python, **options)
+    places, arrays = [], PythonCall._arrays
+
+    def interrupted(self, *given):
+        places.append(given)
+        if len(places) == 60:
+            raise KeyboardInterrupt
+        return arrays(self, *given)
+
+    monkeypatch.setattr(PythonCall, "_arrays", interrupted)
+    with pytest.warns(RuntimeWarning, match="interrupted"):
+        run = wt.simulate(model, v0=v0, duration=1.0, controller=in_python, **options)
+    assert "interrupted" in run.attrs["failure"]
+    assert len(places) == 60
+    rows = run.sizes["time"]
+    assert 1 <= rows < whole.sizes["time"]
+    assert run.q.values.tobytes() == whole.q.values[:rows].tobytes()

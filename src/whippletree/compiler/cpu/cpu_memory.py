@@ -467,6 +467,9 @@ class CpuMemory(Memory):
                 strides += [str(size * math.prod(inner[k:])) for k in range(len(inner))]
         if call.status is not None:
             status = w.stack(f"[{call.states} x i64]", 8)
+            for state in range(call.states):
+                # until it says otherwise: a function in Python may be interrupted before it begins
+                w.emit(f"store i64 1, ptr {self._element(status, 'i64', state)}")
             pointers.append(status)
             steps.append("8")
         arguments = [self._on_stack("ptr", pointers), self._on_stack("i64", [str(call.states)])]

@@ -2,11 +2,17 @@
 
 Machine code has nowhere for an exception to go. So one that is raised is kept, no number comes back, and the status of
 all states says so: whoever has called the program looks at :attr:`PythonCall.error` afterwards.
+
+A signal that comes while machine code runs is answered where Python goes on: at the first instruction of the function
+that is called back, before any ``try``. ctypes hands what its handler raises, Ctrl-C for one, to ``sys.unraisablehook``
+and goes on as if nothing were; so it is listened to there.
 """
 
 from __future__ import annotations
 
 import ctypes
+import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeAlias
@@ -45,7 +51,8 @@ class PythonCall:
         """Why the function had no answer since it is asked."""
         self._places: dict[tuple[bytes, bytes, int], list[Array]] = {}
         """Arrays on the memory of programs, by addresses, strides and the number of states."""
-        self._loop = _LOOP(self._answer)
+        self._called_back = self._answer
+        self._loop = _LOOP(self._called_back)
 
     @property
     def address(self) -> int:
@@ -58,9 +65,30 @@ class PythonCall:
         collector."""
         self._function, self.error = function, None
         try:
-            yield
+            with self._hearing_signals():
+                yield
         finally:
             self._function = None
+
+    @contextmanager
+    def _hearing_signals(self) -> Iterator[None]:
+        """Keep what ctypes could not raise; only the main thread answers signals."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        others = sys.unraisablehook
+
+        def hear(raised: sys.UnraisableHookArgs) -> None:
+            if raised.object is self._called_back:
+                self.error = self.error or raised.exc_value
+            else:
+                others(raised)
+
+        sys.unraisablehook = hear
+        try:
+            yield
+        finally:
+            sys.unraisablehook = others
 
     def _answer(self, arguments: int, dimensions: int, steps: int, _: int) -> None:
         *inputs, output, status = self._arrays(arguments, dimensions, steps)

@@ -173,7 +173,7 @@ class _SceneSteps:
     def ask_before_each(self, count: int, begun: AskedSteps | None = None) -> None:
         """Steps whose controller is asked by the kernel before each of them, but for those that were ``begun``."""
         while self.done < count:
-            clock = self._clock(count - self.done)
+            clock = self._clock(min(STEPS_OF_CALL, count - self.done))
             asked = begun or asked_steps(self.stepper, self.y, self.impulses, np.full(len(clock), self.h), clock)
             begun = None
             if asked.steps.number:

@@ -9,6 +9,7 @@ as it does after a step that is not solved, so that nothing is asked that would 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from whippletree.arithmetic.arrays import Array
@@ -45,14 +46,14 @@ class PythonDrives:
         reads = [space.at("clock", STEP), *space.each(("now q", "now v"))]
         asked = ("asked t", "asked q", "asked v")
 
-        def take(answer: Array) -> list[Any]:
-            told = answer.ravel()
+        def take(answer: Array, unanswered: Array) -> list[Any]:
+            told = [select(less(0, unanswered[0]), math.nan, x) for x in answer.ravel()]
             return [told[:nv], told[nv:]][: len(self._told)]
 
         return [
             traced_block(lambda t, q, v: [[t], q, v], reads, space.each(asked)),
             Call(DRIVES, 1, asked, ("told",), "unanswered"),
-            traced_block(take, [space.at("told")], space.each(self._told)),
+            traced_block(take, space.each(("told", "unanswered")), space.each(self._told)),
         ]
 
     def begin(self) -> list[Statement]:
