@@ -295,14 +295,14 @@ def test_signs_set_apart_and_put_back_give_the_same_numbers() -> None:
     code = finish(trace, outputs)
     apart = set_signs_apart(code)
     emitter, known = Emitter(), []
-    for value in apart.values:
-        if value.operation in ("input", "const"):
-            known.append(emitter.node(value.operation, value.content))
+    for i, operation in enumerate(apart.operations):
+        if operation in ("input", "const"):
+            known.append(emitter.node(operation, apart.contents[i]))
         else:
-            known.append(emitter.operation(value, [(known[j], 1) for j in value.operands]))
+            known.append(emitter.operation(operation, apart.signs[i], [known[j] for j in apart.operands[i]]))
     back = [emitter.with_sign(known[t.value], t.sign) if isinstance(t, Term) else t for t in apart.outputs]
     again = Straight(emitter.nodes, back)
-    assert sum(v.operation == "fma" for v in apart.values) == 1  # x y − z and z − x y are one value
+    assert apart.operations.count("fma") == 1  # x y − z and z − x y are one value
     numbers = [0.3, -1.7, 0.9]
     assert evaluate(code, numbers) == evaluate(again, numbers)
 

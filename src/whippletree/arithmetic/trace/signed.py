@@ -16,26 +16,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
 from typing import Any, NamedTuple
 
-from whippletree.arithmetic.trace.passes import Straight
+import numpy as np
 
-LEAVES = ("input", "const")
+from whippletree.arithmetic.trace.passes import Straight
+from whippletree.arithmetic.trace.traced import LEAVES, Node
 
 _SUMS, _FUSED, _PRODUCTS = ("add", "sub"), ("fma", "fms", "fnma"), ("mul", "div")
-
-
-class Signed(NamedTuple):
-    """One operation: ``add``, ``mul``, ``div`` and ``fma`` as the module's table says; any other with signed operands.
-
-    ``content`` is the number of an input, or a constant; ``signs`` the coefficients of a sum, or the signs of operands;
-    of a constant with twins, their number and its part.
-    """
-
-    operation: Any
-    operands: tuple[int, ...] = ()
-    signs: tuple[int, ...] = ()
-    content: Any = None
 
 
 class Term(NamedTuple):
@@ -45,39 +35,61 @@ class Term(NamedTuple):
     sign: int
 
 
+MOST_OPERANDS = 3
+"""Operands that an operation has at most."""
+
+
 @dataclass(frozen=True)
 class SignedCode:
-    """Operations in order, and for each output a term or a number."""
+    """Values in order, of which each thing has a list of its own: there are tens of thousands; and the outputs."""
 
-    values: list[Signed]
+    operations: list[Any]
+    """``add``, ``mul``, ``div`` and ``fma`` as the module's table says; any other with signed operands."""
+    operands: list[tuple[int, ...]]
+    signs: list[tuple[int, ...]]
+    """The coefficients of a sum, or the signs of operands; of a constant with twins, their number and its part."""
+    contents: dict[int, Any]
+    """The numbers of inputs, and constants."""
     outputs: list[Term | float]
+    """For each output a term or a number."""
+
+    @cached_property
+    def table(self) -> np.ndarray[Any, Any]:
+        """The operands as an array (values, ``MOST_OPERANDS``); −1 where there is none."""
+        counts = np.fromiter(map(len, self.operands), dtype=np.int64, count=len(self.operands))
+        found = np.full((len(self.operands), MOST_OPERANDS), -1)
+        found[np.arange(MOST_OPERANDS) < counts[:, None]] = np.fromiter(chain.from_iterable(self.operands), np.int64)
+        return found
 
 
 def set_signs_apart(code: Straight) -> SignedCode:
     """Set the signs of straight-line code apart."""
     apart = _SettingApart()
-    terms = apart.terms
+    terms, sum_of, fused, product = apart.terms, apart.sum_of, apart.fused, apart.product
     # a hundred thousand times: terms are numbers here, ~i for the negative of value i
     for node in code.nodes:
         operation = node[0]
-        if operation in _SUMS:
-            first, second = terms[node[1]], terms[node[2]]
-            terms.append(apart.sum_of(first, second if operation == "add" else ~second))
-        elif operation in _FUSED:
-            terms.append(apart.fused(operation, terms[node[1]], terms[node[2]], terms[node[3]]))
+        if operation in _FUSED:
+            terms.append(fused(operation, terms[node[1]], terms[node[2]], terms[node[3]]))
         elif operation in _PRODUCTS:
-            terms.append(apart.product(operation, terms[node[1]], terms[node[2]]))
+            terms.append(product(operation, terms[node[1]], terms[node[2]]))
+        elif operation in _SUMS:
+            first, second = terms[node[1]], terms[node[2]]
+            terms.append(sum_of(first, second if operation == "add" else ~second))
         elif operation == "neg":
             terms.append(~terms[node[1]])
         elif operation in LEAVES:
-            terms.append(apart.value(node, Signed(operation, (), node[2:], node[1])))
+            terms.append(apart.leaf(node))
         else:
             given = [terms[i] for i in node[1:]]
-            made = Signed(operation, tuple([abs_term(g) for g in given]), tuple([1 if g >= 0 else -1 for g in given]))
-            terms.append(apart.value(made, made))
+            operands, signs = tuple([abs_term(g) for g in given]), tuple([1 if g >= 0 else -1 for g in given])
+            terms.append(apart.value((operation, operands, signs), operation, operands, signs))
     outputs = [terms[w] if isinstance(w, int) else None for w in code.outputs]
     return SignedCode(
-        apart.values,
+        apart.operations,
+        apart.operands,
+        apart.signs,
+        apart.contents,
         [
             w if t is None else Term(abs_term(t), 1 if t >= 0 else -1)
             for t, w in zip(outputs, code.outputs, strict=True)
@@ -90,68 +102,82 @@ def abs_term(term: int) -> int:
     return term if term >= 0 else ~term
 
 
+_COEFFICIENTS = ((1, 1), (1, -1), (-1, 1))
+
+
 class _SettingApart:
     """Values met so far. A key is the same for a value and its negative."""
 
     def __init__(self) -> None:
-        self.values: list[Signed] = []
+        self.operations: list[Any] = []
+        self.operands: list[tuple[int, ...]] = []
+        self.signs: list[tuple[int, ...]] = []
+        self.contents: dict[int, Any] = {}
         self.terms: list[int] = []
         """Of every node of the code."""
         self._known: dict[Any, int] = {}
         """By the key of a sum, the sum in which the part that is named first has a plus sign; else the value."""
 
-    def value(self, key: Any, made: Signed) -> int:
+    def value(self, key: Any, operation: Any, operands: tuple[int, ...], signs: tuple[int, ...] = ()) -> int:
         """The value of a key, new or met before."""
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = len(self.values)
-            self.values.append(made)
+            found = self._known[key] = len(self.operations)
+            self.operations.append(operation)
+            self.operands.append(operands)
+            self.signs.append(signs)
         return found
+
+    def leaf(self, node: Node) -> int:
+        """An input or a constant."""
+        found = self.value(node, node[0], (), node[2:])
+        self.contents[found] = node[1]
+        return found
+
+    # a term that is not negative is its value: asked here without a call, and below
 
     def product(self, operation: str, first: int, second: int) -> int:
         """x₀ x₁ or x₀ / x₁."""
-        a, b = abs_term(first), abs_term(second)
-        key = (operation, b, a) if operation == "mul" and b < a else (operation, a, b)
-        found = self.value(key, Signed(operation, (a, b)))
-        return found if (first >= 0) == (second >= 0) else ~found
+        a, b = first if first >= 0 else ~first, second if second >= 0 else ~second
+        key = (operation, b, a) if b < a and operation == "mul" else (operation, a, b)
+        found = self.value(key, operation, (a, b))
+        return found if first ^ second >= 0 else ~found
 
     def sum_of(self, first: int, second: int) -> int:
         """c₀ x₀ + c₁ x₁."""
-        a, b = abs_term(first), abs_term(second)
+        a, b = first if first >= 0 else ~first, second if second >= 0 else ~second
         lead, key = (first, (a, b, first ^ second < 0)) if a <= b else (second, (b, a, first ^ second < 0))
         found = self._known.get(key)
-        return self._new_sum("add", key, (a, b), first, second, lead) if found is None else _turned(found, lead)
+        if found is None:
+            return self._new_sum("add", key, (a, b), first, second, lead)
+        return found if lead >= 0 else ~found
 
     def fused(self, operation: str, first: int, second: int, rest: int) -> int:
         """c₀ x₀ x₁ + c₁ x₂."""
-        a, b, c = abs_term(first), abs_term(second), abs_term(rest)
+        a, b, c = first if first >= 0 else ~first, second if second >= 0 else ~second, rest if rest >= 0 else ~rest
         if b < a:
             a, b = b, a
-        product = 0 if ((first >= 0) == (second >= 0)) == (operation != "fnma") else -1
+        product = first ^ second if operation != "fnma" else ~(first ^ second)
         if operation == "fms":
             rest = ~rest
         key = ("fma", a, b, c, product ^ rest < 0)
         found = self._known.get(key)
         if found is None:
             return self._new_sum("fma", key, (a, b, c), product, rest, product)
-        return _turned(found, product)
+        return found if product >= 0 else ~found
 
     def _new_sum(self, operation: str, key: Any, operands: tuple[int, ...], first: int, second: int, lead: int) -> int:
         """A sum of two parts, whose signs (and that of the leading part) are those of numbers.
 
         One with two minus signs is kept as its negative, with none.
         """
-        number = len(self.values)
+        number = len(self.operations)
         both = first < 0 and second < 0
-        signs = (1, 1) if both else (1 if first >= 0 else -1, 1 if second >= 0 else -1)
-        self.values.append(Signed(operation, operands, signs))
+        self.operations.append(operation)
+        self.operands.append(operands)
+        self.signs.append(_COEFFICIENTS[0 if both or first ^ second >= 0 else 1 if second < 0 else 2])
         self._known[key] = number if both or lead >= 0 else ~number
         return ~number if both else number
-
-
-def _turned(term: int, sign: int) -> int:
-    """A term, or its negative where a number is negative."""
-    return term if sign >= 0 else ~term
 
 
 class Emitter:
@@ -180,22 +206,22 @@ class Emitter:
         node = self.nodes[index]
         return self.constant(-node[1]) if node[0] == "const" else self.node("neg", index)
 
-    def operation(self, made: Signed, given: Sequence[tuple[int, int]]) -> int:
-        """The node of an operation on operands that are there: (node, sign) each."""
-        operation = made.operation
+    def operation(
+        self, operation: Any, own: Sequence[int], nodes: Sequence[int], signs: Sequence[int] | None = None
+    ) -> int:
+        """The node of an operation with signs of its own on operands that are there, with their signs if not all +."""
         if operation == "fma":  # most are: a match statement would take longer
-            (a, a_sign), (b, b_sign), (c, c_sign) = given
-            product, rest = made.signs[0] * a_sign * b_sign, made.signs[1] * c_sign
+            product, rest = own if signs is None else (own[0] * signs[0] * signs[1], own[1] * signs[2])
             if product == rest:
-                return self.with_sign(self.node("fma", a, b, c), product)
-            return self.node("fms" if product > 0 else "fnma", a, b, c)
-        nodes, signs = [g[0] for g in given], [g[1] for g in given]
+                return self.with_sign(self.node("fma", *nodes), product)
+            return self.node("fms" if product > 0 else "fnma", *nodes)
+        given = signs or (1,) * len(nodes)
         if operation == "mul" or operation == "div":
-            return self.with_sign(self.node(operation, *nodes), signs[0] * signs[1])
+            return self.with_sign(self.node(operation, *nodes), given[0] * given[1])
         if operation == "add":
-            first, second = made.signs[0] * signs[0], made.signs[1] * signs[1]
+            first, second = own[0] * given[0], own[1] * given[1]
             if first == second:
                 return self.with_sign(self.node("add", *nodes), first)
             return self.node("sub", *(nodes if first > 0 else reversed(nodes)))
-        turned = [self.with_sign(n, s * t) for n, s, t in zip(nodes, signs, made.signs, strict=True)]
-        return self.node(made.operation, *turned)
+        turned = [self.with_sign(n, s * t) for n, s, t in zip(nodes, given, own, strict=True)]
+        return self.node(operation, *turned)

@@ -29,9 +29,10 @@ from whippletree.arithmetic.trace import Straight
 from whippletree.arithmetic.trace.passes import live
 from whippletree.arithmetic.trace.signed import Emitter, Term, set_signs_apart
 from whippletree.arithmetic.trace.symmetry import find_images
-from whippletree.arithmetic.trace.traced import CONDITIONS
+from whippletree.arithmetic.trace.traced import CONDITIONS, LEAVES
 from whippletree.compiler.program.folding_plan import (
     NO_ROW,
+    Folded,
     FoldedColumn,
     FoldingPlan,
     GatheredLimbs,
@@ -89,11 +90,12 @@ def fold_code(
     code: Straight, inputs: Sequence[Buffer], outputs: Sequence[Buffer], turning: LimbTurning
 ) -> Folding | None:
     """Fold code that reads inputs and writes outputs whole, in row-major order; None if it does not pay."""
-    if code.operations < WORTH_FOLDING:
+    operations = code.operations
+    if operations < WORTH_FOLDING:
         return None
     apart = set_signs_apart(code)
     plan = FoldingPlan(apart, find_images(apart, turning.inputs, turning.parts), turning)
-    if plan.operations_left > MOST_LEFT * code.operations or plan.stages > MOST_STAGES:
+    if plan.operations_left > MOST_LEFT * operations or plan.stages > MOST_STAGES:
         return None
     return Folding(plan, inputs, outputs)
 
@@ -141,12 +143,12 @@ class Writing:
         """Stage and column of rows that are kept."""
         self.widths = [0] * (plan.stages + 1)
         self.by_stage: list[tuple[list[int], list[int]]] = [([], []) for _ in range(plan.stages + 2)]
-        size = len(plan.values)
+        size = len(plan.operations)
         for unit in plan.order:
             if unit < size:
                 self.by_stage[min(plan.stage[unit], plan.stages)][0].append(unit)
             else:
-                self.by_stage[plan.rows[unit - size].stage][1].append(unit - size)
+                self.by_stage[plan.row_stage[unit - size]][1].append(unit - size)
         self.results = self._split_results()
         """What the code outside of loops of the last stage writes, and what is copied after it."""
         self.constants: dict[str, tuple[Address, float]] = {}
@@ -164,9 +166,9 @@ class Writing:
 
     def _without_constants(self, term: Term | float) -> Term | float:
         """A result: a number if it is one."""
-        if not isinstance(term, Term) or self.plan.values[term.value].operation != "const":
+        if not isinstance(term, Term) or self.plan.operations[term.value] != "const":
             return term
-        return term.sign * float(self.plan.values[term.value].content)
+        return term.sign * float(self.plan.code.contents[term.value])
 
     def program(self) -> Program:
         body: list[Statement] = []
@@ -180,19 +182,19 @@ class Writing:
     # ---- what waits in work space --------------------------------------------------------------------------------
 
     def _find_kept(self) -> None:
-        plan, size = self.plan, len(self.plan.values)
+        plan, size = self.plan, len(self.plan.operations)
         for unit in plan.order:
             if unit < size:
-                for j in plan.values[unit].operands:
+                for j in plan.operands[unit]:
                     self._keep(j, plan.stage[unit])
                 continue
-            row = plan.rows[unit - size]
-            for operand in row.operands:
-                if isinstance(operand, Row):  # most are: a match statement would take longer
-                    if operand.shift or plan.rows[operand.number].stage < row.stage:
-                        self._keep_row(operand.number)
-                elif isinstance(operand, Single):
-                    self._keep(operand.value, None)
+            own, stage = plan.own[unit - size], plan.row_stage[unit - size]
+            if own is None:
+                self._keep_operands(plan.folded[unit - size].operands, stage)
+            else:
+                for number in own:
+                    if plan.row_stage[number] < stage:
+                        self._keep_row(number)
         for values, number in plan.gathered.items():
             for value in values:
                 self._keep(value, plan.gather_stage[number])
@@ -205,20 +207,29 @@ class Writing:
                     self.constants[repr(term)] = place, term
                     self.single_counts[plan.stages] += 1
 
+    def _keep_operands(self, operands: Sequence[Operand], stage: int) -> None:
+        """Remember what the loop of a stage uses."""
+        for operand in operands:
+            if isinstance(operand, Row):
+                if operand.shift or self.plan.row_stage[operand.number] < stage:
+                    self._keep_row(operand.number)
+            elif isinstance(operand, Single):
+                self._keep(operand.value, None)
+
     def _keep(self, value: int, stage: int | None) -> None:
         """Remember that a value is used outside of loops in a stage, or in a loop."""
         plan = self.plan
         if plan.row_of[value] != NO_ROW:
             self._keep_row(plan.row_of[value])
-        elif plan.values[value].operation in CONDITIONS:
-            for j in plan.values[value].operands:  # computed again where it is needed
+        elif plan.operations[value] in CONDITIONS:
+            for j in plan.operands[value]:  # computed again where it is needed
                 self._keep(j, stage)
-        elif plan.values[value].operation != "const" and plan.stage[value] != stage and value not in self.singles:
+        elif plan.operations[value] != "const" and plan.stage[value] != stage and value not in self.singles:
             self.singles[value] = self.single_counts[plan.stage[value]]
             self.single_counts[plan.stage[value]] += 1
 
     def _keep_row(self, number: int) -> None:
-        stage = self.plan.rows[number].stage
+        stage = self.plan.row_stage[number]
         if number not in self.kept:
             self.kept[number] = stage, self.widths[stage]
             self.widths[stage] += 1
@@ -281,6 +292,10 @@ class _Code:
         return Block(code, tuple(self.loads), tuple([address for address, _ in self.stores]))
 
 
+_NOT_COMPUTED = {"const", *CONDITIONS}
+"""Operations that are written only where something needs them."""
+
+
 class _Alone(_Code):
     """The code of one stage outside of its loop."""
 
@@ -292,7 +307,7 @@ class _Alone(_Code):
     def block(self) -> Block:
         writing, plan = self.writing, self.plan
         for value in writing.by_stage[self.stage][0]:
-            if plan.values[value].operation not in ("const", *CONDITIONS):
+            if plan.operations[value] not in _NOT_COMPUTED:
                 self.node(value)
             if value in writing.singles:
                 self.stores.append((writing.single_address(value), self.node(value)))
@@ -328,15 +343,16 @@ class _Alone(_Code):
     def node(self, value: int) -> int:
         """The node of a value alone: read, or computed here."""
         if value not in self.known:
-            made = self.plan.values[value]
-            if made.operation == "const":
-                node = self.emitter.constant(made.content)
-            elif self.plan.stage[value] != self.stage and made.operation not in CONDITIONS:
+            plan, operation = self.plan, self.plan.operations[value]
+            if operation == "const":
+                node = self.emitter.constant(plan.code.contents[value])
+            elif plan.stage[value] != self.stage and operation not in CONDITIONS:
                 node = self.load(self.writing.single_address(value))
-            elif made.operation == "input":
-                node = self.load(self.writing.input_places[made.content])
+            elif operation == "input":
+                node = self.load(self.writing.input_places[plan.code.contents[value]])
             else:
-                node = self.emitter.operation(made, [self.term(j) for j in made.operands])
+                nodes, signs = zip(*[self.term(j) for j in plan.operands[value]], strict=True)
+                node = self.emitter.operation(operation, plan.code.signs[value], nodes, signs)
             self.known[value] = node
         return self.known[value]
 
@@ -353,21 +369,26 @@ class _Together(_Code):
         self.shifts: set[int] = set()
 
     def loop(self) -> Loop:
-        kept, rows, values, known = self.writing.kept, self.plan.rows, self.plan.values, self.known
+        kept, plan, known, operation = self.writing.kept, self.plan, self.known, self.emitter.operation
+        operations, signs, members = plan.operations, plan.code.signs, plan.members
         for number in self.writing.by_stage[self.stage][1]:
-            row = rows[number]
-            given = [
-                # most are rows of this loop
-                (known[operand.number], 1)
-                if turn is None and isinstance(operand, Row) and not operand.shift and operand.number in known
-                else self.operand(operand, turn)
-                for operand, turn in zip(row.operands, row.turns, strict=True)
-            ]
-            known[number] = self.emitter.operation(values[row.members[0]], given)
+            own, first = plan.own[number], members[number][0]
+            if own is None:
+                node = self.folded(first, plan.folded[number])
+            else:
+                nodes = [known[r] if r in known else self.source(Row(r, 0)) for r in own]
+                node = operation(operations[first], signs[first], nodes)
+            known[number] = node
             if number in kept:
-                self.stores.append((self.writing.row_address(number, _OWN), known[number]))
+                self.stores.append((self.writing.row_address(number, _OWN), node))
         lookups = [Lookup(_shift_name(s), Address(SHIFTS, (Index(PART), Index(None, s)))) for s in sorted(self.shifts)]
-        return Loop(PART, self.plan.parts, (*lookups, self.finish()))
+        return Loop(PART, plan.parts, (*lookups, self.finish()))
+
+    def folded(self, first: int, row: Folded) -> int:
+        """The node of a row whose operands are anything."""
+        given = [self.operand(operand, turn) for operand, turn in zip(row.operands, row.turns, strict=True)]
+        nodes, signs = zip(*given, strict=True)
+        return self.emitter.operation(self.plan.operations[first], self.plan.code.signs[first], nodes, signs)
 
     def operand(self, operand: Operand, turn: int | None) -> tuple[int, int]:
         """An operand as a node and a sign, those of part 0, which a row in its own order has not."""
@@ -392,7 +413,7 @@ class _Together(_Code):
             return self.read[operand]
         if isinstance(operand, FoldedColumn):
             signs = [self.sign(form) for form in self.signs.of_columns[operand.number]]
-            values = [plan.values[v].content for v in plan.columns[operand.number]]
+            values = [plan.code.contents[v] for v in plan.columns[operand.number]]
             return self.numbers(tuple([float(x) * s for x, s in zip(values, signs, strict=True)]))
         if isinstance(operand, GatheredLimbs):
             return self.load(writing.gathered_address(operand.number, Index(PART)))
@@ -429,7 +450,7 @@ class _Unrolled:
         self.known: dict[int, int] = {}
 
     def code(self) -> Straight:
-        plan, size = self.plan, len(self.plan.values)
+        plan, size = self.plan, len(self.plan.operations)
         for unit in plan.order:
             if unit < size:
                 self.alone(unit)
@@ -442,28 +463,37 @@ class _Unrolled:
         return live(Straight(self.emitter.nodes, outputs))
 
     def alone(self, value: int) -> None:
-        made = self.plan.values[value]
-        if made.operation in ("input", "const"):
-            self.known[value] = self.emitter.node(made.operation, made.content)
+        plan = self.plan
+        operation, operands = plan.operations[value], plan.operands[value]
+        if operation in LEAVES:
+            self.known[value] = self.emitter.node(operation, plan.code.contents[value])
         else:
-            given = [(self.known[j], self.sign(self.signs.of_value(j))) for j in made.operands]
-            self.known[value] = self.emitter.operation(made, given)
+            signs = [self.sign(self.signs.of_value(j)) for j in operands]
+            nodes = [self.known[j] for j in operands]
+            self.known[value] = self.emitter.operation(operation, plan.code.signs[value], nodes, signs)
 
     def together(self, number: int) -> None:
-        row = self.plan.rows[number]
-        for part, member in enumerate(row.members):
-            given = []
-            for j, (operand, turn) in enumerate(zip(row.operands, row.turns, strict=True)):
-                value = self.plan.values[member].operands[row.orders[part][j]]
-                node = self.known[value]
-                if isinstance(operand, FoldedColumn | GatheredLimbs):
-                    node = self.emitter.with_sign(
-                        node, self.sign(self.signs.of_operand(operand)[part]) * self.sign(self.signs.of_value(value))
-                    )
-                if turn is not None:
-                    node = self.emitter.with_sign(node, self.signs.turns[turn][part])
-                given.append((node, self.sign(self.signs.of_operand(operand)[0])))
-            self.known[member] = self.emitter.operation(self.plan.values[row.members[0]], given)
+        plan, members = self.plan, self.plan.members[number]
+        operation, signs, row = plan.operations[members[0]], plan.code.signs[members[0]], plan.folded.get(number)
+        for part, member in enumerate(members):
+            given = (
+                [(self.known[j], 1) for j in plan.operands[member]] if row is None else self.given(row, member, part)
+            )
+            nodes, turned = zip(*given, strict=True)
+            self.known[member] = self.emitter.operation(operation, signs, nodes, turned)
+
+    def given(self, row: Folded, member: int, part: int) -> Iterator[tuple[int, int]]:
+        """The operands of one part of a row whose operands are anything: nodes and signs."""
+        for j, (operand, turn) in enumerate(zip(row.operands, row.turns, strict=True)):
+            value = self.plan.operands[member][row.orders[part][j]]
+            node = self.known[value]
+            if isinstance(operand, FoldedColumn | GatheredLimbs):
+                node = self.emitter.with_sign(
+                    node, self.sign(self.signs.of_operand(operand)[part]) * self.sign(self.signs.of_value(value))
+                )
+            if turn is not None:
+                node = self.emitter.with_sign(node, self.signs.turns[turn][part])
+            yield node, self.sign(self.signs.of_operand(operand)[0])
 
     def value_with_sign(self, value: int, sign: int) -> int:
         return self.emitter.with_sign(self.known[value], sign * self.sign(self.signs.of_value(value)))

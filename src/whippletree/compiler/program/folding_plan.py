@@ -9,15 +9,14 @@ Equations are solved as they come: each makes its highest unknown a sum of lower
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from itertools import chain
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from whippletree.arithmetic.trace.signed import LEAVES, Signed, SignedCode
+from whippletree.arithmetic.trace.signed import MOST_OPERANDS, SignedCode
 from whippletree.arithmetic.trace.symmetry import COMMUTATIVE
-from whippletree.arithmetic.trace.traced import CONDITIONS
+from whippletree.arithmetic.trace.traced import CONDITIONS, LEAVES
 
 NOT_FOLDED = CONDITIONS | {"select", *LEAVES}
 """Operations that stay alone: truth values do not go through memory."""
@@ -73,100 +72,101 @@ Operand: TypeAlias = FoldedColumn | Row | GatheredLimbs | Single
 
 @dataclass
 class Folded:
-    """One operation for all parts: its values, one per part, and its operands in the order of the first value's."""
+    """The operands of a row, in the order of the first value's."""
 
-    members: tuple[int, ...]
-    operands: list[Operand] = field(default_factory=list)
-    orders: list[tuple[int, ...]] = field(default_factory=list)
+    operands: list[Operand]
+    orders: list[tuple[int, ...]]
     """For each member, the places of its own operands in that order."""
-    turns: list[int | None] = field(default_factory=list)
+    turns: list[int | None]
     """For each operand, the column of signs that it is multiplied with, if any."""
-    stage: int = 0
 
 
 NO_ROW = -1
 """Stands for the row of a value alone."""
 
+NOBODY = -1
+"""Stands for the part of a value that belongs to none."""
+
 _PLAIN: tuple[tuple[int, ...], ...] = ((), (0,), (0, 1), (0, 1, 2))
 """Operands of an operation in their order, by their number."""
 
-MOST_OPERANDS = 3
-"""Operands that an operation has at most."""
-
 
 class FoldingPlan:
-    """Rows, what their operands are, the stage of everything, and signs."""
+    """Rows, what their operands are, the stage of everything, and signs.
+
+    There are tens of thousands of values and of rows: each thing about them has a list of its own.
+    """
 
     def __init__(self, code: SignedCode, images: Sequence[int], turning: LimbTurning) -> None:
         self.code = code
-        self.values = code.values
-        self.operands = [value.operands for value in code.values]
-        self.operations = [value.operation for value in code.values]
+        self.operations, self.operands = code.operations, code.operands
         self.parts = turning.parts
-        self.rows: list[Folded] = []
-        self.row_of = [NO_ROW] * len(self.values)
+        self.members: list[tuple[int, ...]] = []
+        """The values of each row, one per part; none of a row that was given up."""
+        self.row_of: list[int] = []
         """The row of each value, if it is in one,"""
-        self.part_of = [_own_part(value, turning) for value in self.values]
-        """and its part; of a value alone, the part that it belongs to, −1 for none."""
+        self.part_of = _parts_of_leaves(code, turning)
+        """and its part; of a value alone, the part that it belongs to, NOBODY for none."""
         self.gathered: dict[tuple[int, ...], int] = {}
         self.gather_stage: list[int] = []
         self.columns: list[tuple[int, ...]] = []
         """Constants of the parts, as values."""
         self._find_rows(images)
+        self.own: list[tuple[int, ...] | None] = []
+        """Of each row the rows that its operands are, part by part; None if they are anything else,"""
+        self.folded: dict[int, Folded] = {}
+        """which is here then."""
         self.order = self._order_units()
-        self.stage = [0] * len(self.values)
+        self.stage = [0] * len(self.operations)
         """From which stage's code outside of loops on a value is known; values alone are computed there."""
-        self._plain_orders = [[plain] * self.parts for plain in _PLAIN]
-        found, size = self._find_operand_rows(), len(self.values)
-        for unit in self.order:
-            if unit < size:
-                self.stage[unit] = max([self.stage[j] for j in self.operands[unit]], default=0)
-            else:
-                number = unit - size
-                count = len(self.operands[self.rows[number].members[0]])
-                self._place_row(number, [known[number] for known in found[:count]])
-        self.stages = 1 + max((row.stage for row in self.rows), default=-1)
+        self.row_stage = [0] * len(self.members)
+        """The stage in whose loop a row is computed."""
+        self._place_units()
+        self.stages = 1 + max(self.row_stage, default=-1)
         """How many loops there are."""
         self.signs = Signs(self)
 
     @property
     def operations_left(self) -> int:
-        written = sum(v.operation not in LEAVES for v in self.values)
-        return written - sum(len(row.members) - 1 for row in self.rows if row.members)
+        written = len(self.operations) - len(self.code.contents)
+        return written - sum(len(members) - 1 for members in self.members if members)
 
     # ---- rows ----------------------------------------------------------------------------------------------------
 
     def _find_rows(self, images: Sequence[int]) -> None:
-        part_of, row_of = self.part_of, self.row_of
-        for i, operation in enumerate(self.operations):
-            if images[i] == i or row_of[i] != NO_ROW or operation in NOT_FOLDED:
-                continue
-            members = self._orbit(i, images)
-            if members is not None:
-                part = 0
-                for j in self.operands[i]:
-                    if part_of[j] >= 0:
-                        part = part_of[j]
-                # that of part 0 first, as the last operand says that belongs to a part
-                members = members[-part:] + members[:-part] if part else members
-                for number, member in enumerate(members):
-                    row_of[member] = len(self.rows)
-                    part_of[member] = number
-                self.rows.append(Folded(members))
+        circles = self._circles(np.array(images))
+        part_of, operands, parts = self.part_of, self.operands, self.parts
+        firsts: list[int] = []
+        for circle in circles.tolist():
+            # that of part 0 first, as the last operand says that belongs to a part
+            part = 0
+            for j in operands[circle[0]]:
+                if part_of[j] >= 0:
+                    part = part_of[j]
+            firsts.append(-part % parts)
+            for number, member in enumerate(circle, start=part):
+                part_of[member] = number % parts
+        places = (np.array(firsts, dtype=np.int64)[:, None] + np.arange(parts)) % parts
+        members = np.take_along_axis(circles, places, axis=1)
+        row_of = np.full(len(self.operations), NO_ROW)
+        row_of[members] = np.arange(len(members))[:, None]
+        self.row_of, self.members = row_of.tolist(), list(map(tuple, members.tolist()))
 
-    def _orbit(self, i: int, images: Sequence[int]) -> tuple[int, ...] | None:
-        """A value, its image, the image of that, and so on, if it is a circle of all parts."""
-        found, following = [i], images[i]
-        # only those that are in no row yet: of two values with one image, one is left alone
-        while following != i and len(found) < self.parts and self.row_of[following] == NO_ROW:
-            found.append(following)
-            following = images[following]
-        return tuple(found) if following == i and len(found) == self.parts else None
+    def _circles(self, images: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Values, their images, the images of those, and so on (rows, parts), where that is a circle of all parts."""
+        folds = {operation: operation not in NOT_FOLDED for operation in dict.fromkeys(self.operations)}
+        first = np.flatnonzero(list(map(folds.__getitem__, self.operations)))
+        found = [first]
+        for _ in range(self.parts - 1):
+            found.append(images[found[-1]])
+        circles: np.ndarray[Any, Any] = np.stack(found, axis=1)
+        closed = (images[found[-1]] == first) & np.all(circles[:, 1:] > first[:, None], axis=1)
+        return circles[np.flatnonzero(closed)]
 
     def _drop_row(self, number: int) -> None:
-        for member in self.rows[number].members:
+        for member in self.members[number]:
             self.row_of[member] = NO_ROW
-        self.rows[number] = Folded(())
+        self.members[number] = ()
 
     # ---- order ---------------------------------------------------------------------------------------------------
 
@@ -177,29 +177,31 @@ class FoldingPlan:
         paired wrongly) are given up.
         """
         while True:
+            self._find_operand_rows()
             order, circle = self._sort_units()
             if not circle:
                 return order
             for unit in circle:
-                if unit >= len(self.values):
-                    self._drop_row(unit - len(self.values))
+                if unit >= len(self.operations):
+                    self._drop_row(unit - len(self.operations))
 
     def _sort_units(self) -> tuple[list[int], list[int]]:
         """Units in order; or some that wait for each other, if there are any."""
-        units = [len(self.values) + r if r != NO_ROW else i for i, r in enumerate(self.row_of)]
+        size = len(self.operations)
+        units = [size + r if r != NO_ROW else i for i, r in enumerate(self.row_of)]
         begun, done = 1, 2
-        state = bytearray(len(self.values) + len(self.rows))
+        state = bytearray(size + len(self.members))
         order: list[int] = []
         for first in units:
-            path = [first] if not state[first] else []
+            if state[first]:
+                continue
+            path = [first]
             while path:
                 unit = path[-1]
                 if state[unit] == done:
                     path.pop()
                     continue
-                missing = [
-                    need for m in self._members(unit) for j in self.operands[m] if state[need := units[j]] != done
-                ]
+                missing = [need for need in self._needs(unit, units) if state[need] != done]
                 if not missing:
                     state[unit] = done
                     order.append(unit)
@@ -213,70 +215,76 @@ class FoldingPlan:
                 path += reversed(missing)
         return order, []
 
-    def _members(self, unit: int) -> tuple[int, ...]:
-        return (unit,) if unit < len(self.values) else self.rows[unit - len(self.values)].members
+    def _needs(self, unit: int, units: Sequence[int]) -> list[int]:
+        """What a unit is made of."""
+        size = len(self.operations)
+        if unit < size:
+            return [units[j] for j in self.operands[unit]]
+        own = self.own[unit - size]
+        if own is not None:
+            return [size + number for number in own]
+        return [units[j] for m in self.members[unit - size] for j in self.operands[m]]
 
     # ---- operands and stages -------------------------------------------------------------------------------------
 
-    def _find_operand_rows(self) -> list[list[Row | None]]:
-        """For the first, second and third operand: of every row, the row that its members' operands are, if any.
-
-        For all rows at once: they are tens of thousands.
-        """
-        members = np.array([row.members or (0,) * self.parts for row in self.rows], dtype=np.int64)
-        members = members.reshape(-1, self.parts)
-        counts = np.fromiter(map(len, self.operands), dtype=np.int64, count=len(self.operands))
-        starts = np.cumsum(counts) - counts
-        flat = np.fromiter(chain.from_iterable(self.operands), dtype=np.int64)
+    def _find_operand_rows(self) -> None:
+        """Find the rows whose operands are rows, part by part. For all at once."""
+        members = np.array([m or (0,) * self.parts for m in self.members], dtype=np.int64).reshape(-1, self.parts)
         row_of, part_of = np.array(self.row_of), np.array(self.part_of)
-        as_it_is = [Row(number, 0) for number in range(len(self.rows))]
-        found: list[list[Row | None]] = []
-        for place in range(MOST_OPERANDS):
-            has = counts[members[:, 0]] > place
-            values = flat[np.where(has[:, None], starts[members] + place, 0)]
-            numbers, shifts = row_of[values[:, 0]], part_of[values[:, 0]]
-            turned = (part_of[values] - np.arange(self.parts)) % self.parts == shifts[:, None]
-            is_row = has & (numbers != NO_ROW) & np.all((row_of[values] == numbers[:, None]) & turned, axis=1)
-            columns = zip(is_row.tolist(), numbers.tolist(), shifts.tolist(), strict=True)
-            found.append([(Row(n, shift) if shift else as_it_is[n]) if fits else None for fits, n, shift in columns])
-        return found
+        operands = self.code.table[members]
+        absent = operands[:, 0] < 0
+        numbers = row_of[operands[:, 0]]
+        own = (row_of[operands] == numbers[:, None]) & (part_of[operands] == np.arange(self.parts)[:, None])
+        is_own = np.all(absent | ((numbers != NO_ROW) & np.all(own, axis=1)), axis=1)
+        counts = MOST_OPERANDS - np.count_nonzero(absent, axis=1)
+        columns = zip(is_own.tolist(), counts.tolist(), map(tuple, numbers.tolist()), strict=True)
+        self.own = [(own if count == MOST_OPERANDS else own[:count]) if fits else None for fits, count, own in columns]
 
-    def _place_row(self, number: int, found: Sequence[Row | None]) -> None:
-        """Say what the operands of a row are, of which some are known to be rows, and in which stage it is."""
-        row, rows = self.rows[number], self.rows
-        row.orders = self._plain_orders[len(found)]
-        if None in found:
-            found = self._place_others(row, found)
-        else:
-            row.operands = list(found)  # type: ignore[arg-type]
-        for other in found:
-            if other is not None:
-                row.stage = max(row.stage, rows[other.number].stage + (other.shift != 0))
-        row.turns = [None] * len(found)
-        for member in row.members:
-            self.stage[member] = row.stage + 1
+    def _place_units(self) -> None:
+        """Say in which stage everything is, and what the operands of rows are."""
+        size, operands, own = len(self.operations), self.operands, self.own
+        stage, row_stage = self.stage, self.row_stage
+        for unit in self.order:
+            if unit < size:
+                stage[unit] = max([stage[j] for j in operands[unit]], default=0)
+                continue
+            number = unit - size
+            rows = own[number]
+            first = max([row_stage[r] for r in rows]) if rows is not None else self._fold(number)
+            row_stage[number] = first
+            for member in self.members[number]:
+                stage[member] = first + 1
 
-    def _place_others(self, row: Folded, found: Sequence[Row | None]) -> Sequence[Row | None]:
-        """Operands of a row with those that are no rows, in another order where that makes more of them rows."""
-        own = [self.operands[m] for m in row.members]
-        across = list(zip(*own, strict=True))
-        first = row.members[0]
-        if self.operations[first] in COMMUTATIVE and not all(map(self._goes_together, across[:2], found)):
-            row.orders = [self._order_of(first, member, part) for part, member in enumerate(row.members)]
-            across = [tuple([o[p[j]] for o, p in zip(own, row.orders, strict=True)]) for j in range(len(across))]
+    def _fold(self, number: int) -> int:
+        """Say what the operands of a row are that are not all rows part by part, in another order where that makes more
+        of them rows; the first stage in whose loop all of them are known."""
+        members = self.members[number]
+        given = [self.operands[m] for m in members]
+        across = list(zip(*given, strict=True))
+        found = [self._as_row(values) for values in across]
+        orders = [_PLAIN[len(across)]] * self.parts
+        crosses = self.operations[members[0]] in COMMUTATIVE and None in found
+        if crosses and not all(map(self._goes_together, across[:2], found)):
+            orders = [self._order_of(members[0], member, part) for part, member in enumerate(members)]
+            across = [tuple([o[p[j]] for o, p in zip(given, orders, strict=True)]) for j in range(len(across))]
             found = [self._as_row(values) for values in across]
-        for values, other in zip(across, found, strict=True):
-            operand, known = self._operand(values) if other is None else (other, 0)
-            row.operands.append(operand)
-            row.stage = max(row.stage, known)
-        return found
+        operands: list[Operand] = []
+        stages = []
+        for values, row in zip(across, found, strict=True):
+            operand, known = (
+                self._operand(values) if row is None else (row, self.row_stage[row.number] + (row.shift != 0))
+            )
+            operands.append(operand)
+            stages.append(known)
+        self.folded[number] = Folded(operands, orders, [None] * len(operands))
+        return max(stages)
 
     def _as_row(self, values: tuple[int, ...]) -> Row | None:
         """These operands of the members of a row, if they are a row."""
         number = self.row_of[values[0]]
         if number == NO_ROW:
             return None
-        shift, members = self.part_of[values[0]], self.rows[number].members
+        shift, members = self.part_of[values[0]], self.members[number]
         return Row(number, shift) if values == (members[shift:] + members[:shift] if shift else members) else None
 
     def _goes_together(self, values: tuple[int, ...], row: Row | None) -> bool:
@@ -311,11 +319,15 @@ class FoldingPlan:
         return GatheredLimbs(number), stage
 
 
-def _own_part(leaf: Signed, turning: LimbTurning) -> int:
-    """The part that an input or a constant belongs to; −1 for none, and for what is computed."""
-    if leaf.operation == "input":
-        return turning.part[int(leaf.content)]
-    return leaf.signs[1] if leaf.operation == "const" and leaf.signs else -1
+def _parts_of_leaves(code: SignedCode, turning: LimbTurning) -> list[int]:
+    """The part that each input or constant belongs to; NOBODY for none, and for what is computed."""
+    parts = [NOBODY] * len(code.operations)
+    for i, content in code.contents.items():
+        if code.operations[i] == "input":
+            parts[i] = turning.part[content]
+        elif code.signs[i]:
+            parts[i] = code.signs[i][1]
+    return parts
 
 
 # ---- signs -----------------------------------------------------------------------------------------------------------
@@ -326,30 +338,32 @@ class Signs:
 
     def __init__(self, plan: FoldingPlan) -> None:
         # not the plan itself, which knows its signs: of such circles memory is freed late, by looking for them
-        self.parts, self.values, self.rows = plan.parts, plan.values, plan.rows
+        self.parts, self.members, self.own, self.folded = plan.parts, plan.members, plan.own, plan.folded
+        self.operations, self.coefficients = plan.operations, plan.code.signs
         self.row_of, self.part_of = plan.row_of, plan.part_of
         self.parities = Parities()
-        self.of_rows: dict[int, list[int]] = {}
+        self._all_plus = [PLUS] * self.parts
+        self.of_rows = [self._all_plus] * len(self.members)
         self.of_columns = [self._unknowns() for _ in plan.columns]
         self.of_gathered = [self._unknowns() for _ in plan.gathered]
         self.turns: list[tuple[int, ...]] = []
         """Columns of ±1."""
-        if all(map(self._is_alike, self.rows)):
-            # then all parts keep all values as they are, which is what the equations would say
-            self.of_rows = dict.fromkeys(range(len(self.rows)), [PLUS] * self.parts)
-            return
-        size = len(plan.values)
-        for unit in plan.order:
-            if unit >= size:
-                self._row(unit - size)
+        # where all rows are alike all parts keep all values as they are, which is what the equations would say
+        if not all(map(self._is_alike, range(len(self.members)))):
+            size = len(plan.operations)
+            for unit in plan.order:
+                if unit >= size:
+                    self._place(unit - size)
 
-    def _is_alike(self, row: Folded) -> bool:
+    def _is_alike(self, number: int) -> bool:
         """Whether the members of a row have the same coefficients."""
-        if not row.members or not (first := self.values[row.members[0]]).signs:
+        members = self.members[number]
+        if not members or not (first := self.coefficients[members[0]]):
             return True
-        if first.operation == "fma" or row.orders[0] is row.orders[-1]:
-            return all(self.values[m].signs == first.signs for m in row.members)
-        signs = [[self.values[m].signs[j] for j in o] for m, o in zip(row.members, row.orders, strict=True)]
+        folded = self.folded.get(number)
+        if folded is None or self.operations[members[0]] == "fma" or folded.orders[0] is folded.orders[-1]:
+            return [self.coefficients[m] for m in members].count(first) == len(members)
+        signs = [[self.coefficients[m][j] for j in o] for m, o in zip(members, folded.orders, strict=True)]
         return all(own == signs[0] for own in signs)
 
     def _unknowns(self) -> list[int]:
@@ -372,41 +386,63 @@ class Signs:
             return [self.of_value(operand.value)] * self.parts
         return self.of_gathered[operand.number]
 
-    def _row(self, number: int) -> None:
-        row = self.rows[number]
-        first = self.values[row.members[0]]
+    def _place(self, number: int) -> None:
+        """Say with which signs a row is kept."""
+        own = self.own[number]
+        if own is None:
+            folded = self.folded[number]
+            self._solve(number, [self.of_operand(operand) for operand in folded.operands], folded.orders)
+            return
+        given = [self.of_rows[r] for r in own]
+        # of most rows nothing is turned
+        if given.count(self._all_plus) < len(given) or not self._is_alike(number):
+            self._solve(number, given, [_PLAIN[len(given)]] * self.parts)
+
+    def _solve(self, number: int, given: Sequence[list[int]], orders: Sequence[tuple[int, ...]]) -> None:
+        """Solve the equations of a row whose operands have these sums."""
+        members = self.members[number]
+        operation = self.operations[members[0]]
+        if operation in EVEN:
+            return
         own = [PLUS] * self.parts
-        if first.operation not in EVEN:
-            given = [self.of_operand(operand) for operand in row.operands]
-            passes_on = first.signs == () or first.operation in PASSING_ON
-            for count, term in enumerate(_TERMS.get(first.operation) or [(j,) for j in range(len(given))]):
-                for part in range(1, self.parts):
-                    form = self._form(row, count, term, given, part)
-                    if passes_on and count == 0:
-                        own[part] = self.parities.reduce_form(form)
-                    elif form != own[part] and not self.parities.equate(form, own[part]):
-                        self._turn(row, term[0], part)
-        self.of_rows[number] = own
+        passes_on = not self.coefficients[members[0]] or operation in PASSING_ON
+        for count, term in enumerate(_TERMS.get(operation) or [(j,) for j in range(len(given))]):
+            for part in range(1, self.parts):
+                form = PLUS
+                for j in term:
+                    form ^= given[j][part] ^ given[j][0]
+                form ^= self._coefficient(members, count, term[0], orders, part)
+                if passes_on and count == 0:
+                    own[part] = self.parities.reduce_form(form)
+                elif form != own[part] and not self.parities.equate(form, own[part]):
+                    self._turn(number, term[0], part)
+        if any(own):
+            self.of_rows[number] = own
 
-    def _form(self, row: Folded, count: int, term: tuple[int, ...], given: Sequence[list[int]], part: int) -> int:
-        """The sum by which a term of a row differs in one part from the first: of its coefficient and its factors."""
-        form = PLUS
-        for j in term:
-            form ^= given[j][part] ^ given[j][0]
-        first, member = self.values[row.members[0]], self.values[row.members[part]]
-        if not first.signs:
-            return form
-        if first.operation == "fma":  # one coefficient for both factors of its product
-            return form if first.signs[count] == member.signs[count] else MINUS ^ form
+    def _coefficient(
+        self, members: Sequence[int], count: int, j: int, orders: Sequence[tuple[int, ...]], part: int
+    ) -> int:
+        """How the coefficient of a term (its number, its first operand) in one part differs from that in the first."""
+        first, member = self.coefficients[members[0]], self.coefficients[members[part]]
+        if not first:
+            return PLUS
+        if self.operations[members[0]] == "fma":  # one coefficient for both factors of its product
+            return PLUS if first[count] == member[count] else MINUS
         # coefficients of a sum follow its operands
-        own, others = first.signs[row.orders[0][term[0]]], member.signs[row.orders[part][term[0]]]
-        return form if own == others else MINUS ^ form
+        return PLUS if first[orders[0][j]] == member[orders[part][j]] else MINUS
 
-    def _turn(self, row: Folded, j: int, part: int) -> None:
-        """Multiply an operand of one part by −1."""
-        turn = row.turns[j]
+    def _turn(self, number: int, j: int, part: int) -> None:
+        """Multiply an operand of one part of a row by −1."""
+        folded = self.folded.get(number)
+        if folded is None:
+            own = self.own[number]
+            assert own is not None
+            plain = [_PLAIN[len(own)]] * self.parts
+            folded = self.folded[number] = Folded([Row(r, 0) for r in own], plain, [None] * len(own))
+            self.own[number] = None
+        turn = folded.turns[j]
         if turn is None:
-            turn = row.turns[j] = len(self.turns)
+            turn = folded.turns[j] = len(self.turns)
             self.turns.append((1,) * self.parts)
         self.turns[turn] = tuple(-s if k == part else s for k, s in enumerate(self.turns[turn]))
 
