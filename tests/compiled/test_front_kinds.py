@@ -11,7 +11,9 @@ import whippletree as wt
 from long_mechanisms import floating_ladder, grid, ring_of_rings, truss
 from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.compiler.frontend.loops import front_kinds
-from whippletree.compiler.frontend.loops.elimination_program import EliminationProgram
+from whippletree.compiler.frontend.loops.element_numbers import NOWHERE
+from whippletree.compiler.frontend.loops.elimination_program import EliminationProgram, elimination_program
+from whippletree.constraints.long_systems.body_system import REPETITION
 from whippletree.functions import find
 from whippletree.tree.skeleton import skeleton
 
@@ -72,3 +74,35 @@ def test_a_ladder_has_few_kinds_whatever_its_length():
         kinds.append((set(writer.fronts.kinds.kinds), program))
     assert len(kinds[1][0]) <= 12
     assert kinds[0][0] == kinds[1][0]
+
+
+def test_an_order_that_repeats_itself_makes_a_grid_straight():
+    model = grid(6, 6)
+    function, tree = find("forward_dynamics", model), skeleton(model)
+    cheapest = EliminationProgram(function, tree)
+    cheapest.write()
+    assert not cheapest.fronts.kinds.complete
+    repeating = cheapest.un.in_repeating_order()
+    assert cheapest.un.cost <= repeating.cost <= REPETITION * cheapest.un.cost
+    writer = EliminationProgram(function, tree, repeating)
+    assert writer.write().body == elimination_program(function, tree).body
+    assert writer.fronts.kinds.complete
+    assert len(writer.fronts.kinds.kinds) < len(model.bodies) / 2
+    q, v, tau = model.home.q, np.linspace(-1.0, 1.0, model.nv), np.linspace(2.0, -3.0, model.nv)
+    expected = wt.reference(model, route="elimination").forward_dynamics(q, v, tau)
+    np.testing.assert_allclose(
+        wt.compile(model).forward_dynamics(q, v, tau), expected, rtol=0, atol=1e-9 * np.abs(expected).max()
+    )
+
+
+def test_elements_keep_each_number_once():
+    """Of a planar hinge a state decides a sine, a cosine, loads and biases: entries are these, known numbers, and
+    negatives."""
+    model = wt.mechanisms.n_four_bar(30)
+    writer = EliminationProgram(find("forward_dynamics", model), skeleton(model))
+    writer.write()
+    for numbers in (*writer.node_values, *writer.closure_values):
+        shares = [share for entry in (numbers.K, numbers.B, numbers.load, numbers.bias) for *_, share in entry]
+        assert {share.place for share in shares if share.place != NOWHERE} == set(range(numbers.size))
+        assert all(share.factor in (1.0, -1.0) for share in shares if share.place != NOWHERE)
+        assert numbers.size <= 10

@@ -61,11 +61,16 @@ def elimination_order(edges: Iterable[Sequence[int]], count: int) -> list[int]:
     return min(elimination_orders(every, count), key=lambda order: elimination_cost(order, every))
 
 
+NUMBERED, UNCUT = 2, 3
+"""How many of the orders that may be good come as nodes are numbered, and how many without cuts. The sooner it is in
+this list, the more likely an order repeats itself along a mechanism of many cells."""
+
+
 def elimination_orders(edges: Sequence[Sequence[int]], count: int) -> list[list[int]]:
-    """Orders that may be good: by least degree, as nodes are numbered, the other way round, and with cuts last."""
+    """Orders that may be good: as nodes are numbered, the other way round, by least degree, and with cuts last."""
     near = _neighbours(edges, count)
     ranks = _cut_ranks(near)
-    orders = [least_degree_order(near), list(range(count)), list(range(count))[::-1]]
+    orders = [list(range(count)), list(range(count))[::-1], least_degree_order(near)]
     return orders + [
         least_degree_order(near, [max(0, r - left_out) for r in ranks]) for left_out in range(max(ranks, default=0))
     ]

@@ -19,6 +19,7 @@ constraints.kkt.augmented`), and is itself eliminated right after the last motio
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -39,7 +40,14 @@ from whippletree.constraints.rows import (
     joint_coefficients,
     tied_nodes,
 )
-from whippletree.graph.elimination import Front, elimination_cost, elimination_orders, find_fronts
+from whippletree.graph.elimination import (
+    NUMBERED,
+    UNCUT,
+    Front,
+    elimination_cost,
+    elimination_orders,
+    find_fronts,
+)
 from whippletree.spatial import Pose
 from whippletree.spatial.joints import JointType
 from whippletree.spatial.modal import PortWeight
@@ -55,6 +63,11 @@ GENERIC = (0.7390851332, -0.5671432904, 0.3574031847, 0.2078795763)
 
 PATIENCE = (0, 1)
 """For how many bodies that follow their parents closures may wait; whichever costs less."""
+
+REPETITION = 1.25
+"""How many times the least cost an order may take for being one that repeats itself. Of grids of 55 to 300 rods the
+order in which they are numbered costs 1.0 to 1.1 times the least and has 23 to 44 kinds of fronts, the cheapest one 53
+to 240; of a braced tower of 146 bars least degree costs 1.06 times the least, with 39 kinds instead of 68."""
 
 
 class JointShape(NamedTuple):
@@ -252,6 +265,15 @@ def tied_bias(c: Prepared, joints: Sequence[TiedJoint], t: Any) -> Array:
 # --- unknowns ---------------------------------------------------------------------------------------------------------
 
 
+class Way(NamedTuple):
+    """An order of elimination, how nodes leave the system in it, and what it costs."""
+
+    order: list[int]
+    following: Following
+    cost: int
+    """Bodies and rows of joints and closures counted as one each."""
+
+
 class Unknowns:
     """The unknowns of a mechanism's body-level system, by number: motions first, then multipliers of rows."""
 
@@ -315,33 +337,54 @@ class Unknowns:
         return joints + [d.bodies for d in self.demands]
 
     @cached_property
-    def _way(self) -> tuple[list[int], Following]:
-        """The order of elimination that costs least, and how nodes leave the system in it."""
-        orders = elimination_orders(self.edges, len(self.tree.nodes))
-        if self._follow:
-            ways = [(order, self._followers(order, patience)) for order in orders for patience in PATIENCE]
-        else:
-            ways = [(order, self._no_followers(order)) for order in orders]
-        return min(ways, key=lambda way: self._cost(*way))
+    def _ways(self) -> list[Way]:
+        """Of each order of elimination that may be good, the best way."""
+        found = []
+        for order in elimination_orders(self.edges, len(self.tree.nodes)):
+            if self._follow:
+                ways = [self._way_of(order, self._followers(order, patience)) for patience in PATIENCE]
+            else:
+                ways = [self._way_of(order, self._no_followers(order))]
+            found.append(min(ways, key=lambda way: way.cost))
+        return found
 
-    def _cost(self, order: Sequence[int], way: Following) -> int:
+    def _way_of(self, order: list[int], way: Following) -> Way:
         apart = self._follow and self.weights.moves_inertia
-        return elimination_cost(order, self.edges, self._ends(order, way), apart=apart)
+        return Way(order, way, elimination_cost(order, self.edges, self._ends(order, way), apart=apart))
 
     @cached_property
+    def _way(self) -> Way:
+        """The way that costs least."""
+        return min(self._ways, key=lambda way: way.cost)
+
+    def in_repeating_order(self) -> Unknowns | None:
+        """The same unknowns in an order that is more likely to repeat itself and costs little more; None if none is."""
+        for ways in (self._ways[:NUMBERED], self._ways[NUMBERED:UNCUT]):
+            way = min(ways, key=lambda way: way.cost)
+            if way is self._way:
+                return None
+            if way.cost <= REPETITION * self.cost:
+                found = copy(self)
+                for name in ("joint_weights", "solved_for"):
+                    found.__dict__.pop(name, None)
+                found._way = way
+                return found
+        return None
+
+    @property
     def cost(self) -> int:
         """Cost of the order of elimination, bodies and rows of joints and closures counted as one each."""
-        return self._cost(*self._way)
+        return self._way.cost
 
     @property
     def order(self) -> list[int]:
         """The nodes in the order of their elimination."""
-        return self._way[0]
+        return self._way.order
 
     @property
     def follows(self) -> list[bool]:
         """Which nodes leave the system by their joints."""
-        return self._way[1].follows
+        return self._way.following.follows
 
     def _no_followers(self, order: Sequence[int]) -> Following:
         place = {k: i for i, k in enumerate(order)}
@@ -388,7 +431,7 @@ class Unknowns:
             parent = self.tree.parents[k]
             if not self.follows[k]:
                 rows[max(place[k], place[parent] if parent >= 0 else -1)] += own
-        for d, end in zip(self.demands, self._way[1].ends, strict=True):
+        for d, end in zip(self.demands, self._way.following.ends, strict=True):
             if d.rigid:
                 rows[place[end]] += [number for _, number in d.rigid]
         found = []

@@ -17,9 +17,9 @@ without a division, as the inverse of [m 1; 1 0] is [0 1; 1 −m]:
     F(i, j) ← F(i, j) − F(λ, i) F(a, j) − (F(a, i) − m F(λ, i)) F(λ, j)        x(a) = y(λ) − Σ F(λ, j) x(j)
 
 Pivots are returned. One of a motion must keep a share of its diagonal entry, or some motion has neither mass nor rows
-(condition (32)); one of a row must keep a share of what the bodies alone would let it move, or rows have become
-dependent. Components that no force reaches (across the plane of a planar mechanism) are left out where their entries
-are exact zeros.
+(condition (32)); one of a row must keep a share of how far each body alone would let it move, Σ F(λ, i)² / F(i, i) over
+the motions that it feels, before anything is eliminated, or rows have become dependent. Components that no force
+reaches (across the plane of a planar mechanism) are left out where their entries are exact zeros.
 """
 
 from __future__ import annotations
@@ -154,7 +154,8 @@ class Fronts(NamedTuple):
     pivots: Array
     reciprocals: Array
     sizes: Array
-    """Measure of a pivot: the diagonal entry of a motion, the free mobility of a row."""
+    """Measure of a pivot: the diagonal entry of a motion; of a row how far each body alone would let it move, or, where
+    negligible rows are left out, all motions that are eliminated before it."""
 
     def solve(self, right: Array) -> Array:
         """Solutions for right-hand sides (count,) or (count, c); zeros for unknowns that are not used."""
@@ -232,17 +233,14 @@ def factor_fronts(plan: EliminationPlan, entries: Entries, negligible: float | N
     found = Fronts(plan, memory, pivots, reciprocals, sizes)
     diagonal = entries.rows[kept] == entries.columns[kept]
     np.add.at(sizes, entries.rows[kept][diagonal], values[diagonal])
+    if negligible is None:
+        _add_mobilities(sizes, plan, entries.rows[kept], entries.columns[kept], values)
     for f, front in enumerate(plan.fronts):
         F, numbers, inner = found._front(f)
         solved = len(numbers) - 2 * plan.pairs[f]
         for p in range(len(numbers) - 1, solved, -2):
             row = plan.rows[numbers[: p - 1]]
             sizes[numbers[: p - 1][~row]] += F[p, p] * F[p - 1, : p - 1][~row] ** 2
-            if not is_zero(F[p, p]):
-                # how far the body alone would let a row move, where it has inertia
-                heavy = scalars.less(0, F[p, p])
-                free = scalars.select(heavy, 1 / scalars.select(heavy, F[p, p], 1), 0)
-                sizes[numbers[: p - 1][row]] += F[p, : p - 1][row] ** 2 * free
             _subtract(F, p - 1, F[p - 1, : p - 1], F[p])
             _subtract(F, p - 1, F[p, : p - 1] - F[p, p] * F[p - 1, : p - 1], F[p - 1])
         for p in reversed(range(inner, solved)):
@@ -252,7 +250,7 @@ def factor_fronts(plan: EliminationPlan, entries: Entries, negligible: float | N
                 continue
             reciprocals[own] = linalg.reciprocal(F[p, p], lenient=True)
             scaled = F[p, :p] * reciprocals[own]
-            if not plan.rows[own]:
+            if negligible is not None and not plan.rows[own]:
                 mobile = plan.rows[numbers[:p]]
                 sizes[numbers[:p][mobile]] += scaled[mobile] * F[p, :p][mobile]
             _subtract(F, p, scaled, F[p])
@@ -261,6 +259,21 @@ def factor_fronts(plan: EliminationPlan, entries: Entries, negligible: float | N
             where = plan.spread[f]
             parent[np.ix_(where, where)] += F[:inner, :inner]
     return found
+
+
+def _add_mobilities(sizes: Array, plan: EliminationPlan, rows: Array, columns: Array, values: Array) -> None:
+    """Add to the size of each row how far each body alone would let it move."""
+    found: dict[tuple[int, int], Any] = {}
+    couples = plan.rows[rows] != plan.rows[columns]
+    for i, j, x in zip(rows[couples].tolist(), columns[couples].tolist(), values[couples], strict=True):
+        pair = (i, j) if plan.rows[i] else (j, i)
+        found[pair] = found[pair] + x if pair in found else x
+    free: dict[int, Any] = {}
+    for motion in {j for _, j in found}:
+        heavy = scalars.less(0, sizes[motion])
+        free[motion] = scalars.select(heavy, 1 / scalars.select(heavy, sizes[motion], 1), 0)
+    for (row, motion), x in found.items():
+        sizes[row] = sizes[row] + x * free[motion] * x
 
 
 def _alike(values: Array) -> Array:

@@ -13,6 +13,7 @@ The path from an algorithm to a program:
     matrix_loops         rows, products and inverses of dense matrices inside a program
     condition_loops      eigenvalues of such matrices, as far as condition numbers need them
     hand_traced          blocks whose numbers come from memory at addresses that are written by hand
+    element_numbers      what bodies and closures keep for an elimination: each number once
     front_loops          the fronts of an elimination
     front_kinds          which of them are alike, so that they are written once, as straight code
     straight_fronts      that code

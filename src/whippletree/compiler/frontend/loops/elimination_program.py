@@ -28,6 +28,7 @@ from whippletree.arithmetic.trace import Traced
 from whippletree.compiler.frontend.flatten import rebuild
 from whippletree.compiler.frontend.loops.body_types import BodyTypes, TableColumn, classify
 from whippletree.compiler.frontend.loops.demand_rows import DemandRows
+from whippletree.compiler.frontend.loops.element_numbers import ElementNumbers, Share, Shares, keep_numbers
 from whippletree.compiler.frontend.loops.front_loops import FrontLoops
 from whippletree.compiler.frontend.loops.hand_traced import Code, lookups
 from whippletree.compiler.frontend.unrolled import STATUS
@@ -38,7 +39,6 @@ from whippletree.constraints.clusters.clustered_mechanism import FAILURES
 from whippletree.constraints.constraint_set import ConstraintSet, constraint_set
 from whippletree.constraints.long_systems.body_system import (
     Binding,
-    Element,
     Held,
     TiedJoint,
     Unknowns,
@@ -92,22 +92,8 @@ class ClosurePiece(NamedTuple):
     weights: tuple[Any, ...]
 
 
-class ElementValues(NamedTuple):
-    """Memory of an element of one type: for each number, its meaning and its place."""
-
-    K: list[tuple[int, int, int]]
-    """(i, j, place): entry (i, j) of the lower triangle is ``place`` numbers after the element's first."""
-    B: list[tuple[int, int, int]]
-    load: list[tuple[int, int]]
-    bias: list[tuple[int, int]]
-    h: dict[tuple[int, int], Any]
-    """Entry of h -> its place, or the number that it is in all states."""
-    shift: list[Any]
-    size: int
-
-
 class MemoryPlace(NamedTuple):
-    """A place in memory, counted from an element's first number."""
+    """A place among the numbers of a body."""
 
     number: int
 
@@ -115,11 +101,12 @@ class MemoryPlace(NamedTuple):
 class EliminationProgram(WorkSpace):
     """Writes the program of one function of one model."""
 
-    def __init__(self, function: Function, tree: Skeleton) -> None:
+    def __init__(self, function: Function, tree: Skeleton, unknowns: Unknowns | None = None) -> None:
+        """``unknowns``: of the model's system, in the order in which they are eliminated."""
         super().__init__()
         self.function, self.tree = function, tree
         self.system: ConstraintSet = constraint_set(tree.model)
-        self.un: Unknowns = unknowns_of(self.system)
+        self.un = unknowns_of(self.system) if unknowns is None else unknowns
         known = sizes(tree.model)
         self.inputs = {name: Buffer(name, "input", resolve(s, known)) for name, s in function.inputs.items()}
         self.outputs = {
@@ -184,7 +171,7 @@ class EliminationProgram(WorkSpace):
         template = np.concatenate([np.eye(3, dtype=int).ravel(), rest]).astype(object)
         while True:
             self.template = template
-            self.node_values: list[ElementValues] = []
+            self.node_values: list[ElementNumbers] = []
             cases = []
             different = [isinstance(x, MemoryPlace) for x in template]
             for number in range(len(self.node_types.types)):
@@ -255,27 +242,8 @@ class EliminationProgram(WorkSpace):
                 load = load - element.h @ (link.H.T @ (zeros(len(link.H)) + link.r))
             if self.steps:  # changes of velocities and impulses in place of accelerations and forces
                 load = (load + element.h @ code.vector("tau", "v at", shape.n)) * code.load("h")
-            self.node_values.append(self._keep(code, element, load, gamma, shift))
+            self.node_values.append(keep_numbers(code, element, load, gamma, shift))
         return code, state
-
-    def _keep(self, code: Code, element: Element, load: Array, gamma: Array, shift: Array) -> ElementValues:
-        """Store an element's numbers."""
-        count = 0
-
-        def put(x: Any) -> int:
-            nonlocal count
-            code.store(x, "values", Index("values at", count))
-            count += 1
-            return count - 1
-
-        right = element.load(load, gamma)
-        K = [(i, j, put(x)) for i, row in enumerate(element.K) for j, x in enumerate(row[: i + 1]) if not is_zero(x)]
-        B = [(i, j, put(x)) for i, row in enumerate(element.B) for j, x in enumerate(row) if not is_zero(x)]
-        loads = [(i, put(x)) for i, x in enumerate(right) if not is_zero(x)]
-        bias = [(i, put(-x)) for i, x in enumerate(gamma) if not is_zero(x)]
-        h = {ij: MemoryPlace(put(x)) if isinstance(x, Traced) else x for ij, x in np.ndenumerate(element.h)}
-        shifts = [MemoryPlace(put(x)) if isinstance(x, Traced) else x for x in shift]
-        return ElementValues(K, B, loads, bias, h, shifts, count)
 
     def _loop_over_bodies(self, cases: Sequence[tuple[Statement, ...]]) -> Statement:
         count = len(self.tree.nodes)
@@ -305,7 +273,7 @@ class EliminationProgram(WorkSpace):
     def closures(self) -> Statement:
         """The loop over constraints: their rows, or what they are asked for."""
         un, count = self.un, len(self.un.demands)
-        self.closure_values: list[ElementValues] = []
+        self.closure_values: list[ElementNumbers] = []
         cases = [(self._closure(number).block(),) for number in range(len(self.closure_types.types))]
         self.index("closure type", self.closure_types.of)
         self.index("closure constants", self.closure_types.rows)
@@ -352,7 +320,7 @@ class EliminationProgram(WorkSpace):
         G = rows.jacobian()
         element = closure_element(G[chosen], weights, zeros(0, G.shape[1]), zeros(0)).element
         gamma = self._demanded_bias(code, rows)[chosen]
-        self.closure_values.append(self._keep(code, element, zeros(G.shape[1]), gamma, zeros(0)))
+        self.closure_values.append(keep_numbers(code, element, zeros(G.shape[1]), gamma, zeros(0)))
         return code
 
     def _held_by(self, code: Code, binding: Binding) -> list[Held]:
@@ -372,8 +340,8 @@ class EliminationProgram(WorkSpace):
             if self.solves:
                 values = self.node_values[self.node_types.of[k]]
                 z = 1 + max(a for a, _ in values.h)
-                h = vector(*[self._element_number(code, values.h[a, freedom], f"values of {i}") for a in range(z)])
-                shift = self._element_number(code, values.shift[freedom], f"values of {i}")
+                h = vector(*[_number(code, values.h[a, freedom], f"values of {i}") for a in range(z)])
+                shift = _number(code, values.shift[freedom], f"values of {i}")
             found.append(TiedJoint(x, rate, h, shift))
         return found
 
@@ -392,58 +360,72 @@ class EliminationProgram(WorkSpace):
 
     def assembly(self) -> list[Statement]:
         """Elements added up in fronts, right-hand sides in y; the plan of elimination is made here."""
-        entries: list[tuple[int, int, int]] = []
-        loads: list[tuple[int, int]] = []
         un = self.un
         parts = [
-            (self.node_values[t], own, rows, start)
-            for t, own, rows, start in zip(
-                self.node_types.of, un.of_node, un.rows_of_node, self.node_starts.tolist(), strict=False
-            )
+            (self.node_values[t], own, rows)
+            for t, own, rows in zip(self.node_types.of, un.of_node, un.rows_of_node, strict=True)
         ]
         parts += [
-            (self.closure_values[t], b.unknowns, tuple(x for _, x in b.rigid), start)
-            for t, b, start in zip(self.closure_types.of, un.demands, self.closure_starts.tolist(), strict=False)
+            (self.closure_values[t], b.unknowns, tuple(x for _, x in b.rigid))
+            for t, b in zip(self.closure_types.of, un.demands, strict=True)
         ]
-        for values, own, rows, start in parts:
-            for i, j, place in values.K:
-                entries += [(own[i], own[j], start + place)] * (2 if i != j and own[i] == own[j] else 1)
-            entries += [(rows[i], own[j], start + place) for i, j, place in values.B]
-            loads += [(own[i], start + place) for i, place in values.load]
-            loads += [(rows[i], start + place) for i, place in values.bias]
-        table = np.array(entries, dtype=int).reshape(-1, 3)
-        right = np.array(loads, dtype=int).reshape(-1, 2)
-        seeds = [own[i] for values, own, _, _ in parts for (i, _), x in values.h.items() if not is_zero(x)]
-        seeds += [x for _, _, rows, _ in parts[len(self.tree.nodes) :] for x in rows]
-        self.plan = EliminationPlan(un, table[:, 0], table[:, 1], np.array([*right[:, 0], *seeds], dtype=int))
+        entries: list[tuple[int, int, int, Share]] = []
+        loads: list[tuple[int, int, int, Share]] = []
+        for e, (values, own, rows) in enumerate(parts):
+            for i, j, share in values.K:
+                entries += [(own[i], own[j], e, share)] * (2 if i != j and own[i] == own[j] else 1)
+            entries += [(rows[i], own[j], e, share) for i, j, share in values.B]
+            loads += [(own[i], own[i], e, share) for i, share in values.load]
+            loads += [(rows[i], rows[i], e, share) for i, share in values.bias]
+        table, right = Shares.of(entries), Shares.of(loads)
+        seeds = [own[i] for values, own, _ in parts for (i, _), x in values.h.items() if x != Share(0.0)]
+        seeds += [x for _, _, rows in parts[len(self.tree.nodes) :] for x in rows]
+        self.plan = EliminationPlan(un, table.rows, table.columns, np.array([*right.rows, *seeds], dtype=int))
         used = self.plan.used
-        table = table[used[table[:, 0]] & used[table[:, 1]]]
+        table = table.chosen(used[table.rows] & used[table.columns])
+        right = right.chosen(used[right.rows])
         self.work(values=(max(int(self.closure_starts[-1]), 1),), y=(un.count,), x=(un.count,), size=(un.count,))
         self.work(pivot=(un.count,), inverse=(un.count,), worst=(2,))
-        diagonal = (table[:, 0] == table[:, 1]) & ~self.plan.rows[table[:, 0]]
         starts = np.array([*self.node_starts[:-1], *self.closure_starts[:-1]], dtype=int)
-        right = right[used[right[:, 0]]]
         self.fronts = FrontLoops(self, self.plan, table, right, starts)
         if self.fronts.kinds.complete:
             return []  # fronts take the numbers of elements themselves
+        diagonal = table.chosen((table.rows == table.columns) & ~self.plan.rows[table.rows])
+        begin = self.put(0.0, self.at("x", "unknown"))
         return [
-            Loop("unknown", un.count, (self.put(0.0, *self.each(["y", "x", "size"], "unknown")),)),
-            *self.fronts.clear(),
+            Loop("unknown", un.count, (begin, self._begin_with("y", right), self._begin_with("size", diagonal))),
+            *self.fronts.begin(),
             *self.fronts.scatter(),
-            *self._add_list("loads", right, "y"),
-            *self._add_list("sizes", table[diagonal][:, [0, 2]], "size"),
+            *self._add_list("y", right, starts),
+            *self._add_list("size", diagonal, starts),
+            *self.fronts.mobilities(),
         ]
 
-    def _add_list(self, name: str, pairs: Array, target: str) -> list[Statement]:
-        """target[unknown] += values[place] for pairs (unknown, place)."""
-        if not len(pairs):
-            return []
-        self.index(f"{name} to", pairs[:, 0])
-        self.index(f"{name} from", pairs[:, 1])
+    def _begin_with(self, target: str, shares: Shares) -> Block:
+        """target[unknown] := what is known of it beforehand."""
+        known, total = shares.chosen(shares.known), np.zeros(self.un.count)
+        np.add.at(total, known.rows, known.factors)
+        if not np.any(total):
+            return self.put(0.0, self.at(target, "unknown"))
+        self.table(f"known {target}", total)
         code = Code()
-        code.store(code.load(target, Index("unknown")) + code.load("values", Index("value")), target, Index("unknown"))
-        looks = [("unknown", f"{name} to"), ("value", f"{name} from")]
-        return [Loop(f"of {name}", len(pairs), (*lookups(f"of {name}", looks), code.block()))]
+        code.store(code.load(f"known {target}", Index("unknown")), target, Index("unknown"))
+        return code.block()
+
+    def _add_list(self, target: str, shares: Shares, starts: Array) -> list[Statement]:
+        """target[unknown] += the shares of numbers in memory, or −= where a share is −1 of one."""
+        found: list[Statement] = []
+        for sign, word in ((1, "to"), (-1, "from")):
+            own = shares.chosen((shares.factors == sign) & ~shares.known)
+            if len(own.rows):
+                self.index(f"{word} {target}", own.rows)
+                self.index(f"values {word} {target}", starts[own.elements] + own.places)
+                code = Code()
+                x = code.load(target, Index("unknown")) + sign * code.load("values", Index("value"))
+                code.store(x, target, Index("unknown"))
+                looks = lookups("number", [("unknown", f"{word} {target}"), ("value", f"values {word} {target}")])
+                found.append(Loop("number", len(own.rows), (*looks, code.block())))
+        return found
 
     # --- results ------------------------------------------------------------------------------------------------------
 
@@ -502,10 +484,10 @@ class EliminationProgram(WorkSpace):
             for j in range(shape.n):
                 total: Any = 0
                 for i, (register, offset) in enumerate(z):
-                    h = self._element_number(code, values.h[i, j], "values at")
+                    h = _number(code, values.h[i, j], "values at")
                     if not is_zero(h):
                         total = total + h * code.load("x", Index(register, offset))
-                total = total - self._element_number(code, values.shift[j], "values at")
+                total = total - _number(code, values.shift[j], "values at")
                 if self.function.name in VELOCITY_CHANGES:
                     total = total + code.load("v", Index("v at", j))
                 code.store(self._valid(code, total), buffer, Index("v at", j))
@@ -526,10 +508,6 @@ class EliminationProgram(WorkSpace):
         ]
         body = (*lookups("node", looks), Switch("type", tuple(cases)))
         return [Loop("node", len(self.tree.nodes), body)]
-
-    def _element_number(self, code: Code, x: Any, register: str) -> Any:
-        """A number of an element: from memory, or known to the code."""
-        return code.load("values", Index(register, x.number)) if isinstance(x, MemoryPlace) else x
 
     def _row_results(self, buffer: str) -> list[Statement]:
         nothing = Code()
@@ -558,14 +536,36 @@ class EliminationProgram(WorkSpace):
         return self.program(self.function.name, body)
 
 
+def _number(code: Code, share: Share, register: str) -> Any:
+    """A number of an element whose numbers begin at a register."""
+    return share.times(lambda place: code.load("values", Index(register, place)))
+
+
 def _constants(numbers: Sequence[Any]) -> list[Any]:
     """The numbers, with None for those that a state decides."""
     return [None if isinstance(x, Traced) else x for x in numbers]
 
 
+MOST_COST_OF_KINDS = 400
+"""Cost of the order of elimination for each body from which fronts are too large for kinds: of a grid of 300 rods it is
+300, and its fronts have up to 33 unknowns."""
+
+
 def elimination_program(function: Function, tree: Skeleton) -> Program:
-    """The kernel program of a function that solves the body-level system, or needs its rows."""
-    return EliminationProgram(function, tree).write()
+    """The kernel program of a function that solves the body-level system, or needs its rows.
+
+    Where not all fronts of the cheapest order have a kind, but all of one that repeats itself have, that is taken.
+    """
+    writer = EliminationProgram(function, tree)
+    program = writer.write()
+    if not writer.solves or writer.fronts.kinds.complete or writer.un.cost > MOST_COST_OF_KINDS * len(tree.nodes):
+        return program
+    repeating = writer.un.in_repeating_order()
+    if repeating is None:
+        return program
+    other = EliminationProgram(function, tree, repeating)
+    found = other.write()
+    return found if other.fronts.kinds.complete else program
 
 
 def can_eliminate(function: Function, system: ConstraintSet) -> bool:

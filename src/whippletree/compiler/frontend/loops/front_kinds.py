@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from whippletree.arithmetic.arrays import Array
+from whippletree.compiler.frontend.loops.element_numbers import Share, Shares
 from whippletree.constraints.long_systems.front_elimination import EliminationPlan
 
 MOST_OPERATIONS = 15_000
@@ -48,10 +48,10 @@ class FrontKind(NamedTuple):
     """Of its own unknowns, the last: pairs of a component and the row that is solved for it."""
     multipliers: tuple[bool, ...]
     """Which of its unknowns are multipliers."""
-    entries: tuple[tuple[tuple[int, int, int], ...], ...]
-    """Of each element that adds to it: (row, column, place of the number in the element)."""
-    loads: tuple[tuple[tuple[int, int], ...], ...]
-    """Of each element what it adds to right-hand sides: (row, place of the number in the element)."""
+    entries: tuple[tuple[tuple[int, int, Share], ...], ...]
+    """Of each element that adds to it: row, column, and the share of a number of the element."""
+    loads: tuple[tuple[tuple[int, Share], ...], ...]
+    """Of each element what it adds to right-hand sides: row, and the share of a number of the element."""
     taken: tuple[Pair, ...]
     """Places at which children have left something."""
     right_taken: tuple[int, ...]
@@ -76,12 +76,18 @@ class FrontKind(NamedTuple):
         """Where its pairs begin, behind all pivots that stand alone."""
         return self.size - 2 * self.pairs
 
+    def felt(self, i: int, j: int, _: Share) -> list[Pair]:
+        """The row and the motion that an entry couples, where it does, and where the row is a pivot."""
+        row, motion = (i, j) if self.multipliers[i] else (j, i)
+        couples = self.multipliers[row] and not self.multipliers[motion] and row < self.single
+        return [(row, motion)] if couples else []
+
     @lru_cache(maxsize=1024)  # noqa: B019 (kinds are values, and few)
     def eliminated(self) -> EliminatedFront:
         """What is not zero once all its pivots are eliminated."""
         found = {(i, j) for element in self.entries for i, j, _ in element} | set(self.taken)
         right = {i for element in self.loads for i, _ in element} | set(self.right_taken)
-        sizes: set[int] = set()
+        sizes = {i for element in self.entries for entry in element for i, _ in self.felt(*entry)}
         operations = 0
         for p in range(self.size - 1, self.single, -2):
             first, second = ({j for j in range(p - 1) if (i, j) in found} for i in (p, p - 1))
@@ -90,13 +96,11 @@ class FrontKind(NamedTuple):
             found.update((max(i, j), min(i, j)) for i in second for j in coupled)
             right |= (coupled if p - 1 in right else set()) | (second if p in right else set())
             sizes |= {i for i in second if heavy and not self.multipliers[i]}
-            sizes |= {i for i in first if heavy and self.multipliers[i]}
             operations += len(second) * (len(first) + len(second)) + 2 * len(coupled)
         for p in reversed(range(self.inner, self.single)):
             row = [j for j in range(p) if (p, j) in found]
             found.update((i, j) for i in row for j in row if j <= i)
             right |= set(row) if p in right else set()
-            sizes |= {i for i in row if self.multipliers[i] and not self.multipliers[p]}
             operations += len(row) * (len(row) + 7) // 2
         return EliminatedFront(found, right, sizes, operations)
 
@@ -116,9 +120,8 @@ class EliminatedFront(NamedTuple):
 class KindsOfFronts:
     """Which fronts of a plan have a kind, and what each of these needs to know."""
 
-    def __init__(self, plan: EliminationPlan, order: Sequence[int], table: Array, loads: Array, starts: Array) -> None:
-        """``table``: entries of the system, (row, column, place among all numbers of elements); ``loads``: those of the
-        right-hand side, (row, place); ``starts``: where the numbers of each element begin."""
+    def __init__(self, plan: EliminationPlan, order: Sequence[int], entries: Shares, loads: Shares) -> None:
+        """``entries`` of the system, and of its right-hand side, whose columns are its rows."""
         self.plan = plan
         children: dict[int, list[int]] = {}
         for f in order:
@@ -129,17 +132,17 @@ class KindsOfFronts:
             for front, own, pairs in zip(plan.fronts, plan.unknowns, plan.pairs, strict=True)
         ]
         small = {f for f, own in enumerate(plan.unknowns) if len(own) <= LARGEST_FRONT}
-        self.elements, entries = self._entries(table, loads, starts)
+        self.elements, added = self._entries(entries, loads)
         found: dict[int, FrontKind] = {}
         straight: set[int] = set()
         if sum(work[f] for f in small) >= WORTHWHILE_SHARE * sum(work):
-            found = self._described(order, entries, small)
+            found = self._described(order, added, small)
             kept = _most_frequent([found[f] for f in sorted(small)])
             straight = {f for f in small if found[f] in kept}
         if sum(work[f] for f in straight) < WORTHWHILE_SHARE * sum(work):
             straight = set()
         # fronts with loops among their children, or above them, are of other kinds
-        found = self._described(order, entries, straight) if straight else {}
+        found = self._described(order, added, straight) if straight else {}
         self.kinds: list[FrontKind] = list(dict.fromkeys(found[f] for f in order if f in straight))
         self.complete = 0 < len(straight) == len(plan.fronts)
         """Whether all fronts have a kind."""
@@ -152,20 +155,15 @@ class KindsOfFronts:
     def _all(self, f: int, straight: set[int]) -> bool:
         return all(child in straight for child in self._children.get(f, ()))
 
-    def _entries(self, table: Array, loads: Array, starts: Array) -> tuple[list[list[int]], list[tuple[Any, ...]]]:
+    def _entries(self, entries: Shares, loads: Shares) -> tuple[list[list[int]], list[tuple[Any, ...]]]:
         """Of each front, the elements that add to it, and what they add where: to the triangle, to the right."""
-        fronts, rows, columns = self.plan.places(table[:, 0], table[:, 1])
-        of_load, load_rows, _ = self.plan.places(loads[:, 0], loads[:, 0])
         found: list[dict[int, tuple[list[Any], list[Any]]]] = [{} for _ in self.plan.fronts]
-
-        def add(which: int, places: Array, owners: Array, *where: Array) -> None:
-            elements = np.searchsorted(starts, places, side="right") - 1
-            lists = (x.tolist() for x in (owners, elements, *where, places - starts[elements]))
-            for f, element, *what in zip(*lists, strict=True):
-                found[f].setdefault(element, ([], []))[which].append(tuple(what))
-
-        add(0, table[:, 2], fronts, rows, columns)
-        add(1, loads[:, 1], of_load, load_rows)
+        for which, shares in enumerate((entries, loads)):
+            fronts, rows, columns = self.plan.places(shares.rows, shares.columns)
+            lists = (x.tolist() for x in (fronts, rows, columns, *shares[2:]))
+            for f, i, j, element, place, factor in zip(*lists, strict=True):
+                where = (i, j) if which == 0 else (i,)
+                found[f].setdefault(element, ([], []))[which].append((*where, Share(factor, place)))
         own = [
             sorted((tuple(sorted(entries)), tuple(sorted(right)), e) for e, (entries, right) in one.items())
             for one in found
@@ -175,7 +173,7 @@ class KindsOfFronts:
         ]
 
     def _described(
-        self, order: Sequence[int], entries: Sequence[tuple[Any, ...]], straight: set[int]
+        self, order: Sequence[int], parts: Sequence[tuple[Any, ...]], straight: set[int]
     ) -> dict[int, FrontKind]:
         """Of each front the kind that it would have, if just those fronts had one."""
         plan, known = self.plan, dict[tuple[Any, ...], EliminatedFront]()
@@ -189,7 +187,7 @@ class KindsOfFronts:
             inner = len(front.boundary)
             taken = reached.pop(f, set())
             multipliers = tuple(plan.rows[own].tolist())
-            added, loads = entries[f]
+            added, loads = parts[f]
             loads = loads if complete else ((),) * len(loads)
             before = [tuple(np.flatnonzero(there[own]).tolist()) for there in (right, sizes)]
             shape = (

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.arithmetic.scalars import less, select
+from whippletree.compiler.frontend.loops.element_numbers import Shares
 from whippletree.compiler.frontend.loops.front_kinds import KindsOfFronts
 from whippletree.compiler.frontend.loops.hand_traced import Code, lookups
-from whippletree.compiler.frontend.loops.straight_fronts import StraightFronts
+from whippletree.compiler.frontend.loops.straight_fronts import StraightFronts, free_mobility
 from whippletree.compiler.program import Address, Block, Buffer, Index, Lookup, Loop, Statement, Switch
 from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.constraints.long_systems.front_elimination import EliminationPlan
@@ -36,13 +36,13 @@ grid of 1176 rods took about 0.85 of the time that it took with two; six were no
 class FrontLoops:
     """The fronts of a plan in the memory of a program."""
 
-    def __init__(self, space: WorkSpace, plan: EliminationPlan, table: Array, loads: Array, starts: Array) -> None:
-        """``table``: entries of the system, (row, column, place in ``values``); ``loads``: of the right-hand side,
-        (row, place); ``starts``: where the values of each element begin there."""
-        self.space, self.plan, self.table = space, plan, table
+    def __init__(self, space: WorkSpace, plan: EliminationPlan, entries: Shares, loads: Shares, starts: Array) -> None:
+        """``entries`` of the system, and of its right-hand side, whose columns are its rows; ``starts``: where the
+        numbers of each element begin in ``values``."""
+        self.space, self.plan, self.entries, self.starts = space, plan, entries, starts
         parents = [front.parent for front in plan.fronts]
         self.order = _depth_first(parents, [len(front.boundary) for front in plan.fronts])
-        self.kinds = KindsOfFronts(plan, self.order, table, loads, starts)
+        self.kinds = KindsOfFronts(plan, self.order, entries, loads)
         self._reserve()
         self.straight = StraightFronts(space, plan, self.kinds, self.row_starts, starts)
 
@@ -109,8 +109,8 @@ class FrontLoops:
         self.space.index("chunks up to", every // CHUNK + 1)
         self.space.table("is motion", (~plan.rows).astype(float))
 
-    def clear(self) -> list[Statement]:
-        """Zeros in the rows of pivots; those of boundaries are cleared when their time begins."""
+    def begin(self) -> list[Statement]:
+        """In the rows of pivots what is known beforehand; those of boundaries are cleared when their time begins."""
         chunks = [
             chunk
             for f, front in enumerate(self.plan.fronts)
@@ -120,9 +120,27 @@ class FrontLoops:
         ]
         if not chunks:
             return []
-        self.space.index("cleared chunks", chunks)
-        look = Lookup("chunk", Address("cleared chunks", (Index("entry"),)))
-        return [Loop("entry", len(chunks), (look, _zeros(Index("chunk"), Index(None, 0))))]
+        self.space.index("begun chunks", chunks)
+        place = np.zeros(max(chunks) + 1, dtype=int)
+        place[chunks] = np.arange(len(chunks))
+        numbers = np.zeros((len(chunks), CHUNK))
+        own, rows, columns = self._of_loops(self.entries.known)
+        np.add.at(numbers, (place[rows + columns // CHUNK], columns % CHUNK), own.factors)
+        self.space.table("begun numbers", numbers)
+        code = Code()
+        for u in range(CHUNK):
+            x = code.load("begun numbers", Index("entry"), Index(None, u))
+            code.store(x, "front", Index("chunk"), Index(None, 0), Index(None, u))
+        look = Lookup("chunk", Address("begun chunks", (Index("entry"),)))
+        return [Loop("entry", len(chunks), (look, code.block()))]
+
+    def _of_loops(self, which: Array) -> tuple[Shares, Array, Array]:
+        """Those of some entries that are in fronts without a kind; for each the first chunk of its row there, and its
+        column."""
+        fronts, i, j = self.plan.places(self.entries.rows, self.entries.columns)
+        which = which & (np.array(self.kinds.of, dtype=int)[fronts] == 0)
+        rows = [self.row_starts[f][k] for f, k in zip(fronts[which].tolist(), i[which].tolist(), strict=True)]
+        return self.entries.chosen(which), np.array(rows, dtype=int), j[which]
 
     def _clear_boundary(self, front: str, count: str) -> Statement:
         """Zeros in the first rows of a front."""
@@ -134,26 +152,46 @@ class FrontLoops:
         return Loop("i", Index(count), rows)
 
     def scatter(self) -> list[Statement]:
-        """values added to their places in the fronts that are loops."""
-        owners = self.plan.places(self.table[:, 0], self.table[:, 1])[0]
-        table = self.table[np.array(self.kinds.of, dtype=int)[owners] == 0]
-        if not len(table):
+        """values added to their places in the fronts that are loops: first those as they are, then their negatives."""
+        found: list[Statement] = []
+        for sign, word in ((1, "added"), (-1, "subtracted")):
+            own, rows, columns = self._of_loops(self.entries.factors == sign)
+            stored = ~own.known
+            if not np.any(stored):
+                continue
+            self.space.index(f"{word} values", (self.starts[own.elements] + own.places)[stored])
+            self.space.index(f"{word} chunks", (rows + columns // CHUNK)[stored])
+            self.space.index(f"{word} units", (columns % CHUNK)[stored])
+            code = Code()
+            at = (Index("to chunk"), Index(None, 0), Index("to unit"))
+            code.store(code.load("front", *at) + sign * code.load("values", Index("value")), "front", *at)
+            looks = [("value", f"{word} values"), ("to chunk", f"{word} chunks"), ("to unit", f"{word} units")]
+            found.append(Loop("entry", int(stored.sum()), (*lookups("entry", looks), code.block())))
+        return found
+
+    def mobilities(self) -> list[Statement]:
+        """Added to the sizes of rows in fronts that are loops: how far each body alone would let them move."""
+        is_row = self.plan.rows
+        couples = is_row[self.entries.rows] != is_row[self.entries.columns]
+        own, rows, columns = self._of_loops(couples)
+        swapped = is_row[own.columns]
+        row, motion = np.where(swapped, own.columns, own.rows), np.where(swapped, own.rows, own.columns)
+        solved = np.isin(row, list(self.plan.solved_for.values()))
+        found = np.stack([row, motion, rows + columns // CHUNK, columns % CHUNK], axis=1)[~solved]
+        if not len(found):
             return []
-        fronts, i, j = self.plan.places(table[:, 0], table[:, 1])
-        self.space.index("entry value", table[:, 2])
-        self.space.index("entry row", [self.row_starts[f][k] for f, k in zip(fronts.tolist(), i.tolist(), strict=True)])
-        self.space.index("entry chunk", j // CHUNK)
-        self.space.index("entry unit", j % CHUNK)
+        row, motion, chunks, units = np.unique(found, axis=0).T
+        self.space.index("rows that are felt", row)
+        self.space.index("motions that feel", motion)
+        self.space.index("felt chunks", chunks)
+        self.space.index("felt units", units)
         code = Code()
-        at = (Index("to row"), Index("to chunk"), Index("to unit"))
-        code.store(code.load("front", *at) + code.load("values", Index("value")), "front", *at)
-        looks = [
-            ("value", "entry value"),
-            ("to row", "entry row"),
-            ("to chunk", "entry chunk"),
-            ("to unit", "entry unit"),
-        ]
-        return [Loop("entry", len(table), (*lookups("entry", looks), code.block()))]
+        x = code.load("front", Index("chunk"), Index(None, 0), Index("unit"))
+        size = x * free_mobility(code.load("size", Index("motion"))) * x
+        code.store(code.load("size", Index("row")) + size, "size", Index("row"))
+        looks = [("row", "rows that are felt"), ("motion", "motions that feel")]
+        looks += [("chunk", "felt chunks"), ("unit", "felt units")]
+        return [Loop("felt", len(row), (*lookups("felt", looks), code.block()))]
 
     def inwards(self) -> Statement:
         """Elimination, fronts before their parents; several pivots at a time, so that memory is passed over once
@@ -186,8 +224,6 @@ class FrontLoops:
         m = begin.load("front", Index("second row"), Index("second chunk"), Index("second unit"))
         a, solving = (begin.load("y", Index(f"{word} unknown")) for word in ("second", "first"))
         begin.store(m, "reciprocal", Index(None, 0))
-        # how far the body alone would let a row move, where it has inertia
-        begin.store(select(less(0, m), 1 / select(less(0, m), m, 1), 0), "reciprocal", Index(None, 1))
         begin.store(solving, "scaled", Index(None, 0))
         begin.store(a - m * solving, "scaled", Index(None, 1))
         m = row.load("reciprocal", Index(None, 0))
@@ -199,8 +235,7 @@ class FrontLoops:
         row.store(of_a - m * of_row, "factor", Index(None, 1))
         y = row.load("y", Index("other")) - of_a * row.load("scaled", Index(None, 0))
         row.store(y - of_row * row.load("scaled", Index(None, 1)), "y", Index("other"))
-        moves = row.load("is motion", Index("other"))
-        size = moves * (of_row * m * of_row) + (1 - moves) * (of_a * row.load("reciprocal", Index(None, 1)) * of_a)
+        size = row.load("is motion", Index("other")) * (of_row * m * of_row)
         row.store(row.load("size", Index("other")) + size, "size", Index("other"))
         at = (Index("row of i"), Index("chunk"), Index("unit"))
         left = update.load("front", *at)
@@ -260,22 +295,18 @@ class FrontLoops:
     def _row_under(self, pivots: int) -> list[Statement]:
         """Row i of a front after some pivots: its right-hand side, and its numbers up to the diagonal."""
         row, update = Code(), Code()
-        y, size = row.load("y", Index("other")), row.load("size", Index("other"))
+        y = row.load("y", Index("other"))
         at = (Index("row of i"), Index("chunk"), Index("unit"))
         left = update.load("front", *at)
         for k, word in enumerate(PIVOTS_AT_ONCE[:pivots]):
-            above, unknown = f"{word} row", f"{word} unknown"
+            above = f"{word} row"
             x = row.load("front", Index(above), Index("chunk of i"), Index("unit of i"))
             factor = x * row.load("reciprocal", Index(None, k))
             row.store(factor, "factor", Index(None, k))
             y = y - x * row.load("scaled", Index(None, k))
-            # of a row, how far the bodies alone would let it move
-            mobile = row.load("is motion", Index(unknown)) * (1 - row.load("is motion", Index("other")))
-            size = size + mobile * factor * x
             numbers = update.load("front", Index(above), Index("chunk"), Index("unit"))
             left = left - update.load("factor", Index(None, k)) * numbers
         row.store(y, "y", Index("other"))
-        row.store(size, "size", Index("other"))
         update.store(left, "front", *at)
         chunk = Loop("unit", CHUNK, (update.block(),), side_by_side=True)
         return [row.block(), Loop("chunk", Index("chunks of i"), (chunk,))]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -10,7 +10,9 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.scalars import is_zero, less, select
-from whippletree.compiler.frontend.loops.front_kinds import FrontKind, KindsOfFronts
+from whippletree.arithmetic.trace import Traced
+from whippletree.compiler.frontend.loops.element_numbers import Share
+from whippletree.compiler.frontend.loops.front_kinds import FrontKind, KindsOfFronts, Pair
 from whippletree.compiler.frontend.loops.hand_traced import Code
 from whippletree.compiler.program import Address, Index, Lookup, Statement
 from whippletree.compiler.program.work_space import WorkSpace
@@ -30,6 +32,8 @@ class StraightFronts:
     ) -> None:
         """``starts``: where the numbers of each element begin in ``values``."""
         self.space, self.kinds = space, kinds
+        self.rows: list[PivotRows] = []
+        """Of each kind, once its elimination is written."""
         if not kinds.kinds:
             return
         inner = [len(front.boundary) for front in plan.fronts]
@@ -73,12 +77,11 @@ class StraightFronts:
         kind, code = self.kinds.kinds[number], Code()
         F = self._assembled(kind, code)
         y, sizes = self._right(kind, code), self._sizes(kind, code)
+        rows = PivotRows(code, lambda i, j: self._own(kind, i, j))
         worst = dict[bool, Any]()
         for p in range(kind.size - 1, kind.single, -2):
             self._solve_pair(kind, p, F, y, sizes)
-            for j in range(p - 1):
-                if not is_zero(F[p - 1, j]):
-                    code.store(F[p - 1, j], "front", *self._own(kind, p - 1, j))
+            rows.keep(F, p - 1, p - 1)
         for p in reversed(range(kind.inner, kind.single)):
             inverse = 1 / F[p, p]
             if kind.complete:
@@ -91,13 +94,9 @@ class StraightFronts:
             for i in row:
                 factor = F[p, i] * inverse
                 y[i] = y[i] - F[p, i] * scaled
-                # of a row, how far the bodies alone would let it move
-                if kind.multipliers[i] and not kind.multipliers[p]:
-                    sizes[i] = sizes[i] + factor * F[p, i]
                 for j in row[: row.index(i) + 1]:
                     F[i, j] = F[i, j] - factor * F[p, j]
-            for j in row:
-                code.store(F[p, j], "front", *self._own(kind, p, j))
+            rows.keep(F, p, p)
         for i in self._right_needed(kind):
             if i not in kind.right_taken or y[i] is not code.load("y", Index(_unknown(i))):
                 code.store(y[i], "y", Index(_unknown(i)))
@@ -107,15 +106,16 @@ class StraightFronts:
         for multiplier, x in worst.items():
             code.store(x, "worst", Index(None, int(multiplier)))
         self._hand_up(kind, code, F)
-        f = Index("f")
-        elements = [
-            Lookup(_element(k), Address("front elements", (f, Index(None, k)))) for k in range(len(kind.entries))
-        ]
+        self.rows.append(rows)
         parent = [
             Lookup("boundary of parent", Address("boundary rows", (Index("parent"),))),
             Lookup("pivots of parent", Address("pivot rows", (Index("parent"),))),
         ]
-        return [*self._lookups(kind), *elements, *parent, code.block()]
+        return [*self._lookups(kind), *self._elements(range(len(kind.entries))), *parent, code.block()]
+
+    def _elements(self, numbers: Iterable[int]) -> list[Statement]:
+        """Where the numbers of some of its elements begin."""
+        return [Lookup(_element(k), Address("front elements", (Index("f"), Index(None, k)))) for k in numbers]
 
     def _right_needed(self, kind: FrontKind) -> list[int]:
         """Rows whose right-hand side others need, or the way out: not of components that a row is solved for."""
@@ -128,20 +128,28 @@ class StraightFronts:
         for i in kind.right_taken:
             y[i] = code.load("y", Index(_unknown(i)))
         for k, loads in enumerate(kind.loads):
-            for i, offset in loads:
-                y[i] = y[i] + code.load("values", Index(_element(k), offset))
+            for i, share in loads:
+                y[i] = y[i] + _number(code, k, share)
         return y
 
     def _sizes(self, kind: FrontKind, code: Code) -> list[Any]:
-        """Sizes of pivots before the elimination: of motions the sum of what elements have on the diagonal."""
+        """Sizes of pivots before the elimination: of motions the sum of what elements have on the diagonal, of rows how
+        far each body alone would let them move."""
         sizes: list[Any] = [0] * kind.size
         for i in kind.sizes_taken:
             sizes[i] = code.load("size", Index(_unknown(i)))
-        if kind.complete:
-            for k, entries in enumerate(kind.entries):
-                for i, j, offset in entries:
-                    if i == j and not kind.multipliers[i]:
-                        sizes[i] = sizes[i] + code.load("values", Index(_element(k), offset))
+        inertia: dict[int, Any] = {}
+        felt: dict[Pair, Any] = {}
+        for k, entries in enumerate(kind.entries):
+            for i, j, share in entries:
+                if i == j and not kind.multipliers[i]:
+                    inertia[i] = inertia.get(i, 0) + _number(code, k, share)
+                for pair in kind.felt(i, j, share):
+                    felt[pair] = felt.get(pair, 0) + _number(code, k, share)
+        for i, x in inertia.items() if kind.complete else ():
+            sizes[i] = sizes[i] + x
+        for (row, motion), x in felt.items():
+            sizes[row] = sizes[row] + x * free_mobility(inertia.get(motion, 0)) * x
         return sizes
 
     def _judge(self, code: Code, worst: dict[bool, Any], multiplier: bool, pivot: Any, size: Any) -> None:
@@ -154,15 +162,11 @@ class StraightFronts:
         """Component p and the row before it, which is solved for it: what both leave to others."""
         m, first, second = F[p, p], F[p, : p - 1].copy(), F[p - 1, : p - 1].copy()
         rest = y[p] - m * y[p - 1]
-        # how far the body alone would let a row move, where it has inertia
-        free = 0 if is_zero(m) else select(less(0, m), 1 / select(less(0, m), m, 1), 0)
         for i in range(p - 1):
             left = first[i] - m * second[i]
             y[i] = y[i] - first[i] * y[p - 1] - second[i] * rest
             if not kind.multipliers[i] and not is_zero(second[i]):
                 sizes[i] = sizes[i] + second[i] * m * second[i]
-            if kind.multipliers[i] and not is_zero(m):
-                sizes[i] = sizes[i] + first[i] * free * first[i]
             for j in range(i + 1):
                 F[i, j] = F[i, j] - second[i] * first[j] - left * second[j]
 
@@ -172,33 +176,34 @@ class StraightFronts:
         for i, j in kind.taken:
             F[i, j] = code.load("front", *self._own(kind, i, j))
         for k, entries in enumerate(kind.entries):
-            for i, j, offset in entries:
-                F[i, j] = F[i, j] + code.load("values", Index(_element(k), offset))
+            for i, j, share in entries:
+                F[i, j] = F[i, j] + _number(code, k, share)
         return F
 
     def _hand_up(self, kind: FrontKind, code: Code, F: Array) -> None:
         """What is left on the boundary, to the parent."""
         for i in range(kind.inner):
             for j in range(i + 1):
-                if is_zero(F[i, j]):
+                first = (i, j) in kind.stored
+                if is_zero(F[i, j]) and not first:
                     continue
                 row, column = kind.spread[i], kind.spread[j]
                 to = self._place(row, column, kind.inner_of_parent, "boundary of parent", "pivots of parent")
-                x = F[i, j] if (i, j) in kind.stored else code.load("front", *to) + F[i, j]
+                x = F[i, j] if first else code.load("front", *to) + F[i, j]
                 code.store(x, "front", *to)
 
     def outwards(self, number: int) -> list[Statement]:
         """Substitution: its unknowns, from those of the boundary."""
         kind, code = self.kinds.kinds[number], Code()
-        pattern, right, *_ = kind.eliminated()
+        rows, right = self.rows[number], kind.eliminated().right
         x: dict[int, Any] = {}
 
         def rest(p: int) -> Any:
             total: Any = code.load("y", Index(_unknown(p))) if p in right else 0
-            for j in (j for j in range(p) if (p, j) in pattern):
+            for j, value in rows.of(p, code):
                 if j not in x:
                     x[j] = code.load("x", Index(_unknown(j)))
-                total = total - code.load("front", *self._own(kind, p, j)) * x[j]
+                total = total - value * x[j]
             return total
 
         for p in range(kind.inner, kind.single):
@@ -208,7 +213,63 @@ class StraightFronts:
             # the row is solved for its component; its own force is not asked for
             x[p] = rest(p - 1)
             code.store(x[p], "x", Index(_unknown(p)))
-        return [*self._lookups(kind), code.block()]
+        elements = [k for k in range(len(kind.entries)) if _element(k) in rows.registers]
+        return [*self._lookups(kind), *self._elements(elements), code.block()]
+
+
+def free_mobility(inertia: Any) -> Any:
+    """1 / inertia, and 0 where there is none."""
+    if not isinstance(inertia, Traced):
+        return 1 / inertia if inertia > 0 else 0
+    heavy = less(0, inertia)
+    return select(heavy, 1 / select(heavy, inertia, 1), 0)
+
+
+class PivotRows:
+    """Rows of pivots, kept for the way out: known numbers need no memory, and those of elements are where they were."""
+
+    def __init__(self, code: Code, place: Callable[[int, int], tuple[Index, Index, Index]]) -> None:
+        self.code, self.place = code, place
+        self.found: dict[int, list[tuple[int, float, Address | None]]] = {}
+        """Of each row, of its numbers that are not zero: column, factor, and what it is a factor of."""
+        self.addresses: dict[int, Address] = {}
+        """Node of the trace -> where its value is."""
+
+    def keep(self, F: Array, p: int, count: int) -> None:
+        """Row p of a front, up to ``count``."""
+        if not self.addresses:
+            own = {x.index: address for address, x in self.code.loads.items() if address.buffer == "values"}
+            self.addresses.update(own)
+        self.found[p] = [(j, *self._kept(F[p, j], p, j)) for j in range(count) if not is_zero(F[p, j])]
+
+    def _kept(self, x: Any, p: int, j: int) -> tuple[float, Address | None]:
+        if not isinstance(x, Traced):
+            return float(x), None
+        for sign, same in ((1.0, x), (-1.0, -x)):
+            if same.index in self.addresses:
+                return sign, self.addresses[same.index]
+        address = Address("front", self.place(p, j))
+        if self.code.loads.get(address) is not x:
+            self.code.store(x, "front", *address.indices)
+        self.addresses[x.index] = address
+        return 1.0, address
+
+    def of(self, p: int, code: Code) -> list[tuple[int, Any]]:
+        """Columns and numbers of row p, in other code."""
+        return [
+            (j, factor if at is None else code.load(at.buffer, *at.indices) * factor) for j, factor, at in self.found[p]
+        ]
+
+    @property
+    def registers(self) -> set[str | None]:
+        """Where elements begin whose numbers are in the rows."""
+        places = [at for row in self.found.values() for _, _, at in row]
+        return {at.indices[0].register for at in places if at is not None and at.buffer == "values"}
+
+
+def _number(code: Code, element: int, share: Share) -> Any:
+    """A number of an element."""
+    return share.times(lambda place: code.load("values", Index(_element(element), place)))
 
 
 def _unknown(i: int) -> str:
