@@ -209,6 +209,7 @@ class _StepBuilder(WorkSpace):
             solved=(1,),
             busy=(1,),  # whether anything touches
             idle=(1,),  # whether nothing does
+            asked=(1,),  # whether the contact in hand is to be looked at
             remaining=(1,),  # sweeps
             glance=(1,),
             left=(1,),
@@ -249,7 +250,7 @@ class _StepBuilder(WorkSpace):
             # joints may have reached an end of their range, whether anything touches or not
             self.put(1 if self.joints and self.joints.count else -1, self.at("busy")),
             *(self.joints.allow() if self.joints else []),
-            Loop(CONTACT, "C", (*self.contacts.bodies(), self._flag())),
+            Loop(CONTACT, "C", tuple(self._flag())),
             self.put(0, self.at("made")),
             If(self.address("busy"), impulses),
             *self._go_free(),
@@ -385,24 +386,31 @@ class _StepBuilder(WorkSpace):
     def _sides(self, *names: str) -> list[Piece]:
         return [part for name in names for part in self.contacts.both(name)]
 
-    def _flag(self) -> Statement:
+    def _flag(self) -> list[Statement]:
         """Whether a contact carried an impulse, or would close within the step at one of two velocities."""
 
-        def near(touch: Any, p: Array, h: Any, busy: Array, *of_bodies: Array) -> list[Any]:
+        def pressed(touch: Any, p: Array, busy: Array) -> list[Any]:
+            # a slot that has gone out of use is left out, whatever it carried: its point may be anywhere
+            used, loaded = less(touch[0], NOWHERE / 2), less(0, p[0])
+            flag = select(used, select(loaded, 1, -1), -1)
+            return [[flag], [select(used, -flag, -1)], [select(less(0, flag), 1, busy[0])]]
+
+        def near(touch: Any, h: Any, busy: Array, *of_bodies: Array) -> list[Any]:
             centres, start, free = (of_bodies[i : i + 2] for i in (0, 2, 4))
             row = _row(touch, *centres)
             speeds = [relative_velocity(row, *V)[0] for V in (start, free)]
             slowest = select(less(speeds[0], speeds[1]), speeds[0], speeds[1])
             # what rests on something that will be stopped feels it in the same step: both fall alike without impulses
             spare = sum(sqrt((b[3:] - a[3:]) @ (b[3:] - a[3:])) for a, b in zip(start, free, strict=True))
-            listed = select(less(0, p[0]), 1, select(less(touch[0] + h * (slowest - spare), 0), 1, -1))
-            # a slot that has gone out of use is left out, whatever it carried: its point may be anywhere
-            return [[select(less(touch[0], NOWHERE / 2), listed, -1)], [select(less(0, listed), 1, busy[0])]]
+            listed = less(touch[0] + h * (slowest - spare), 0)
+            return [[select(listed, 1, -1)], [select(listed, 1, busy[0])]]
 
-        busy = self.at("busy")
-        reads = [*self.each(("touch", "impulse"), CONTACT), self.at("now dt"), busy]
-        reads += self._sides("centre", "start", "free")
-        return traced_block(near, reads, [self.at("flag", CONTACT), busy])
+        busy, flag = self.at("busy"), self.at("flag", CONTACT)
+        touch, impulse = self.each(("touch", "impulse"), CONTACT)
+        known = traced_block(pressed, [touch, impulse, busy], [flag, self.at("asked"), busy])
+        reads = [touch, self.at("now dt"), busy, *self._sides("centre", "start", "free")]
+        asked = (*self.contacts.bodies(), traced_block(near, reads, [flag, busy]))
+        return [known, If(self.address("asked"), asked)]
 
     def _go_free(self) -> list[Statement]:
         """A step in which nothing touches: there is nothing to solve, and none that was left out could overlap."""
@@ -457,30 +465,24 @@ class _StepBuilder(WorkSpace):
     def _look_around(self) -> list[Statement]:
         """Whatever was left out and would overlap is taken in; contacts outside the list carry nothing."""
 
-        def outside(touch: Any, flag: Any, p: Array, h: Any, tolerance: Any, *rest: Array) -> list[Any]:
-            left, complete, *of_bodies = rest
+        def outside(touch: Any, h: Any, tolerance: Any, left: Array, complete: Array, *of_bodies: Array) -> list[Any]:
             centres, velocities = of_bodies[:2], of_bodies[2:]
             rate = relative_velocity(_row(touch, *centres), *velocities)[0]
-            listed = less(0, flag)
-            beyond = largest([-(touch[0] / h + rate), 0])
-            missed = select(listed, 0, select(less(touch[0], NOWHERE / 2), beyond, 0))
+            missed = select(less(touch[0], NOWHERE / 2), largest([-(touch[0] / h + rate), 0]), 0)
             joins = less(tolerance, missed)
-            return [
-                [select(joins, 1, flag)],
-                [select(listed, x, 0) for x in p],
-                [largest([left[0], missed])],
-                [select(joins, -1, complete[0])],
-            ]
+            none = [0, 0, 0]
+            return [[select(joins, 1, -1)], none, [largest([left[0], missed])], [select(joins, -1, complete[0])]]
 
-        totals = [self.at("left"), self.at("complete")]
-        reads = [*self.each(("touch", "flag", "impulse"), CONTACT), self.at("now dt"), self.at("tolerance"), *totals]
+        totals, asked = [self.at("left"), self.at("complete")], self.at("asked")
+        reads = [self.at("touch", CONTACT), self.at("now dt"), self.at("tolerance"), *totals]
         reads += self._sides("centre", "vel")
         block = traced_block(outside, reads, [*self.each(("flag", "impulse"), CONTACT), *totals])
+        unlisted = traced_block(lambda flag: [[-flag]], [self.at("flag", CONTACT)], [asked])
         return [
             self.put(0, self.at("left")),
             self.put(1, self.at("complete")),
             *self._spread_trees(),
-            Loop(CONTACT, "C", (*self.contacts.bodies(), block)),
+            Loop(CONTACT, "C", (unlisted, If(self.address("asked"), (*self.contacts.bodies(), block)))),
             *([self.trees.withdraw(self._of_tree())] if self.trees else []),
         ]
 

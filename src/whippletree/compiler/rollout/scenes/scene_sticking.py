@@ -63,7 +63,7 @@ class Sticking:
         )
 
     def attempt(self, measure: Sequence[Statement]) -> list[Statement]:
-        """Try it, and keep what is better; ``measure``: finds the residual. Tables and a way back are there."""
+        """Try it, and keep what is better; ``measure``: finds the residual. A way back is there."""
         at, each, put = self.space.at, self.space.each, self.space.put
 
         def look(p: Array, presses: Array) -> list[Any]:
@@ -84,7 +84,7 @@ class Sticking:
             put(0, at("presses")),
             Each(CONTACT, ACTIVE, (pressing,)),
             choose,
-            If(self.space.address("worth it"), (attempts,)),
+            If(self.space.address("worth it"), (*self.contacts.tables(), attempts)),
         ]
 
     def _begin(self) -> list[Statement]:
