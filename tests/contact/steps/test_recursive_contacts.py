@@ -234,6 +234,26 @@ print(repr(blocks[1][-1].tolist()), int(blocks[7].sum()))
     assert int(told[0].split()[-1]) > 0
 
 
+def test_a_long_chain_that_begins_to_lie_on_faces_is_no_step_for_python(monkeypatch):
+    """Capsules on a box have no closed form; the first step under load is the kernel's, as a whole."""
+    b = wt.Builder("rope").geometry("box", "world", "box", size=(1.0, 1.0, 0.2), position=(1.0, 0, -0.14))
+    before = "world"
+    for k in range(24):
+        name = f"link {k}"
+        b.body(name, 0.05, center=(0.03, 0, 0), inertia=(1e-5, 3e-5, 3e-5))
+        b.joint(
+            name, "revolute", before, name, axis=(0, 1, 0), position=(0.06 if k else 0, 0, 0), start=-0.05 * (k == 0)
+        )
+        rod = {"position": (0.03, 0, 0), "rotation": np.array([[0.0, 0, 1], [0, 1, 0], [-1, 0, 0]])}
+        b.geometry(name, name, "capsule", radius=0.01, length=0.04, **rod).contact(name, name, "box", friction=0.5)
+        before = name
+    monkeypatch.setattr(ImpulseStep, "step", None)
+    run = wt.simulate(b.build(), duration=0.2, step=2e-3, output_dt=2e-3, method="time_stepping")
+    assert float(run.contact_force.max()) > 0.1
+    assert float(run.residual_velocity.max()) <= 1e-7
+    assert run.attrs["halved_steps"] == 0
+
+
 def test_dampers_do_not_keep_a_long_chain_from_being_watched(snake):
     """Their work is known; a step that is not solved is taken in halves, not in Python."""
     assert ImpulseStep(Motion(wt.compile(snake)), 1e-7).watched
