@@ -215,6 +215,7 @@ def test_a_step_that_is_too_long_says_so_and_keeps_what_was_computed():
             "simulate: what is left of the duration after the last output_dt is 0.05 s, no multiple of the step of 0.1 "
             "s: a step of 0.05 s is",
         ),
+        ({"step": 1e-300}, "simulate: a step of 1e-300 s takes 1e+300 steps, more than 1e+10: choose a longer step"),
         (
             {"output_dt": 1e-12},
             "simulate: duration 1.0 and output_dt 1e-12 ask for 1e+12 rows of output, more than 1e+08: choose a longer "
@@ -226,6 +227,25 @@ def test_bad_steps(arguments, message):
     with pytest.raises(ValueError) as caught:  # noqa: PT011  (the whole message is compared below)
         wt.simulate(wt.mechanisms.pendulum(), **({"duration": 1.0, "output_dt": 0.1, "method": "rk4"} | arguments))
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("method", ["adaptive", "rk4"])
+def test_whole_spacings_end_where_the_run_does(method):
+    """3 · 0.3 is 0.8999999999999999: what is left of 0.9 is rounding, and no row."""
+    run = wt.simulate(wt.mechanisms.pendulum(), duration=0.9, output_dt=0.3, method=method)
+    assert run.time.values.tolist() == [0.0, 0.3, 0.6, 0.9]
+
+
+def test_default_rows_of_any_step_end_where_the_run_does():
+    """200 · 5e-5 is 0.009999999999999998: a run of 0.01 s was refused for the 2e-18 s that are left."""
+    fine = wt.simulate(wt.mechanisms.pendulum(), duration=0.01, step=1e-7, method="rk4", variables=[])
+    assert (len(fine.time), fine.attrs["steps"]) == (201, 100_000)
+
+
+def test_no_force_of_a_step_of_rounding():
+    """Contact forces are impulses over the step, which was 1e-16 s long in a last row of its own."""
+    run = wt.simulate(wt.mechanisms.box_stack(2), duration=0.9, output_dt=0.3, method="time_stepping")
+    np.testing.assert_allclose(run.contact_force[-1, :, 0].sum(), 3 * 9.81, rtol=1e-6)
 
 
 def test_events_need_the_adaptive_method():

@@ -129,6 +129,10 @@ def test_a_model_that_cannot_move(method):
             {"checkpoint_every": "9"},
             "simulate: checkpoint_every is '9', expected a positive, finite number, written without quotes",
         ),
+        (
+            {"rtol": 10**400},
+            f"simulate: rtol is {10**400}, expected a positive, finite number",
+        ),
         ({"duration": None}, "simulate: duration is None, expected a positive, finite number"),
         ({"output_dt": [1]}, "simulate: output_dt is [1], expected a positive, finite number"),
         ({"rtol": -1.0}, "simulate: rtol is -1.0, expected a positive, finite number"),

@@ -36,6 +36,9 @@ PREVIEW = "preview "
 DEFAULT_ROWS = 200
 """Rows of output where no spacing is asked for."""
 
+MOST_TIME_STEPS = 1e10
+"""Steps beyond which a request is taken for a mistake."""
+
 
 @dataclass(frozen=True, eq=False)
 class Task:
@@ -189,12 +192,27 @@ def positive(name: str, value: Any, *, or_zero: bool = False) -> float:
     """
     try:
         number = np.nan if is_text(value) else float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = np.nan
     if not (np.isfinite(number) and (number > 0 or (number == 0 and or_zero))):
         cure = ", written without quotes" * is_text(value)
         raise ValueError(f"simulate: {name} is {value!r}, expected a positive, finite number{cure}")
     return number
+
+
+def step_length(step: Any, duration: float) -> float:
+    """The length of a step that was asked for, s.
+
+    Raises:
+        ValueError: if it is no positive number, or so short that the run would not end.
+    """
+    length = positive("step", step)
+    if duration / length > MOST_TIME_STEPS:
+        raise ValueError(
+            f"simulate: a step of {step!r} s takes {duration / length:.3g} steps, more than {MOST_TIME_STEPS:g}: "
+            f"choose a longer step"
+        )
+    return length
 
 
 def whole(name: str, value: Any) -> int:

@@ -48,6 +48,9 @@ Controller = Callable[[float, Array, Array], Any]
 MOST_OUTPUT_ROWS = 1e8
 """Rows of output beyond which a request is taken for a mistake."""
 
+ROUNDED_SPACING = 1e-12
+"""Share of the duration by which whole spacings of the output may miss its end and count as reaching it."""
+
 RANGE_WORTH_TELLING = 1e-3
 """rad or m beyond a joint's range of which a warning tells."""
 
@@ -399,10 +402,12 @@ def _output_times(duration: float, spacing: float) -> Array:
             f"simulate: duration {duration!r} and output_dt {spacing!r} ask for {duration / spacing:.3g} rows of "
             f"output, more than {MOST_OUTPUT_ROWS:g}: choose a longer output_dt"
         )
-    count = int(np.floor(duration / spacing * (1 + 1e-12)))
+    count = int(np.floor(duration / spacing * (1 + ROUNDED_SPACING)))
     times = spacing * np.arange(count + 1)
-    times[-1] = min(times[-1], duration)
-    return times if times[-1] == duration else np.append(times, duration)
+    if duration - times[-1] > ROUNDED_SPACING * duration:
+        return np.append(times, duration)
+    times[-1] = duration  # 3 · 0.3 is less than 0.9, and what is left is no row
+    return times
 
 
 def _starts(model: Model, q0: Any, v0: Any) -> tuple[Array, Array]:

@@ -28,7 +28,7 @@ from whippletree.controllers import is_batched
 from whippletree.errors import SingularSystemError, UnsupportedError
 from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.fixed_step.free_bodies import FreeBodies
-from whippletree.simulation.method import Chunk, Memo, Method, Task, positive
+from whippletree.simulation.method import Chunk, Memo, Method, Task, positive, step_length
 from whippletree.simulation.motion import Motion
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import skeleton
@@ -88,8 +88,8 @@ class FixedStep(Method):
     @classmethod
     def spacing(cls, duration: float, options: Mapping[str, Any]) -> float:
         """About 200 rows, each a whole number of steps."""
-        about, step = super().spacing(duration, options), _check_length(options.get("step"))
-        return about if step is None else step * max(1, round(about / step))
+        about, step = super().spacing(duration, options), options.get("step")
+        return about if step is None else positive("step", step) * max(1, round(about / positive("step", step)))
 
     def _compile_rollout(self) -> tuple[NamedFunction | None, str]:
         """The roll-out as a kernel; or none, and why."""
@@ -268,15 +268,10 @@ class ImplicitMidpoint(FixedStep):
     rollout, evaluations = "implicit_midpoint", 12
 
 
-def _check_length(step: Any) -> float | None:
-    """The length of a step that was asked for, s; None if none was."""
-    return None if step is None else positive("step", step)
-
-
 def _rows(times: Array, step: float | None) -> list[OutputRows]:
     """Rows of equal spacing, and a shorter one at the end if the duration is no multiple of it."""
     spacing, last = float(times[1] - times[0]), float(times[-1] - times[-2])
-    step, count = _check_length(step), len(times) - 1
+    step, count = None if step is None else step_length(step, float(times[-1])), len(times) - 1
     if abs(last - spacing) <= SAME_LENGTH * spacing:
         return [OutputRows(0, count, *_steps(spacing, step, "output_dt"))]
     rows = [OutputRows(0, count - 1, *_steps(spacing, step, "output_dt"))]

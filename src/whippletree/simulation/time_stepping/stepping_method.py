@@ -23,7 +23,7 @@ from whippletree.contact.time_step import RELAXATION_SPEED
 from whippletree.errors import list_items, warn_caller
 from whippletree.model import Model
 from whippletree.simulation.adaptive.integrator import IntegrationError
-from whippletree.simulation.method import Chunk, Memo, Method, Task, Variable, positive, whole
+from whippletree.simulation.method import Chunk, Memo, Method, Task, Variable, positive, step_length, whole
 from whippletree.simulation.output.dataset import velocities
 from whippletree.simulation.time_stepping.impulse_batch import WORKS, Advance, advance_batch, step_clock
 from whippletree.simulation.time_stepping.impulse_kernel import AskedSteps, Steps, asked_steps, can_ask
@@ -38,9 +38,6 @@ DEFAULT_STEP = 1e-3
 
 RESIDUAL_TOLERANCE = 1e-7
 """m/s: default of the largest residual of the natural map."""
-
-MOST_TIME_STEPS = 1e10
-"""Steps beyond which a request is taken for a mistake."""
 
 OVERLAP_WORTH_TELLING = 1e-3
 """m or rad: overlap at the start, or overshoot of a joint's limits, of which a warning tells."""
@@ -92,12 +89,7 @@ class TimeStepping(Method):
             sweeps: over the contacts in each step of other batches; the residual that they leave is in the result.
         """
         super().__init__(task)
-        self.longest, tolerance = positive("step", step), positive("tolerance", tolerance)
-        if task.times[-1] / self.longest > MOST_TIME_STEPS:
-            raise ValueError(
-                f"simulate: a step of {step!r} s takes {task.times[-1] / self.longest:.3g} steps, more than "
-                f"{MOST_TIME_STEPS:g}: choose a longer step"
-            )
+        self.longest, tolerance = step_length(step, task.times[-1]), positive("tolerance", tolerance)
         self.sweeps = whole("sweeps", sweeps)
         self.stepper = ImpulseStep(task.motion, tolerance)
         self.stepper.motors.hold(self.longest)
