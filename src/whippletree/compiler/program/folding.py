@@ -412,9 +412,9 @@ class _Together(_Code):
                 self.read[operand] = self.load(there)
             return self.read[operand]
         if isinstance(operand, FoldedColumn):
-            signs = [self.sign(form) for form in self.signs.of_columns[operand.number]]
-            values = [plan.code.contents[v] for v in plan.columns[operand.number]]
-            return self.numbers(tuple([float(x) * s for x, s in zip(values, signs, strict=True)]))
+            forms, contents = self.signs.of_columns[operand.number], plan.code.contents
+            values = zip(plan.columns[operand.number], forms, strict=True)
+            return self.numbers(tuple([contents[v] * self.sign(form) if form else contents[v] for v, form in values]))
         if isinstance(operand, GatheredLimbs):
             return self.load(writing.gathered_address(operand.number, Index(PART)))
         row = plan.row_of[operand.value]
@@ -424,9 +424,9 @@ class _Together(_Code):
 
     def numbers(self, column: tuple[float, ...]) -> int:
         """A constant of the parts: from the table, unless it is the same for all."""
-        if len(set(column)) == 1:
+        if column.count(column[0]) == len(column):
             return self.emitter.constant(column[0])
-        return self.load(Address(NUMBERS, (Index(PART), Index(None, self.writing.column(column)))))
+        return self.load(Address(NUMBERS, (_OWN, Index(None, self.writing.column(column)))))
 
 
 _OWN = Index(PART)

@@ -256,40 +256,51 @@ class FoldingPlan:
                 stage[member] = first + 1
 
     def _fold(self, number: int) -> int:
-        """Say what the operands of a row are that are not all rows part by part, in another order where that makes more
-        of them rows; the first stage in whose loop all of them are known."""
+        """Say what the operands of a row are that are not all rows part by part, in another order where that leaves
+        fewer of them to be put side by side; the first stage in whose loop all of them are known."""
         members = self.members[number]
         given = [self.operands[m] for m in members]
         across = list(zip(*given, strict=True))
-        found = [self._as_row(values) for values in across]
         orders = [_PLAIN[len(across)]] * self.parts
-        crosses = self.operations[members[0]] in COMMUTATIVE and None in found
-        if crosses and not all(map(self._goes_together, across[:2], found)):
+        found = list(map(self._operand, across))
+        if self.operations[members[0]] in COMMUTATIVE and (found[0] is None or found[1] is None):
             orders = [self._order_of(members[0], member, part) for part, member in enumerate(members)]
             across = [tuple([o[p[j]] for o, p in zip(given, orders, strict=True)]) for j in range(len(across))]
-            found = [self._as_row(values) for values in across]
+            found = list(map(self._operand, across))
         operands: list[Operand] = []
-        stages = []
-        for values, row in zip(across, found, strict=True):
-            operand, known = (
-                self._operand(values) if row is None else (row, self.row_stage[row.number] + (row.shift != 0))
-            )
+        first = 0
+        for values, known in zip(across, found, strict=True):
+            operand, stage = self._gather(values) if known is None else known
+            if isinstance(operand, FoldedColumn):
+                operand = FoldedColumn(len(self.columns))
+                self.columns.append(values)
             operands.append(operand)
-            stages.append(known)
+            first = max(first, stage)
         self.folded[number] = Folded(operands, orders, [None] * len(operands))
-        return max(stages)
+        return first
 
-    def _as_row(self, values: tuple[int, ...]) -> Row | None:
-        """These operands of the members of a row, if they are a row."""
-        number = self.row_of[values[0]]
-        if number == NO_ROW:
-            return None
-        shift, members = self.part_of[values[0]], self.members[number]
-        return Row(number, shift) if values == (members[shift:] + members[:shift] if shift else members) else None
+    def _operand(self, values: tuple[int, ...]) -> tuple[Operand, int] | None:
+        """Meaning of operands of the members of a row, and the first stage in whose loop they are known.
 
-    def _goes_together(self, values: tuple[int, ...], row: Row | None) -> bool:
-        """Whether these operands of the members of a row are a row, or constants, or one value."""
-        return row is not None or len(set(values)) == 1 or {self.operations[v] for v in values} == {"const"}
+        None if they are no row, no constants (whose column has no number yet) and not one value.
+        """
+        value = values[0]
+        number = self.row_of[value]
+        if number != NO_ROW:
+            shift, members = self.part_of[value], self.members[number]
+            if values == (members[shift:] + members[:shift] if shift else members):
+                return Row(number, shift), self.row_stage[number] + (shift != 0)
+        elif self.operations[value] == "const" and all(self.operations[v] == "const" for v in values):
+            return FoldedColumn(NO_ROW), 0
+        return (Single(value), self.stage[value]) if values.count(value) == len(values) else None
+
+    def _gather(self, values: tuple[int, ...]) -> tuple[Operand, int]:
+        """Values of anywhere that are put side by side, and the first stage in whose loop they are."""
+        stage = max(self.stage[v] for v in values)
+        number = self.gathered.setdefault(values, len(self.gathered))
+        if number == len(self.gather_stage):
+            self.gather_stage.append(stage)
+        return GatheredLimbs(number), stage
 
     def _order_of(self, first: int, member: int, part: int) -> tuple[int, ...]:
         """Places of the member's operands in the order of the first one's, as well as they go together."""
@@ -304,19 +315,6 @@ class FoldingPlan:
             turned = (self.part_of[other] - self.part_of[first] - part) % self.parts
             return self.row_of[first] == self.row_of[other] and turned == 0
         return first == other or self.operations[first] == self.operations[other] == "const"
-
-    def _operand(self, values: tuple[int, ...]) -> tuple[Operand, int]:
-        """Meaning of an operand of a row that is no row, and the first stage in whose loop it is known."""
-        if {self.operations[v] for v in values} == {"const"}:
-            self.columns.append(values)
-            return FoldedColumn(len(self.columns) - 1), 0
-        if len(set(values)) == 1:
-            return Single(values[0]), self.stage[values[0]]
-        stage = max(self.stage[v] for v in values)
-        number = self.gathered.setdefault(values, len(self.gathered))
-        if number == len(self.gather_stage):
-            self.gather_stage.append(stage)
-        return GatheredLimbs(number), stage
 
 
 def _parts_of_leaves(code: SignedCode, turning: LimbTurning) -> list[int]:
