@@ -391,10 +391,10 @@ class _Together(_Code):
         return self.emitter.operation(self.plan.operations[first], self.plan.code.signs[first], nodes, signs)
 
     def operand(self, operand: Operand, turn: int | None) -> tuple[int, int]:
-        """An operand as a node and a sign, those of part 0, which a row in its own order has not."""
+        """An operand as a node and a sign, that of part 0: only other parts and single values can have one."""
         node = self.source(operand)
-        own = isinstance(operand, Row) and not operand.shift
-        sign = 1 if own else self.sign(self.signs.of_operand(operand)[0])
+        turned = isinstance(operand, Single) or (isinstance(operand, Row) and operand.shift)
+        sign = self.sign(self.signs.of_operand(operand)[0]) if turned else 1
         if turn is not None:
             node = self.emitter.node("mul", node, self.numbers(tuple(map(float, self.signs.turns[turn]))))
         return node, sign

@@ -24,11 +24,11 @@ NOT_FOLDED = CONDITIONS | {"select", *LEAVES}
 EVEN, ODD = ("cos", "abs"), ("sin", "tanh")
 """Functions that ignore the sign of their operand, and those that pass it on."""
 
-PASSING_ON = ("add", "fma", *ODD)
+PASSING_ON = ("add", *ODD)
 """Operations with coefficients whose first term decides on the sign of the result."""
 
-_TERMS: dict[Any, list[tuple[int, ...]]] = {"fma": [(0, 1), (2,)], "mul": [(0, 1)], "div": [(0, 1)]}
-"""Operands whose product has a sign of its own in an operation; of any other, each operand."""
+_PRODUCTS = ("mul", "div")
+"""Operations that have one sign for all their operands; any other but a·b + c has one for each."""
 
 
 @dataclass(frozen=True)
@@ -402,14 +402,17 @@ class Signs:
         operation = self.operations[members[0]]
         if operation in EVEN:
             return
+        if operation == "fma":
+            self._solve_fused(number, given)
+            return
         own = [PLUS] * self.parts
         passes_on = not self.coefficients[members[0]] or operation in PASSING_ON
-        for count, term in enumerate(_TERMS.get(operation) or [(j,) for j in range(len(given))]):
+        for count, term in enumerate([(0, 1)] if operation in _PRODUCTS else [(j,) for j in range(len(given))]):
             for part in range(1, self.parts):
                 form = PLUS
                 for j in term:
                     form ^= given[j][part] ^ given[j][0]
-                form ^= self._coefficient(members, count, term[0], orders, part)
+                form ^= self._coefficient(members, term[0], orders, part)
                 if passes_on and count == 0:
                     own[part] = self.parities.reduce_form(form)
                 elif form != own[part] and not self.parities.equate(form, own[part]):
@@ -417,17 +420,26 @@ class Signs:
         if any(own):
             self.of_rows[number] = own
 
-    def _coefficient(
-        self, members: Sequence[int], count: int, j: int, orders: Sequence[tuple[int, ...]], part: int
-    ) -> int:
-        """How the coefficient of a term (its number, its first operand) in one part differs from that in the first."""
+    def _coefficient(self, members: Sequence[int], j: int, orders: Sequence[tuple[int, ...]], part: int) -> int:
+        """How the coefficient of an operand, which it follows, in one part differs from that in the first."""
         first, member = self.coefficients[members[0]], self.coefficients[members[part]]
-        if not first:
-            return PLUS
-        if self.operations[members[0]] == "fma":  # one coefficient for both factors of its product
-            return PLUS if first[count] == member[count] else MINUS
-        # coefficients of a sum follow its operands
-        return PLUS if first[orders[0][j]] == member[orders[part][j]] else MINUS
+        return MINUS if first and first[orders[0][j]] != member[orders[part][j]] else PLUS
+
+    def _solve_fused(self, number: int, given: Sequence[list[int]]) -> None:
+        """The same for a·b + c, which most rows are: one coefficient for both factors, whose order is all one."""
+        members, coefficients = self.members[number], self.coefficients
+        a, b, c = given
+        first = coefficients[members[0]]
+        own = [PLUS] * self.parts
+        for part in range(1, self.parts):
+            member = coefficients[members[part]]
+            product = a[part] ^ a[0] ^ b[part] ^ b[0] ^ (PLUS if member[0] == first[0] else MINUS)
+            rest = c[part] ^ c[0] ^ (PLUS if member[1] == first[1] else MINUS)
+            own[part] = product if product <= MINUS else self.parities.reduce_form(product)
+            if rest != own[part] and not self.parities.equate(rest, own[part]):
+                self._turn(number, 2, part)
+        if any(own):
+            self.of_rows[number] = own
 
     def _turn(self, number: int, j: int, part: int) -> None:
         """Multiply an operand of one part of a row by −1."""
