@@ -28,68 +28,67 @@ class Straight:
     @property
     def operations(self) -> int:
         """How many arithmetic operations one evaluation costs."""
-        return sum(node[0] not in LEAVES for node in self.nodes)
+        names = [node[0] for node in self.nodes]
+        return len(names) - sum(map(names.count, LEAVES))
 
 
 def finish(trace: Trace, outputs: Sequence[Any]) -> Straight:
     """Keep what the outputs need, fuse multiply-adds, and number the nodes anew."""
     wanted = [x.index if isinstance(x, Traced) else float(x) for x in outputs]
-    used = _live(trace.nodes, [w for w in wanted if isinstance(w, int)])
-    fused = _fuse(trace.nodes, used, [w for w in wanted if isinstance(w, int)])
-    return _number_anew(Straight(fused, wanted), used)
+    uses = _uses(trace.nodes, [w for w in wanted if isinstance(w, int)])
+    fused = _fuse(trace.nodes, uses)
+    return _number_anew(Straight(fused, wanted), uses)
 
 
 def live(code: Straight) -> Straight:
     """Keep what the outputs need, and number the nodes anew."""
-    return _number_anew(code, _live(code.nodes, [w for w in code.outputs if isinstance(w, int)]))
+    return _number_anew(code, _uses(code.nodes, [w for w in code.outputs if isinstance(w, int)]))
 
 
-def _number_anew(code: Straight, kept: bytearray) -> Straight:
-    """The nodes that are kept, numbered in their order."""
-    wanted = code.outputs
+def _number_anew(code: Straight, uses: list[int]) -> Straight:
+    """The nodes that are used, numbered in their order."""
     number = [-1] * len(code.nodes)
     straight: list[Node] = []
     for index, node in enumerate(code.nodes):
-        if kept[index]:
+        if uses[index]:
             number[index] = len(straight)
-            straight.append(node if node[0] in LEAVES else (node[0], *[number[i] for i in node[1:]]))
-    return Straight(straight, [number[w] if isinstance(w, int) else w for w in wanted])
+            if node[0] in LEAVES:
+                straight.append(node)
+            elif len(node) == 4:  # two operands and three, written out: nearly all of a hundred thousand
+                straight.append((node[0], number[node[1]], number[node[2]], number[node[3]]))
+            elif len(node) == 3:
+                straight.append((node[0], number[node[1]], number[node[2]]))
+            else:
+                straight.append((node[0], *[number[i] for i in node[1:]]))
+    return Straight(straight, [number[w] if isinstance(w, int) else w for w in code.outputs])
 
 
-def _live(nodes: list[Node], outputs: Sequence[int]) -> bytearray:
-    """Which nodes the outputs depend on."""
-    live = bytearray(len(nodes))
+def _uses(nodes: list[Node], outputs: Sequence[int]) -> list[int]:
+    """How often each node is used, by outputs and by nodes that are used themselves."""
+    uses = [0] * len(nodes)
     for index in outputs:
-        live[index] = 1
+        uses[index] += 1
     for index in range(len(nodes) - 1, -1, -1):
-        if live[index]:
+        if uses[index]:
             node = nodes[index]
             if node[0] not in LEAVES:
                 for operand in node[1:]:
-                    live[operand] = 1
-    return live
+                    uses[operand] += 1
+    return uses
 
 
-def _fuse(nodes: list[Node], live: bytearray, outputs: Sequence[int]) -> list[Node]:
-    """Turn a·b + c into one operation wherever that makes the product disappear, which is not live any more then.
+def _fuse(nodes: list[Node], uses: list[int]) -> list[Node]:
+    """Turn a·b + c into one operation wherever that makes the product disappear, which is not used any more then.
 
     A product is absorbed only if *every* use of it is an addition or subtraction that can absorb it: then the product
     costs nothing any more. An addition of two such products absorbs the one that was computed last.
     """
     wish: dict[int, int] = {}  # addition or subtraction -> the product that it would absorb
-    uses = [0] * len(nodes)
-    for index in outputs:
-        uses[index] += 1
-    sums = []
-    for index, node in enumerate(nodes):
-        if live[index] and node[0] not in LEAVES:
-            for operand in node[1:]:
-                uses[operand] += 1
-            if node[0] in ("add", "sub"):
-                sums.append(index)
     absorbed = [0] * len(nodes)
-    for index in sums:
-        _, first, second = nodes[index]
+    for index, node in enumerate(nodes):
+        if not uses[index] or (node[0] != "add" and node[0] != "sub"):
+            continue
+        _, first, second = node
         best = first
         if nodes[first][0] != "mul":
             best = second
@@ -99,18 +98,20 @@ def _fuse(nodes: list[Node], live: bytearray, outputs: Sequence[int]) -> list[No
         if nodes[best][0] == "mul":
             wish[index] = best
             absorbed[best] += 1
-    fused = list(nodes)
+    fused, gone = list(nodes), []
     for index, product in wish.items():
         if absorbed[product] == uses[product]:
+            gone.append(product)
             operation, i, j = nodes[index]
             a, b = nodes[product][1:]
-            live[product] = 0
             if operation == "add":
                 fused[index] = ("fma", a, b, j if product == i else i)
             elif product == i:
                 fused[index] = ("fms", a, b, j)
             else:
                 fused[index] = ("fnma", a, b, i)
+    for product in gone:
+        uses[product] = 0
     return fused
 
 

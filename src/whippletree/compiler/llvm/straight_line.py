@@ -92,14 +92,16 @@ def emit_straight(
 
 def _stages_of_sines(nodes: list[Node]) -> list[list[int]]:
     """The sines and cosines of stage s need those of stage s − 1 for their arguments."""
-    if not any(node[0] in _SINES for node in nodes):
+    sines = [index for index, node in enumerate(nodes) if node[0] in _SINES]
+    if not sines:
         return []
     depth = [0] * len(nodes)
     stages: list[list[int]] = []
-    for index, node in enumerate(nodes):
+    for index in range(sines[0], sines[-1] + 1):
+        node = nodes[index]
         if node[0] in LEAVES:
             continue
-        below = max(depth[i] for i in node[1:])
+        below = max([depth[i] for i in node[1:]])
         if node[0] in _SINES:
             if below == len(stages):
                 stages.append([])

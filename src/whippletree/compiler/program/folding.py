@@ -391,10 +391,10 @@ class _Together(_Code):
         return self.emitter.operation(self.plan.operations[first], self.plan.code.signs[first], nodes, signs)
 
     def operand(self, operand: Operand, turn: int | None) -> tuple[int, int]:
-        """An operand as a node and a sign, those of part 0, which a row in its own order has not."""
+        """An operand as a node and a sign, that of part 0: only other parts and single values can have one."""
         node = self.source(operand)
-        own = isinstance(operand, Row) and not operand.shift
-        sign = 1 if own else self.sign(self.signs.of_operand(operand)[0])
+        turned = isinstance(operand, Single) or (isinstance(operand, Row) and operand.shift)
+        sign = self.sign(self.signs.of_operand(operand)[0]) if turned else 1
         if turn is not None:
             node = self.emitter.node("mul", node, self.numbers(tuple(map(float, self.signs.turns[turn]))))
         return node, sign
@@ -412,9 +412,9 @@ class _Together(_Code):
                 self.read[operand] = self.load(there)
             return self.read[operand]
         if isinstance(operand, FoldedColumn):
-            signs = [self.sign(form) for form in self.signs.of_columns[operand.number]]
-            values = [plan.code.contents[v] for v in plan.columns[operand.number]]
-            return self.numbers(tuple([float(x) * s for x, s in zip(values, signs, strict=True)]))
+            forms, contents = self.signs.of_columns[operand.number], plan.code.contents
+            values = zip(plan.columns[operand.number], forms, strict=True)
+            return self.numbers(tuple([contents[v] * self.sign(form) if form else contents[v] for v, form in values]))
         if isinstance(operand, GatheredLimbs):
             return self.load(writing.gathered_address(operand.number, Index(PART)))
         row = plan.row_of[operand.value]
@@ -424,9 +424,9 @@ class _Together(_Code):
 
     def numbers(self, column: tuple[float, ...]) -> int:
         """A constant of the parts: from the table, unless it is the same for all."""
-        if len(set(column)) == 1:
+        if column.count(column[0]) == len(column):
             return self.emitter.constant(column[0])
-        return self.load(Address(NUMBERS, (Index(PART), Index(None, self.writing.column(column)))))
+        return self.load(Address(NUMBERS, (_OWN, Index(None, self.writing.column(column)))))
 
 
 _OWN = Index(PART)

@@ -24,11 +24,11 @@ NOT_FOLDED = CONDITIONS | {"select", *LEAVES}
 EVEN, ODD = ("cos", "abs"), ("sin", "tanh")
 """Functions that ignore the sign of their operand, and those that pass it on."""
 
-PASSING_ON = ("add", "fma", *ODD)
+PASSING_ON = ("add", *ODD)
 """Operations with coefficients whose first term decides on the sign of the result."""
 
-_TERMS: dict[Any, list[tuple[int, ...]]] = {"fma": [(0, 1), (2,)], "mul": [(0, 1)], "div": [(0, 1)]}
-"""Operands whose product has a sign of its own in an operation; of any other, each operand."""
+_PRODUCTS = ("mul", "div")
+"""Operations that have one sign for all their operands; any other but a·b + c has one for each."""
 
 
 @dataclass(frozen=True)
@@ -256,40 +256,51 @@ class FoldingPlan:
                 stage[member] = first + 1
 
     def _fold(self, number: int) -> int:
-        """Say what the operands of a row are that are not all rows part by part, in another order where that makes more
-        of them rows; the first stage in whose loop all of them are known."""
+        """Say what the operands of a row are that are not all rows part by part, in another order where that leaves
+        fewer of them to be put side by side; the first stage in whose loop all of them are known."""
         members = self.members[number]
         given = [self.operands[m] for m in members]
         across = list(zip(*given, strict=True))
-        found = [self._as_row(values) for values in across]
         orders = [_PLAIN[len(across)]] * self.parts
-        crosses = self.operations[members[0]] in COMMUTATIVE and None in found
-        if crosses and not all(map(self._goes_together, across[:2], found)):
+        found = list(map(self._operand, across))
+        if self.operations[members[0]] in COMMUTATIVE and (found[0] is None or found[1] is None):
             orders = [self._order_of(members[0], member, part) for part, member in enumerate(members)]
             across = [tuple([o[p[j]] for o, p in zip(given, orders, strict=True)]) for j in range(len(across))]
-            found = [self._as_row(values) for values in across]
+            found = list(map(self._operand, across))
         operands: list[Operand] = []
-        stages = []
-        for values, row in zip(across, found, strict=True):
-            operand, known = (
-                self._operand(values) if row is None else (row, self.row_stage[row.number] + (row.shift != 0))
-            )
+        first = 0
+        for values, known in zip(across, found, strict=True):
+            operand, stage = self._gather(values) if known is None else known
+            if isinstance(operand, FoldedColumn):
+                operand = FoldedColumn(len(self.columns))
+                self.columns.append(values)
             operands.append(operand)
-            stages.append(known)
+            first = max(first, stage)
         self.folded[number] = Folded(operands, orders, [None] * len(operands))
-        return max(stages)
+        return first
 
-    def _as_row(self, values: tuple[int, ...]) -> Row | None:
-        """These operands of the members of a row, if they are a row."""
-        number = self.row_of[values[0]]
-        if number == NO_ROW:
-            return None
-        shift, members = self.part_of[values[0]], self.members[number]
-        return Row(number, shift) if values == (members[shift:] + members[:shift] if shift else members) else None
+    def _operand(self, values: tuple[int, ...]) -> tuple[Operand, int] | None:
+        """Meaning of operands of the members of a row, and the first stage in whose loop they are known.
 
-    def _goes_together(self, values: tuple[int, ...], row: Row | None) -> bool:
-        """Whether these operands of the members of a row are a row, or constants, or one value."""
-        return row is not None or len(set(values)) == 1 or {self.operations[v] for v in values} == {"const"}
+        None if they are no row, no constants (whose column has no number yet) and not one value.
+        """
+        value = values[0]
+        number = self.row_of[value]
+        if number != NO_ROW:
+            shift, members = self.part_of[value], self.members[number]
+            if values == (members[shift:] + members[:shift] if shift else members):
+                return Row(number, shift), self.row_stage[number] + (shift != 0)
+        elif self.operations[value] == "const" and all(self.operations[v] == "const" for v in values):
+            return FoldedColumn(NO_ROW), 0
+        return (Single(value), self.stage[value]) if values.count(value) == len(values) else None
+
+    def _gather(self, values: tuple[int, ...]) -> tuple[Operand, int]:
+        """Values of anywhere that are put side by side, and the first stage in whose loop they are."""
+        stage = max(self.stage[v] for v in values)
+        number = self.gathered.setdefault(values, len(self.gathered))
+        if number == len(self.gather_stage):
+            self.gather_stage.append(stage)
+        return GatheredLimbs(number), stage
 
     def _order_of(self, first: int, member: int, part: int) -> tuple[int, ...]:
         """Places of the member's operands in the order of the first one's, as well as they go together."""
@@ -304,19 +315,6 @@ class FoldingPlan:
             turned = (self.part_of[other] - self.part_of[first] - part) % self.parts
             return self.row_of[first] == self.row_of[other] and turned == 0
         return first == other or self.operations[first] == self.operations[other] == "const"
-
-    def _operand(self, values: tuple[int, ...]) -> tuple[Operand, int]:
-        """Meaning of an operand of a row that is no row, and the first stage in whose loop it is known."""
-        if {self.operations[v] for v in values} == {"const"}:
-            self.columns.append(values)
-            return FoldedColumn(len(self.columns) - 1), 0
-        if len(set(values)) == 1:
-            return Single(values[0]), self.stage[values[0]]
-        stage = max(self.stage[v] for v in values)
-        number = self.gathered.setdefault(values, len(self.gathered))
-        if number == len(self.gather_stage):
-            self.gather_stage.append(stage)
-        return GatheredLimbs(number), stage
 
 
 def _parts_of_leaves(code: SignedCode, turning: LimbTurning) -> list[int]:
@@ -404,14 +402,17 @@ class Signs:
         operation = self.operations[members[0]]
         if operation in EVEN:
             return
+        if operation == "fma":
+            self._solve_fused(number, given)
+            return
         own = [PLUS] * self.parts
         passes_on = not self.coefficients[members[0]] or operation in PASSING_ON
-        for count, term in enumerate(_TERMS.get(operation) or [(j,) for j in range(len(given))]):
+        for count, term in enumerate([(0, 1)] if operation in _PRODUCTS else [(j,) for j in range(len(given))]):
             for part in range(1, self.parts):
                 form = PLUS
                 for j in term:
                     form ^= given[j][part] ^ given[j][0]
-                form ^= self._coefficient(members, count, term[0], orders, part)
+                form ^= self._coefficient(members, term[0], orders, part)
                 if passes_on and count == 0:
                     own[part] = self.parities.reduce_form(form)
                 elif form != own[part] and not self.parities.equate(form, own[part]):
@@ -419,17 +420,26 @@ class Signs:
         if any(own):
             self.of_rows[number] = own
 
-    def _coefficient(
-        self, members: Sequence[int], count: int, j: int, orders: Sequence[tuple[int, ...]], part: int
-    ) -> int:
-        """How the coefficient of a term (its number, its first operand) in one part differs from that in the first."""
+    def _coefficient(self, members: Sequence[int], j: int, orders: Sequence[tuple[int, ...]], part: int) -> int:
+        """How the coefficient of an operand, which it follows, in one part differs from that in the first."""
         first, member = self.coefficients[members[0]], self.coefficients[members[part]]
-        if not first:
-            return PLUS
-        if self.operations[members[0]] == "fma":  # one coefficient for both factors of its product
-            return PLUS if first[count] == member[count] else MINUS
-        # coefficients of a sum follow its operands
-        return PLUS if first[orders[0][j]] == member[orders[part][j]] else MINUS
+        return MINUS if first and first[orders[0][j]] != member[orders[part][j]] else PLUS
+
+    def _solve_fused(self, number: int, given: Sequence[list[int]]) -> None:
+        """The same for a·b + c, which most rows are: one coefficient for both factors, whose order is all one."""
+        members, coefficients = self.members[number], self.coefficients
+        a, b, c = given
+        first = coefficients[members[0]]
+        own = [PLUS] * self.parts
+        for part in range(1, self.parts):
+            member = coefficients[members[part]]
+            product = a[part] ^ a[0] ^ b[part] ^ b[0] ^ (PLUS if member[0] == first[0] else MINUS)
+            rest = c[part] ^ c[0] ^ (PLUS if member[1] == first[1] else MINUS)
+            own[part] = product if product <= MINUS else self.parities.reduce_form(product)
+            if rest != own[part] and not self.parities.equate(rest, own[part]):
+                self._turn(number, 2, part)
+        if any(own):
+            self.of_rows[number] = own
 
     def _turn(self, number: int, j: int, part: int) -> None:
         """Multiply an operand of one part of a row by −1."""

@@ -285,8 +285,8 @@ def calls_of(program: Program) -> list[str]:
 
 def tables_of(program: Program) -> dict[str, Table]:
     """The tables that a program looks up, by name."""
-    nodes = (node for block in every_block(program.body) for node in block.code.nodes)
-    return {str(node[0]): node[0] for node in nodes if isinstance(node[0], Table)}
+    names = dict.fromkeys(node[0] for block in every_block(program.body) for node in block.code.nodes)
+    return {str(name): name for name in names if isinstance(name, Table)}
 
 
 def bodies(statement: Statement) -> tuple[tuple[Statement, ...], ...]:
