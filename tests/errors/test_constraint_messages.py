@@ -96,6 +96,20 @@ def test_an_unknown_kind_lists_the_known_ones():
         wt.reference(arm(("c", "hinged", ("hand", "anchor"), {}))).constraint_residual(np.zeros(2))
 
 
+def test_switches_that_cannot_hold_at_once_are_told_as_that():
+    """A latch that holds a hand at one place or at another: the loops are closed with both on."""
+    there = ("there", "pin", ("world", "hand"), {"switchable": True})
+    model = arm(("here", "pin", ("anchor", "hand"), {"switchable": True}), there)
+    why = (
+        "Switchable constraints are all on where loops are closed and rows are counted, whatever active says later: of "
+        "'here', 'there', those that cannot hold at once need models of their own"
+    )
+    with pytest.raises(wt.AssemblyError) as caught:
+        wt.reference(model).forward_dynamics(np.zeros(2), np.zeros(2), np.zeros(2), [1, 0])
+    assert str(caught.value).endswith(f"or check the lengths. {why}.")
+    assert why in str(wt.diagnose(model))
+
+
 def test_all_faults_are_reported_at_once():
     model = arm(("c", "point", ("hand", "nowhere"), {}), ("d", "distance", ("hand", "anchor"), {"length": -1}))
     with pytest.raises(wt.ModelError, match="2 faults"):

@@ -12,7 +12,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.linalg import null_spaces
 from whippletree.constraints.constraint_set import ConstraintSet, constraint_set
 from whippletree.constraints.dynamics import by_sweeps, default_route, loops_over_fronts, route_reason
-from whippletree.constraints.loop_closure import CLOSED_LOOP, Closure
+from whippletree.constraints.loop_closure import CLOSED_LOOP, Closure, switches_that_clash
 from whippletree.constraints.redundancy import FAINT, independent_rows, row_sines
 from whippletree.constraints.routes import RANK_TOLERANCE
 from whippletree.constraints.singular.dead_points import IMMOBILE
@@ -207,6 +207,14 @@ class Diagnosis:
                 if self.conflict
                 else "close the loops with wt.assemble(model, q)"
             )
+        system = constraint_set(self.model)
+        open_switches = [
+            c.constraint.name
+            for c in system.demands
+            if c.constraint.name in system.switches and any(row in self.open for row in c.row_names)
+        ]
+        if self.conflict and open_switches:
+            cures.append(switches_that_clash(open_switches))
         if self.faint:
             cures.append(
                 "if rounded data made rows all but redundant, leave them out: wt.without_rows(model, "

@@ -315,6 +315,7 @@ def held_part(model: Model, name: str) -> tuple[slice, slice]:
 def open_loops(model: Model, closure: Closure, g: Array, hold: Mapping[str, Any], tolerance: float) -> str:
     """Which constraints stay open, and by how much."""
     lines = []
+    switched = []
     start = 0
     for c in closure.demands:
         part = g[start : start + len(c.demand.rows)]
@@ -328,11 +329,21 @@ def open_loops(model: Model, closure: Closure, g: Array, hold: Mapping[str, Any]
                 f"  - {c.constraint.name!r} ({' to '.join(map(repr, c.constraint.on))}) stays open: {rows}"
                 f"{_half_a_turn(c, part)}"
             )
+            switched += [c.constraint.name] if c.constraint.parameters.get("switchable") else []
     kept = f" with {', '.join(f'{n} = {v}' for n, v in hold.items())} held" if hold else ""
     return (
         f"model {model.name!r}: no configuration near the guess{kept} meets these constraints within {tolerance:g}:\n"
         + "\n".join(lines)
         + f"\nMove the guess, hold fewer joints, or check the lengths.{_rounding(g)}"
+        + (f" {switches_that_clash(switched)}." if switched else "")
+    )
+
+
+def switches_that_clash(names: Sequence[str]) -> str:
+    """Why switchable constraints stay open, and the cure."""
+    return (
+        f"Switchable constraints are all on where loops are closed and rows are counted, whatever active says later: "
+        f"of {', '.join(map(repr, names))}, those that cannot hold at once need models of their own"
     )
 
 
