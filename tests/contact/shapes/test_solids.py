@@ -5,6 +5,7 @@ from itertools import combinations_with_replacement
 import numpy as np
 import pytest
 from benchmarks.narrow_phase import compare_with_reference, form_of, random_poses, shapes, touches_program
+from scipy.spatial.transform import Rotation
 
 import whippletree as wt
 from whippletree.arithmetic.arrays import vector
@@ -13,9 +14,16 @@ from whippletree.arithmetic.lanes import Lanes
 from whippletree.arithmetic.scalars import less, select
 from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.contact.geometry.closed_forms import corners_on_plane
-from whippletree.contact.geometry.rounded_polytopes import solids_of
+from whippletree.contact.geometry.rounded_polytopes import Sides, solids_of
 from whippletree.contact.geometry.shapes import Cylinder, Ellipsoid, HalfSpace
-from whippletree.contact.geometry.solid_distance import Hint, nearest_of_solids, separation_at_least
+from whippletree.contact.geometry.solid_cells import NO_CELL, nearest_from_cell
+from whippletree.contact.geometry.solid_distance import (
+    Hint,
+    Motion,
+    nearest_of_solids,
+    separation_as_they_move,
+    separation_at_least,
+)
 from whippletree.contact.geometry.solid_pairs import HullOnPlane, SolidForm
 from whippletree.contact.kinematics.contact_set import contact_set_of_steps
 from whippletree.spatial import Pose
@@ -165,6 +173,57 @@ def test_a_hint_is_enough_for_solids_that_are_out_of_reach():
     assert bound.gap == pytest.approx(0.36 - 0.1 * 0.8 - 0.15 * 0.6)
     closer = nearest_of_solids(cylinder, box, X, Y, Hint(vector(*askew), 0.3))
     assert closer.gap == pytest.approx(right.gap, abs=1e-15)
+
+
+def test_answers_depend_on_the_pose_and_not_on_the_cell_that_is_known():
+    rng = np.random.default_rng(12)
+    stays = 0
+    for a, b in combinations_with_replacement(SHAPES, 2):
+        pair = (SOLIDS[a], SOLIDS[b])
+        cell = NO_CELL
+        turn, place = Rotation.random(rng=rng).as_matrix(), np.array([0.1, 0.05, 0])
+        for length in (0, 1e-3, 0.1, 1e-3):
+            place = place + length * rng.normal(size=3)
+            X, Y = placed(turn, place), placed(np.eye(3), [0.3, 0, 0.1])
+            afresh, _ = nearest_from_cell(*pair, X, Y, NO_CELL)
+            found, after = nearest_from_cell(*pair, X, Y, cell)
+            assert found.gap == afresh.gap
+            np.testing.assert_array_equal(np.concatenate(found[1:3]), np.concatenate(afresh[1:3]))
+            stays += bool(np.all(after.place == cell.place))
+            cell = after
+            right = nearest_of_solids(*pair, X, Y)
+            if right.gap > 1e-7:
+                assert abs(found.gap - right.gap) < 1e-13, (a, b)
+            else:  # an overlap has several ways out, of which each search finds one
+                assert found.gap == pytest.approx(found.normal @ _between_supports(pair, X, Y, found.normal), abs=1e-12)
+    assert stays > 40
+
+
+def _between_supports(pair, X, Y, n):
+    """From the point of the second solid that is farthest along n to that of the first one that is least far."""
+    sides = Sides(pair, (X.R, Y.R), X.p - Y.p)
+    (a, b), (p, q) = sides.corners(n), sides.roundings(n)
+    return a + p - b - q
+
+
+def test_how_far_solids_are_apart_after_they_have_moved():
+    rng = np.random.default_rng(13)
+    pair = SOLIDS["mesh of 300"], SOLIDS["capsule"]
+    for _ in range(20):
+        X, Y = (placed(Rotation.random(rng=rng).as_matrix(), rng.normal(size=3)) for _ in range(2))
+        n = turned_slightly(np.array([1.0, 0, 0]), rng)
+        motions = [Motion(rng.normal(size=3), rng.normal(size=6), 0.1) for _ in range(2)]
+        found = separation_as_they_move(*pair, X, Y, n, motions)
+        reaches = []
+        for solid, pose, motion, side in zip(pair, (X, Y), motions, (-1, 1)):
+            first = int(solid.first)
+            corners = solid.tables.corners.array.reshape(-1, 3)[first : first + int(solid.count)]
+            ways = [side * n + 0.1 * np.cross(side * n, motion.twist[:3])]
+            points = (pose.R @ corners.T).T + pose.p + float(solid.margin) * ways[0] / np.linalg.norm(ways[0])
+            moved = points + 0.1 * (motion.twist[3:] + np.cross(motion.twist[:3], points - motion.origin))
+            reaches.append((moved @ n).astype(float))
+        assert found == pytest.approx(reaches[0].min() - reaches[1].max(), abs=1e-12)
+    assert separation_as_they_move(*pair, X, Y, np.zeros(3), motions) < -1e8
 
 
 def test_no_cheap_bound_is_longer_than_the_distance(kernel):

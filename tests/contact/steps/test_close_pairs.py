@@ -91,6 +91,27 @@ def test_a_state_that_has_nothing_to_do_with_the_last_one_begins_anew(thrown):
                 np.testing.assert_array_equal(a, b)
 
 
+def test_a_solid_that_was_to_pass_another_is_pushed_against_it():
+    cube = 0.05 * np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)])
+    builder = wt.Builder("passing", gravity=(0, 0, 0))
+    for name in ("one", "other"):
+        builder.body(name, 1.0, inertia=(1e-3, 1e-3, 1e-3)).joint(name, "free", "world", name)
+        builder.geometry(name, name, "mesh", vertices=cube)
+    dyn = wt.compile(builder.contact("meeting", "one", "other", friction=0.0).build(), threads=1)
+    q = np.concatenate([[0, 0, 0, 1, 0, 0, 0], [-3.0 * H, 0, 0.1025, 1, 0, 0, 0]])
+    v = np.zeros(12)
+    v[9] = 3.0  # sideways: 6 mm in a step, so that the two are in reach
+    count, tau = len(dyn.contact_list_touches(q)), np.zeros((2, 12))
+    free = dyn.contact_steps(q, v, np.zeros((count, 3)), tau, np.full(2, H), TOLERANCE, np.inf)
+    assert not free[2].any()
+    # the first step has told their normal; in the second one they are hardly faster, but 4 mm nearer by its end
+    tau[1, 11] = -2.0 / H
+    pushed = dyn.contact_steps(q, v, np.zeros((count, 3)), tau, np.full(2, H), TOLERANCE, np.inf)
+    assert not pushed[2][0].any()
+    assert pushed[2][1].any()
+    assert dyn.contact_list_touches(pushed[0][1])[:, 0].min() > -1e-8
+
+
 @pytest.fixture(scope="module")
 def crates():
     """Boxes that may touch each other."""

@@ -271,7 +271,7 @@ def test_code_does_not_grow_with_the_ways_in_which_shapes_of_the_same_types_are_
         pairs = ContactBlocks(model, alone=True).contacts.pairs
         tree = skeleton(model)
         poses, touches = Buffer("pose", "work", (len(tree.nodes) + 1, 12)), Buffer("touch", "work", (len(pairs), TOUCH))
-        found, _, _ = narrow_phase(pairs, tree, poses, touches, None)
+        found = narrow_phase(pairs, tree, poses, touches, None).look
         return len(found), sum(len(block.code.nodes) for block in every_block(found))
 
     loops, size = code_of_pairs(pile(6))

@@ -1,9 +1,9 @@
 """Generic code as a block of a kernel program: traced on what it reads, its results stored where they belong.
 
 Code that iterates becomes blocks and loops. A round of :func:`whippletree.arithmetic.iteration.iterate` is traced by
-itself, on places of a work buffer that hold the state of the iteration and what it is given. Before the loop a block
-fills these places; what follows the loop reads them as further inputs. Blocks share nothing but memory: what two of
-them need is computed in each.
+itself, on places of a work buffer that hold the state of the iteration and what it is given, as far as that is not in
+memory already. Before the loop a block fills these places; what follows the loop reads them as further inputs. Blocks
+share nothing but memory: what two of them need is computed in each.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.iteration import flatten_parts
 from whippletree.arithmetic.trace import Trace, Traced, finish
-from whippletree.compiler.program.program import Address, Block, Buffer, Index, Register, Statement, Until
+from whippletree.compiler.program.program import Address, Block, Buffer, Index, Register, Statement, Until, every_block
 
 
 class Piece(NamedTuple):
@@ -183,15 +183,33 @@ def _statements(
     sources = list(sources)
     for number, rounds in enumerate(trace.rounds):
         own = f"{name} {number}"
-        size = len(rounds.state) + len(rounds.given)
-        buffer = Buffer(f"{own} state", "work", (size,))
-        places = [Address(buffer.name, (Index(None, i),)) for i in range(size)]
-        begin = finish(trace, [*rounds.state, *rounds.given])
         assert len(sources) == rounds.known
-        statements.append(Block(begin, tuple(sources), tuple(places)))
-        state = places[: len(rounds.state)]
-        body, more = _statements(rounds.body, rounds.results, places, state, own)
-        statements.append(Until(f"{own} round", rounds.most, places[0], tuple(body)))
-        buffers += [buffer, *more]
+        size = len(rounds.state)
+        state = [Address(f"{own} state", (Index(None, i),)) for i in range(size)]
+        # what is in memory already is read there: nothing that a round reads is written before it ends
+        known = [_source_of(x, trace, sources) for x in rounds.given]
+        given = []
+        for place in known:
+            given.append(place or Address(f"{own} state", (Index(None, size),)))
+            size += place is None
+        body, more = _statements(rounds.body, rounds.results, [*state, *given], state, own)
+        read = {address for block in every_block(body) for address in _what_it_reads(block)}
+        left = [(x, to) for x, to, place in zip(rounds.given, given, known, strict=True) if not place and to in read]
+        begin = [*zip(rounds.state, state, strict=True), *left]
+        code = finish(trace, [x for x, _ in begin])
+        statements.append(Block(code, tuple(sources), tuple(to for _, to in begin)))
+        statements.append(Until(f"{own} round", rounds.most, state[0], tuple(body)))
+        buffers += [Buffer(f"{own} state", "work", (size,)), *more]
         sources += state
     return [*statements, Block(finish(trace, results), tuple(sources), tuple(stores))], buffers
+
+
+def _source_of(x: Traced, trace: Trace, sources: Sequence[Address]) -> Address | None:
+    """Where a number is in memory that is an input of a trace."""
+    node = trace.nodes[x.index]
+    return sources[node[1]] if node[0] == "input" else None
+
+
+def _what_it_reads(block: Block) -> list[Address]:
+    """The addresses of those inputs of a block that its code uses."""
+    return [block.loads[node[1]] for node in block.code.nodes if node[0] == "input"]

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from whippletree.compiler.program import Address, Buffer, If, Index, Lookup, Loo
 from whippletree.compiler.program.traced_blocks import Piece, looped_block, piece, traced_block
 from whippletree.compiler.rollout.contact_lists.contact_list_reach import Reach, can_be_far
 from whippletree.contact.geometry.box_pairs import boxes_at_least_apart
-from whippletree.contact.geometry.closed_forms import closed_form
+from whippletree.contact.geometry.closed_forms import Touch, closed_form
 from whippletree.contact.geometry.shape_numbers import (
     POSE,
     kind_of,
@@ -35,7 +35,8 @@ from whippletree.contact.geometry.shape_numbers import (
     with_numbers,
 )
 from whippletree.contact.geometry.shapes import Box
-from whippletree.contact.geometry.solid_distance import separation_at_least
+from whippletree.contact.geometry.solid_cells import CELL, NO_CELL, Cell
+from whippletree.contact.geometry.solid_distance import Motion, separation_as_they_move, separation_at_least
 from whippletree.contact.geometry.solid_pairs import SolidForm
 from whippletree.contact.kinematics.pairs import Pair
 from whippletree.spatial import Pose
@@ -87,6 +88,19 @@ class Member:
         return self.pair.solids is None and closed_form(*self.pair.shapes) is not None
 
 
+class NarrowPhase(NamedTuple):
+    """Statements about pairs, and what they need."""
+
+    begin: list[Statement]
+    """Before the first look."""
+    look: list[Statement]
+    """Find out which pairs are close, and their candidates."""
+    late: list[Statement]
+    """Find the candidates of those that were found close since."""
+    buffers: list[Buffer]
+    """Tables and work space."""
+
+
 def narrow_phase(
     pairs: Sequence[Pair],
     tree: Skeleton,
@@ -94,9 +108,8 @@ def narrow_phase(
     touches: Buffer,
     reach: Reach | None,
     told_within: Buffer | None = None,
-) -> tuple[list[Statement], list[Statement], list[Buffer]]:
-    """Statements that find out which pairs are close, and their candidates; statements that find the candidates of
-    those that were found close since; and the tables that they need.
+) -> NarrowPhase:
+    """The statements of a narrow phase.
 
     Args:
         pairs: all with a closed form.
@@ -116,17 +129,20 @@ def narrow_phase(
             coarse.setdefault(member.coarse_kind, []).append(member)
     statements: list[Statement] = []
     late: list[Statement] = []
+    begin: list[Statement] = []
     buffers: list[Buffer] = []
     for number, members in enumerate(kinds):
         kind = _Kind(f"kind {number}", members, poses, touches, reach)
         found, tables = kind.loop() if told_within is None else kind.loop_of_near(told_within)
         statements += found
         buffers += tables
+        if any(buffer is kind.cells for buffer in tables):
+            begin += kind.forget()
     for number, members in enumerate(coarse.values()):
         found, tables = _Kind(f"late kind {number}", members, poses, touches, reach, folds=False).loop(judges=False)
         late += found
         buffers += tables
-    return statements, late, buffers
+    return NarrowPhase(begin, statements, late, buffers)
 
 
 def _kinds(pairs: Sequence[Pair], tree: Skeleton) -> list[list[Member]]:
@@ -184,7 +200,7 @@ class _Kind:
     def loop(self, judges: bool = True) -> tuple[list[Statement], list[Buffer]]:
         """The loop over the pairs, and its tables; ``judges``: it finds out, too, which of them are close."""
         indices, tables, lookups, reads = self._numbers()
-        compare, work = looped_block(self._touches, reads, self._slots(), self.name)
+        compare, work = self._compare(reads, remembers=judges and self.reach is not None)
         pairs = [(m.pair, m.places) for m in self.members]
         if self.reach is not None and can_be_far(*pairs[0]):
             nodes = [b.name for b in self.nodes.values()]
@@ -196,8 +212,17 @@ class _Kind:
             if judges:
                 pair = pairs[0][0]
                 if isinstance(pair.touching, SolidForm):
-                    own = f"{self.name} apart"
-                    hold, more = self.reach.hold_apart(self._separation_along, reads, pair, self.first.name, nodes, own)
+                    of_pair, own = (PAIR, len(pairs), lookups), f"{self.name} apart"
+                    hold, more = self.reach.hold_apart(
+                        self._separation_along,
+                        self._separation_ahead,
+                        reads,
+                        pair,
+                        self.first.name,
+                        nodes,
+                        of_pair,
+                        own,
+                    )
                     compare, work = [If(close, tuple(hold)), *compare], [*work, *more]
                 judge, more = self.reach.judge(self.name, PAIR, pairs, self.first.name, nodes)
                 found = self.reach.each_due(self.name, PAIR, pairs, (*lookups, *judge, *compare))
@@ -218,7 +243,7 @@ class _Kind:
             return [[select(less(within, self._separation(*given)), -1, 1)], *[apart] * pair.slots]
 
         look = traced_block(judge, [piece(told_within), *reads], [piece(near), *self._slots()])
-        compare, work = looped_block(self._touches, reads, self._slots(), self.name)
+        compare, work = self._compare(reads, remembers=False)
         body = (*lookups, look, If(Address(near.name, (Index(None),)), tuple(compare)))
         return [Loop(PAIR, len(self.members), body)], [*indices, *tables, near, *work]
 
@@ -238,13 +263,48 @@ class _Kind:
         places = [Address(self.touches.name, (Index(register, slot), Index(None, i))) for i in range(TOUCH)]
         return Piece((TOUCH,), tuple(places))
 
+    def _compare(self, reads: Sequence[Piece], *, remembers: bool) -> tuple[list[Statement], list[Buffer]]:
+        """Statements that find the candidates of the pair in hand, and their work space; ``remembers``: in which cell
+        its solids were last."""
+        if not isinstance(self.members[0].pair.touching, SolidForm):
+            return looped_block(self._touches, reads, self._slots(), self.name)
+        if not remembers:
+            return looped_block(lambda *given: self._touches_of_solids(*given)[0], reads, self._slots(), self.name)
+        cells = self.cells
+
+        def find(*given: Array) -> list[Any]:
+            touches, cell = self._touches_of_solids(*given[:-1], cell=Cell.of(given[-1]))
+            return [*touches, cell.numbers()]
+
+        own = piece(cells, PAIR, None)
+        compare, work = looped_block(find, [*reads, own], [*self._slots(), own], self.name)
+        return compare, [cells, *work]
+
+    @cached_property
+    def cells(self) -> Buffer:
+        """In which cell the solids of each pair were when they were last compared."""
+        return Buffer(f"{self.name} cells", "work", (len(self.members), CELL))
+
+    def forget(self) -> list[Statement]:
+        """No cell is known."""
+        first = Piece((), (Address(self.cells.name, (Index(PAIR), Index(None, 0))),))
+        none = traced_block(lambda: [NO_CELL.place[0]], [], [first])
+        return [Loop(PAIR, len(self.members), (none,))]
+
     def _touches(self, *given: Array) -> list[Any]:
         """The candidates of a pair, from the poses of its moving bodies and its own numbers."""
         (first, second), (X, Y), margin = self._placed(*given)
         touching = self.members[0].pair.touching
         assert touching is not None
-        found = touching(first, second, X, Y)
-        return [np.concatenate([[touch.gap - margin], touch.point, touch.axes.ravel()]) for touch in found]
+        return _numbers_of_touches(touching(first, second, X, Y), margin)
+
+    def _touches_of_solids(self, *given: Array, cell: Cell = NO_CELL) -> tuple[list[Any], Cell]:
+        """The same of two solids that were last in some cell, and that in which they are."""
+        (first, second), (X, Y), margin = self._placed(*given)
+        touching = self.members[0].pair.touching
+        assert isinstance(touching, SolidForm)
+        touches, cell = touching.from_cell(first, second, X, Y, cell)
+        return _numbers_of_touches(touches, margin), cell
 
     def _separation(self, *given: Array) -> Any:
         """A gap that two solids have at least, from the same numbers."""
@@ -255,6 +315,14 @@ class _Kind:
         """The same with a normal (3,) beside the numbers, that is known of the solids, or 0."""
         (first, second), (X, Y), margin = self._placed(*given[:-1])
         return separation_at_least(first, second, X, Y, given[-1]) - margin
+
+    def _separation_ahead(self, *given: Array) -> Any:
+        """How far two solids are apart along a normal after their bodies have moved on straight: from the same numbers,
+        the normal, twists and poses of both bodies, and the time."""
+        *own, n, V, W, X, Y, h = given
+        (first, second), (A, B), margin = self._placed(*own)
+        motions = [Motion(pose_of(pose).p, twist, h) for twist, pose in ((V, X), (W, Y))]
+        return separation_as_they_move(first, second, A, B, n, motions) - margin
 
     def _boxes_apart(self, *given: Array) -> Any:
         """A gap that two boxes have at least."""
@@ -279,3 +347,7 @@ class _Kind:
             shapes.append(with_numbers(shape, numbers[at : at + size]))
             at += size
         return shapes, poses, numbers[at]
+
+
+def _numbers_of_touches(found: Sequence[Touch], margin: Any) -> list[Any]:
+    return [np.concatenate([[touch.gap - margin], touch.point, touch.axes.ravel()]) for touch in found]

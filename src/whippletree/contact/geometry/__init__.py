@@ -14,6 +14,7 @@ box_pairs               two boxes in closed form, for time steps
 step_forms              capsules on boxes and cylinders, and the table of what time steps can do
 rounded_polytopes       bounded convex shapes as polytopes with a rounding, in common tables
 solid_distance          how far two solids are apart or overlap, and where; their normal by Newton's method
+solid_cells             where that search begins: cells of relative poses
 solid_pairs             candidates of two solids, for time steps
 bounds                  boxes around shapes, to tell pairs that cannot touch
 separation              how far two convex shapes are apart

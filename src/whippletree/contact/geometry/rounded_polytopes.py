@@ -31,6 +31,7 @@ from whippletree.arithmetic.scalars import Table, entry, less, negated, select, 
 from whippletree.contact.geometry.polytopes import corner_points, faces_of
 from whippletree.contact.geometry.shapes import Ball, Box, Capsule, Cylinder, Ellipsoid, Hull, Shape
 from whippletree.contact.problem.cones import largest
+from whippletree.spatial import Pose
 
 CAP_CORNERS = 16
 """Corners of the polygon that stands for a cylinder's cap where it lies on another flat. What is nearest to the other
@@ -329,8 +330,19 @@ class Sides(NamedTuple):
 
     def corners(self, n: Array) -> tuple[Array, Array]:
         """The corners (3,) of the first solid that is farthest along −n, and of the second one along n."""
+        one, two = self.extremes(n)
+        return one.point, two.point
+
+    def extremes(self, n: Array) -> tuple[Farthest, Farthest]:
+        """The same corners with their numbers."""
         (first, second), (R, S) = self.solids, self.turns
-        return self.offset + R @ farthest_corner(first, -(R.T @ n)).point, S @ farthest_corner(second, S.T @ n).point
+        one, two = farthest_corner(first, -(R.T @ n)), farthest_corner(second, S.T @ n)
+        return Farthest(one.number, self.offset + R @ one.point), Farthest(two.number, S @ two.point)
+
+    def corners_at(self, first: Any, second: Any) -> tuple[Array, Array]:
+        """The corners (3,) with these numbers, of the first solid and of the second one."""
+        tables, (R, S) = self.solids[0].tables, self.turns
+        return self.offset + R @ corner_at(tables, first), S @ corner_at(tables, second)
 
     def roundings(self, n: Array) -> tuple[Array, Array]:
         """Surface beyond these corners: points (3,) of the first solid's rounding along −n, of the second's along n."""
@@ -359,6 +371,13 @@ class Sides(NamedTuple):
         """Solids of the same tables."""
         one, other, R, S, offset = parts
         return Sides((self.solids[0].with_numbers(one), self.solids[1].with_numbers(other)), (R, S), offset)
+
+
+def solid_reach(solid: Solid, X: Pose, along: Array) -> Any:
+    """How far a solid reaches in a direction (3,), its margin included: the largest product with one of its points."""
+    own = X.R.T @ along
+    point = X.point(farthest_corner(solid, own).point + rounding(solid.radii, own))
+    return point @ along + solid.margin * sqrt(along @ along)
 
 
 def rounding(radii: Array, along: Array) -> Array:

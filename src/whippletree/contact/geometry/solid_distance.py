@@ -28,6 +28,7 @@ between them. Of two such lines n is their common normal, of one it has a single
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,7 +38,7 @@ from whippletree.arithmetic.iteration import iterate
 from whippletree.arithmetic.scalars import is_zero, less, negated, select, sqrt
 from whippletree.contact.geometry.box_pairs import NOWHERE
 from whippletree.contact.geometry.closed_forms import axes_of, unit_or
-from whippletree.contact.geometry.rounded_polytopes import Sides, Solid
+from whippletree.contact.geometry.rounded_polytopes import Sides, Solid, solid_reach
 from whippletree.contact.geometry.terrain import EDGE_ON
 from whippletree.contact.problem.cones import both, largest
 from whippletree.spatial import Pose, cross
@@ -77,15 +78,31 @@ class Nearest(NamedTuple):
     """n (3,), in the world."""
     point: Array
     """Of the first solid (3,), from the second one's origin."""
+    between: Simplex
+    """The corners between which they are."""
+
+
+class Simplex(NamedTuple):
+    """Between which corners of two solids a point of A − B is."""
+
+    share: Array
+    """Of each of the three, (3,)."""
+    first: Array
+    """Numbers of the first solid's corners, (3,); several may be the same."""
+    second: Array
+    """And of the second one's."""
 
 
 class Hint(NamedTuple):
-    """What is known of two solids from a moment ago, and when that is enough."""
+    """What is known of two solids, and when that is enough."""
 
     normal: Array
-    """Of their nearest points then, (3,); 0 where it is not known."""
+    """Of their nearest points, (3,), a moment ago or in a place nearby; 0 where it is not known."""
     reach: Any
     """m: solids that are farther apart along it are not looked at more closely."""
+    between: Simplex | None = None
+    """The corners between which these are in a place nearby, where the search begins; a normal that is told with them
+    is of use however deep the solids are in each other."""
 
 
 NO_HINT = Hint(vector(0, 0, 0), NOWHERE)
@@ -97,7 +114,7 @@ def nearest_of_solids(first: Solid, second: Solid, X: Pose, Y: Pose, hint: Hint 
     Where a hint is enough these are points of two planes across its normal; their gap is a bound then.
     """
     sides = Sides((first, second), (X.R, Y.R), X.p - Y.p)
-    size = -largest([-_size(first), -_size(second)])
+    size = -largest([-size_of_solid(first), -size_of_solid(second)])
     start = _start(sides, hint, size)
 
     def move_on(state: list[Any], given: list[Any]) -> list[Any]:
@@ -105,19 +122,24 @@ def nearest_of_solids(first: Solid, second: Solid, X: Pose, Y: Pose, hint: Hint 
         *parts, size = given
         own = sides.of(parts)
         away = select(less(0, begins), 0, MOVED_AWAY * size - gap)
-        v, corners = _nearest_corners(own, n, away, known, Corners(*last))
+        v, between = _nearest_corners(own, n, away, known, Simplex(*last))
+        corners = Corners.of(own, between)
         found, reached = _best_normal(own, corners, unit_or(v, n)[1], size, begins)
         worse = less(reached, gap)
         point = corners.first_point(own, found, reached)
         apart = less(BARELY_APART * size, reached)
         stays = both(less(begins, 0), negated(less(gap + SAME_DISTANCE * size, reached)))
         over = select(both(less(0, begins), apart), 1, select(stays, 1, -1))
-        return [over, choose_vector(worse, n, found), select(worse, gap, reached), point, -1, 1, *corners]
+        return [over, choose_vector(worse, n, found), select(worse, gap, reached), point, -1, 1, *between]
 
     # the corners of one round are where the next one begins
-    none = Corners(vector(1, 0, 0), np.zeros((3, 3), dtype=int), np.zeros((3, 3), dtype=int))
-    _, n, gap, point, *_ = iterate(move_on, [*start, -1, *none], [*sides.parts(), size], WAY_OUT_ROUNDS)
-    return Nearest(gap, vector(*n), vector(*point))
+    begin = Simplex(vector(1, 0, 0), vector(0, 0, 0), vector(0, 0, 0))
+    known = -1
+    if hint.between is not None:
+        begin, known = hint.between, select(less(0, hint.normal @ hint.normal), 1, -1)
+    state = iterate(move_on, [*start, known, *begin], [*sides.parts(), size], WAY_OUT_ROUNDS)
+    _, n, gap, point, _, _, *between = state
+    return Nearest(gap, vector(*n), vector(*point), Simplex(*[vector(*part) for part in between]))
 
 
 def choose_vector(condition: Any, a: Array, b: Array) -> Array:
@@ -125,14 +147,14 @@ def choose_vector(condition: Any, a: Array, b: Array) -> Array:
     return vector(*[select(condition, x, y) for x, y in zip(a, b, strict=True)])
 
 
-def _size(solid: Solid) -> Any:
+def size_of_solid(solid: Solid) -> Any:
     """Half the diagonal of its extent, m."""
     return sqrt(solid.half @ solid.half) + solid.margin
 
 
 def reach_of_solid(solid: Solid) -> Any:
     """Radius of a ball about its origin that holds it, m."""
-    return sqrt(solid.middle @ solid.middle) + _size(solid)
+    return sqrt(solid.middle @ solid.middle) + size_of_solid(solid)
 
 
 def _best_normal(sides: Sides, corners: Corners, n: Array, size: Any, inside: Any) -> tuple[Array, Any]:
@@ -211,7 +233,7 @@ def _start(sides: Sides, hint: Hint, size: Any) -> _Start:
     _, gap, point = iterate(along, [known, -NOWHERE, vector(0, 0, 0)], [*sides.parts(), hint.normal], 1)
     margins = sum(solid.margin for solid in sides.solids)
     enough = select(less(hint.reach + margins, gap), 1, -1)
-    useful = select(less(-TOO_DEEP * size, gap), 1, -1)
+    useful = select(less(-TOO_DEEP * size, gap), 1, -1) if hint.between is None else select(less(0, known), -1, 1)
     _, n, gap = iterate(anew, [useful, hint.normal, gap], sides.parts(), 1)
     touching = both(less(0, useful), less(gap, CLOSE_BY * size))
     return _Start(enough, vector(*n), gap, vector(*point), select(touching, -1, 1))
@@ -268,52 +290,88 @@ def separation_at_least(first: Solid, second: Solid, X: Pose, Y: Pose, normal: A
     return largest([_boxes_apart(sides)[2], apart]) - margins
 
 
+class Motion(NamedTuple):
+    """How the points of a body move on straight lines within a time."""
+
+    origin: Array
+    """The body's, (3,)."""
+    twist: Array
+    """Of the body about its origin, angular first, (6,)."""
+    time: Any
+
+    def seen_along(self, n: Array) -> tuple[Array, Any]:
+        """The direction (3,) along which a point is now as far as it is along n after that, but for a length."""
+        turned = self.time * cross(n, self.twist[:3])
+        return n + turned, self.time * (n @ self.twist[3:]) - turned @ self.origin
+
+
+def separation_as_they_move(first: Solid, second: Solid, X: Pose, Y: Pose, n: Array, motions: Sequence[Motion]) -> Any:
+    """How far two solids are apart along n (3,) after their motions, m, all points of them on straight lines; far
+    inside each other where n is 0."""
+
+    def along(state: list[Any], given: list[Any]) -> list[Any]:
+        a, R, p, b, S, q, n, *moving = given
+        solids = first.with_numbers(a), second.with_numbers(b)
+        (down, fallen), (up, risen) = Motion(*moving[:3]).seen_along(n), Motion(*moving[3:]).seen_along(n)
+        lowest, highest = (
+            solid_reach(solid, pose, d)
+            for solid, pose, d in zip(solids, (Pose(R, p), Pose(S, q)), (-down, up), strict=True)
+        )
+        return [1, fallen - lowest - (highest + risen)]
+
+    known = select(less(0, n @ n), -1, 1)
+    given = [vector(*first.numbers), X.R, X.p, vector(*second.numbers), Y.R, Y.p, n]
+    return iterate(along, [known, -NOWHERE], [*given, *motions[0], *motions[1]], 1)[1]
+
+
 # ---- nearest points of solids that are apart -----------------------------------------------------------------------
 
 
-def _nearest_corners(sides: Sides, n: Array, away: Any, known: Any, last: Corners) -> tuple[Array, Corners]:
+def _nearest_corners(sides: Sides, n: Array, away: Any, known: Any, last: Simplex) -> tuple[Array, Simplex]:
     """The shortest vector (3,) from the second solid to the first one, moved by ``away`` along n; and the corners of
     both between which it is. The search begins at the ``last`` ones where some are ``known``, 1 or −1."""
     shift = away * n
     single = less(sum(solid.count for solid in sides.solids), 3)
     near = select(sides.is_round(), select(single, CENTRE_DISTANCE, ROUND_DISTANCE), SAME_DISTANCE)
-    w, a, b = _support(sides, n, shift)
+    new = _support(sides, n, shift)
 
     def come_nearer(state: list[Any], given: list[Any]) -> list[Any]:
-        _, v, share, *corners = state
+        _, v, share, rows = state
         *parts, shift, near = given
         square = v @ v
         new = _support(sides.of(parts), v, shift)
-        nearer, shares = _nearest_of_simplex(new[0], corners[0])
+        w = new[:3]
+        nearer, shares = _nearest_of_simplex(w, rows[:, :3])
         # A − B has nothing nearer than the plane through the new corner, across v
-        stays = less(square - v @ new[0], near * square)
+        stays = less(square - v @ w, near * square)
         closes = both(less(nearer @ nearer, square), negated(stays))
         last = negated(less(0, shares[3]))
         first = both(negated(last), less(0, shares[2]))
-        kept = []
-        for own, rows in zip(new, corners, strict=True):
-            # beside the new corner (0, 1) without the last one, (1, 2) without the first, else (0, 2)
-            after = [own, choose_vector(first, rows[1], rows[0]), choose_vector(last, rows[1], rows[2])]
-            kept.append(np.stack([choose_vector(closes, x, y) for x, y in zip(after, rows, strict=True)]))
+        # beside the new corner (0, 1) without the last one, (1, 2) without the first, else (0, 2)
+        after = [new, choose_vector(first, rows[1], rows[0]), choose_vector(last, rows[1], rows[2])]
+        kept = np.stack([choose_vector(closes, x, y) for x, y in zip(after, rows, strict=True)])
         weights = vector(shares[0], select(first, shares[2], shares[1]), select(last, shares[2], shares[3]))
-        return [select(closes, -1, 1), choose_vector(closes, nearer, v), choose_vector(closes, weights, share), *kept]
+        return [select(closes, -1, 1), choose_vector(closes, nearer, v), choose_vector(closes, weights, share), kept]
 
     p, q = sides.roundings(n)
     again = less(0, known)
-    rows = [[choose_vector(again, own, new) for own in rows] for rows, new in ((last.first, a), (last.second, b))]
-    points = np.stack([choose_vector(again, c + p - d - q + shift, w) for c, d in zip(*rows, strict=True)])
-    v, shares = _nearest_of_simplex(points[0], points)
+    rows = []
+    for first, second in zip(last.first, last.second, strict=True):
+        a, b = sides.corners_at(first, second)
+        rows.append(choose_vector(again, vector(*(a + p - b - q + shift), first, second), new))
+    v, shares = _nearest_of_simplex(rows[0][:3], np.stack(rows)[:, :3])
     weights = vector(shares[0] + shares[1], shares[2], shares[3])
-    begin = [-1, v, weights, points, *map(np.stack, rows)]
-    _, v, share, _, a, b = iterate(come_nearer, begin, [*sides.parts(), shift, near], NEAREST_ROUNDS)
-    return vector(*v), Corners(vector(*share), a, b)
+    begin = [-1, v, weights, np.stack(rows)]
+    _, v, share, found = iterate(come_nearer, begin, [*sides.parts(), shift, near], NEAREST_ROUNDS)
+    return vector(*v), Simplex(vector(*share), vector(*found[:, 3]), vector(*found[:, 4]))
 
 
-def _support(sides: Sides, n: Array, shift: Array) -> tuple[Array, Array, Array]:
-    """The point of A − B that is farthest along −n, moved by a shift, and the corners of A and B that it is from."""
-    a, b = sides.corners(n)
+def _support(sides: Sides, n: Array, shift: Array) -> Array:
+    """The point of A − B that is farthest along −n, moved by a shift, and the numbers of the corners of A and B that it
+    is from, (5,)."""
+    a, b = sides.extremes(n)
     p, q = sides.roundings(n)
-    return a + p - b - q + shift, a, b
+    return vector(*(a.point + p - b.point - q + shift), a.number, b.number)
 
 
 def _nearest_of_simplex(w: Array, corners: Array) -> tuple[Array, list[Any]]:
@@ -385,6 +443,12 @@ class Corners(NamedTuple):
     """Corners of the first solid, (3, 3); several may be the same."""
     second: Array
     """And of the second one."""
+
+    @staticmethod
+    def of(sides: Sides, between: Simplex) -> Corners:
+        """Those with some numbers."""
+        places = [sides.corners_at(a, b) for a, b in zip(between.first, between.second, strict=True)]
+        return Corners(between.share, np.stack([a for a, _ in places]), np.stack([b for _, b in places]))
 
     def first_point(self, sides: Sides, n: Array, gap: Any) -> Array:
         """The point (3,) of the first solid that is nearest, along n.

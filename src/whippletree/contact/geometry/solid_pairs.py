@@ -11,6 +11,7 @@ points, in use where nothing else is as near; solids of which one has no flat ha
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,7 +32,8 @@ from whippletree.contact.geometry.rounded_polytopes import (
     farthest_of_groups,
 )
 from whippletree.contact.geometry.shapes import SEPARATE_CORNERS, HalfSpace, Hull, Shape
-from whippletree.contact.geometry.solid_distance import NO_HINT, Hint, choose_vector, nearest_of_solids
+from whippletree.contact.geometry.solid_cells import NO_CELL, Cell, nearest_from_cell
+from whippletree.contact.geometry.solid_distance import Hint, Nearest, choose_vector, nearest_of_solids
 from whippletree.contact.problem.cones import both, largest
 from whippletree.spatial import Pose
 
@@ -64,30 +66,61 @@ class SolidForm:
         """Whether both have flats."""
         self.slots = len(DIRECTIONS) + 1 if self.flat else 1
 
-    def __call__(self, first: Solid, second: Solid, X: Pose, Y: Pose, hint: Hint = NO_HINT) -> list[Touch]:
-        """``hint``: of the last of the candidates, the nearest points, a moment ago."""
+    def __call__(self, first: Solid, second: Solid, X: Pose, Y: Pose, hint: Hint | None = None) -> list[Touch]:
+        """``hint``: of the last of the candidates, the nearest points, a moment ago; None: by way of a cell."""
+        if hint is None:
+            return self.from_cell(first, second, X, Y, NO_CELL)[0]
 
-        def find(_: list[Any], given: list[Any]) -> list[Any]:
+        def find(first: Solid, second: Solid, X: Pose, Y: Pose, known: Sequence[Any]) -> tuple[list[Touch], list[Any]]:
+            hint = Hint(*known)
+            return self._around(nearest_of_solids(first, second, X, Y, hint), first, second, X, Y, hint.reach), []
+
+        return self._in_one_round(find, first, second, X, Y, hint[:2], [])[0]
+
+    def from_cell(self, first: Solid, second: Solid, X: Pose, Y: Pose, known: Cell) -> tuple[list[Touch], Cell]:
+        """The same by way of a cell of poses (:mod:`~whippletree.contact.geometry.solid_cells`), and that cell;
+        ``known``: the one in which the solids were last."""
+
+        def find(first: Solid, second: Solid, X: Pose, Y: Pose, known: Sequence[Any]) -> tuple[list[Touch], list[Any]]:
+            near, cell = nearest_from_cell(first, second, X, Y, Cell(*known))
+            return self._around(near, first, second, X, Y, NOWHERE), list(cell)
+
+        touches, cell = self._in_one_round(find, first, second, X, Y, known, list(NO_CELL))
+        return touches, Cell(*[vector(*part) for part in cell])
+
+    def _in_one_round(
+        self,
+        find: Callable[..., tuple[list[Touch], list[Any]]],
+        first: Solid,
+        second: Solid,
+        X: Pose,
+        Y: Pose,
+        known: Sequence[Any],
+        rest: Sequence[Any],
+    ) -> tuple[list[Touch], list[Any]]:
+        """Candidates, and a ``rest`` of such shapes, in one round of an iteration, so that the loops in it share what
+        they are given and do not find it again and again."""
+
+        def round_(_: list[Any], given: list[Any]) -> list[Any]:
             a, R, p, b, S, q, *known = given
-            solids = first.with_numbers(a), second.with_numbers(b)
-            touches = self._touches(*solids, Pose(R, p), Pose(S, q), Hint(*known))
-            return [1, *[part for touch in touches for part in touch]]
+            touches, rest = find(first.with_numbers(a), second.with_numbers(b), Pose(R, p), Pose(S, q), known)
+            return [1, *[part for touch in touches for part in touch], *rest]
 
-        # one round, so that the loops in it share what they are given and do not find it again and again
-        nothing = [-1, *[0, vector(0, 0, 0), np.zeros((3, 3), dtype=object)] * self.slots]
-        given = [vector(*first.numbers), X.R, X.p, vector(*second.numbers), Y.R, Y.p, *hint]
-        _, *parts = iterate(find, nothing, given, 1)
-        return [Touch(*parts[k : k + 3]) for k in range(0, len(parts), 3)]
+        nothing = [-1, *[0, vector(0, 0, 0), np.zeros((3, 3), dtype=object)] * self.slots, *rest]
+        given = [vector(*first.numbers), X.R, X.p, vector(*second.numbers), Y.R, Y.p, *known]
+        _, *parts = iterate(round_, nothing, given, 1)
+        end = 3 * self.slots
+        return [Touch(*parts[k : k + 3]) for k in range(0, end, 3)], parts[end:]
 
-    def _touches(self, first: Solid, second: Solid, X: Pose, Y: Pose, hint: Hint) -> list[Touch]:
-        near = nearest_of_solids(first, second, X, Y, hint)
+    def _around(self, near: Nearest, first: Solid, second: Solid, X: Pose, Y: Pose, reach: Any) -> list[Touch]:
+        """The candidates of solids whose nearest points are known; ``reach``: beyond which only these are looked at."""
         axes = axes_of(near.normal)
         gap = near.gap - first.margin - second.margin
         nearest = Touch(gap, Y.p + near.point - first.margin * near.normal, axes)
         if not self.flat:
             return [nearest]
         # no two points of convex solids are nearer along the normal: corners are cut by BESIDE_BOX beside an edge
-        apart = select(less(hint.reach, gap), 1, -1)
+        apart = select(less(reach, gap), 1, -1)
         found = _overlap(first, second, X, Y, axes, apart)
         corners = [touch._replace(gap=largest([touch.gap, gap])) for touch in found]
         least = -largest([-touch.gap for touch in corners])

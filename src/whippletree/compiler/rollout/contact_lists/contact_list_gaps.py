@@ -42,10 +42,10 @@ def contact_list_touches_program(model: Model) -> Program:
     space.work(touch=(space.contacts, TOUCH))
     placed = _placed_tree(space)
     pose, touch, reach = (space.buffers[name] for name in ("pose", "touch", "reach"))
-    narrow, _, tables = narrow_phase(space.blocks.contacts.pairs, space.tree, pose, touch, None, reach)
-    space.add(*tables)
+    narrow = narrow_phase(space.blocks.contacts.pairs, space.tree, pose, touch, None, reach)
+    space.add(*narrow.buffers)
     copy = traced_block(lambda touch: [touch], [space.at("touch", BLOCK)], [space.at("touches", BLOCK)])
-    return space.program("contact_list_touches", [*placed, *narrow, Loop(BLOCK, space.contacts, (copy,))])
+    return space.program("contact_list_touches", [*placed, *narrow.look, Loop(BLOCK, space.contacts, (copy,))])
 
 
 def contact_list_loads_program(model: Model) -> Program:

@@ -113,11 +113,11 @@ class Positions:
         self.rounds = ROUNDS_WITH_LOOPS if turns else POSITION_ROUNDS
         self.progress = PROGRESS_WITH_LOOPS if turns else POSITION_PROGRESS
         self.reach = Reach(space)
-        self._narrow, self.late, tables = narrow_phase(
+        self.narrow = narrow_phase(
             blocks.contacts.pairs, space.tree, space.buffers["pose"], space.buffers["touch"], self.reach
         )
-        """Statements that find gaps; and ``late``, those of pairs that have turned out to be close."""
-        space.add(*tables)
+        """Statements that find gaps."""
+        space.add(*self.narrow.buffers)
 
     def _look(self) -> list[Statement]:
         """Poses, screws and all gaps of the present coordinates; the deepest overlap, and what is near."""
@@ -137,7 +137,7 @@ class Positions:
             *self.tree.poses(),
             *(self.tree.twists("now v") if self.reach.used else []),
             *self.reach.look(),
-            *self._narrow,
+            *self.narrow.look,
             *([self.space.put(0, at("worst"))] if self.moves else []),
             *self.closures.rows(),
             *self.closures.worst(),
@@ -193,7 +193,13 @@ class Positions:
         at, put = self.space.at, self.space.put
         if not self.moves:
             return [put(0, at("corrected"))]
-        return [put(self.rounds, at("rounds")), put(0, at("left over")), *self.no_targets(), *self.reach.begin()]
+        return [
+            put(self.rounds, at("rounds")),
+            put(0, at("left over")),
+            *self.no_targets(),
+            *self.reach.begin(),
+            *self.narrow.begin,
+        ]
 
     def no_targets(self) -> list[Statement]:
         """Targets of whatever will not be looked at: far pairs do not overlap."""

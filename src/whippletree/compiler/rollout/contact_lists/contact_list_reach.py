@@ -13,9 +13,10 @@ that this does not hold for a pair, the pair is close after all, and the step's 
 Balls about long shapes meet where these are far apart: of the pairs of a humanoid that lies, 44 are close by their
 balls, and 22 by what is known of them. So where a comparison has told how far apart two shapes are, that distance, less
 what points of their bodies have travelled since, counts beside that of the balls. (Above a floor a ball tells enough.)
-Solids, whose comparison is a search, are looked at once more before it: how far the boxes around them are apart, and
-how far they are along the normal that the last comparison found. Neither changes what a comparison finds, so it does
-not matter for the result when the last one was.
+Solids, whose comparison is a search, are looked at once more before it: how far the boxes around them are apart, how
+far they are along the normal that the last comparison found, and whether they stay apart along it where their points go
+straight on, as they do for the rows of a step. Neither changes what a comparison finds, so it does not matter for the
+result when the last one was.
 
 Above a height field that rests, a ball is as far as it is above the highest place around it
 (:class:`~whippletree.contact.geometry.height_field.HeightsAround`).
@@ -47,7 +48,7 @@ from whippletree.contact.geometry.bounds import bound_about_middle, bounding_rad
 from whippletree.contact.geometry.height_field import HeightsAround
 from whippletree.contact.geometry.shape_numbers import POSE, pose_of
 from whippletree.contact.geometry.shapes import HalfSpace, HeightField
-from whippletree.contact.geometry.solid_pairs import NEARER_POINT
+from whippletree.contact.geometry.solid_pairs import NEARER_POINT, SolidForm
 from whippletree.contact.kinematics.pairs import Pair
 from whippletree.contact.problem.cones import both, largest, not_less
 from whippletree.tree.skeleton import Place
@@ -96,8 +97,11 @@ class Reach:
     horizon             the mileage, and half of the longest reach that a pair can have
     last stretch        what the mileage grows by
     quickest            the largest leeway, and the largest speed
-    room, due           of a pair that is no floor's, in the order in which they are judged: its distance, and twice the
-                        mileage, as it was found to be far, −∞ where it was not; whether it is to be judged
+    room, due, passing  of a pair that is no floor's, in the order in which they are judged: its distance, and twice the
+                        mileage, as it was found to be far, −∞ where it was not; whether it is to be judged; whether a
+                        plane holds it apart, although it is in reach
+    seen normal         of the first candidate of two solids: their normal when they were last compared, in the second
+                        body's axes; 0 if they were not yet
     mileage then        of the first candidate of a pair: the mileage when it was last judged
     """
 
@@ -149,6 +153,8 @@ class Reach:
             space.index("held by", [place.node if place.node >= 0 else nodes for place in held.values()])
             centres = [place.pose.point(middles[name]).astype(float) for name, place in held.items()]
             space.table("middle", centres)
+        self._crossings: list[Statement] = []
+        """That tell whether a pair that is held apart by a plane crosses it after all."""
         self._rooms = 0
         """Rooms of pairs whose statements are written."""
         moving = [one for one in pairs if one[0].contact.name not in self.parted]
@@ -156,8 +162,9 @@ class Reach:
         """How many pairs have a room."""
         if self.remembers:
             space.work(travelled=(nodes + 1,), clear=(self.contacts,), pose_seen=(nodes + 1, POSE))
-            space.work(room=(self.pairs,), due=(self.pairs,), mileage_then=(self.contacts,))
+            space.work(room=(self.pairs,), due=(self.pairs,), passing=(self.pairs,), mileage_then=(self.contacts,))
             space.work(mileage=(1,), horizon=(1,), last_stretch=(1,), quickest=(2,))
+            space.work(seen_normal=(self.contacts, 3))
         starts = np.cumsum([0, *[pair.slots for pair, _ in pairs]])
         slots = [
             k
@@ -180,10 +187,10 @@ class Reach:
             at, put = self.space.at, self.space.put
             found.append(put(0, *self.space.each(("travelled", "mileage"))))
             found.append(self._no_rooms())
+            found.append(Loop(ROOM, self.pairs, (put(-1, self._room("passing", ROOM)),), side_by_side=True))
             found.append(Loop(NODE, len(self.space.tree.nodes) + 1, (put(0, at("pose seen", NODE)),)))
             # no comparison has told a normal yet, and boxes may hold a pair apart before one does
-            normal = tuple(Address("touch", (Index(BLOCK), Index(None, i))) for i in NORMAL)
-            unknown = put(-math.inf, at("clear", BLOCK)), put(0, Piece((len(NORMAL),), normal))
+            unknown = put(-math.inf, at("clear", BLOCK)), put(0, at("seen normal", BLOCK))
             found.append(Loop(BLOCK, self.contacts, unknown))
         return [*found, *self._leave_parted()]
 
@@ -285,7 +292,13 @@ class Reach:
         sides = [Lookup(name, self.space.address(name, BLOCK)) for name in ("node 0", "node 1", "leading")]
         anew = [self._no_rooms()] if self.remembers else []
         again = (Loop(BLOCK, self.contacts, (*sides, pair)), *anew, *compare)
-        return [self.space.put(-1, at("outrun")), own, If(self.space.address("outrun"), again), collect]
+        return [
+            self.space.put(-1, at("outrun")),
+            own,
+            *self._crossings,
+            If(self.space.address("outrun"), again),
+            collect,
+        ]
 
     # ---- a pair of the narrow phase ------------------------------------------------------------------------------
 
@@ -342,7 +355,8 @@ class Reach:
                 distance = largest([sqrt(line @ line) - numbers[0], clear - sum(travelled)])
             away = _is_far(distance, impulses, h, moving)
             room = [] if ground else [[select(away, distance + 2 * mileage[0], -math.inf)]]
-            return [[select(away, -1, 1)] * slots, [distance], *room, *([mileage] if self.remembers else [])]
+            passing = [] if ground else [[-1]]
+            return [[select(away, -1, 1)] * slots, [distance], *room, *passing, *([mileage] if self.remembers else [])]
 
         at = self.space.at
         reads = [piece(tables[0], register, None), *[at("centre", lookup.register) for lookup in lookups]]
@@ -351,7 +365,7 @@ class Reach:
         writes = [self._slots("within", first, slots), self._slots("gap", first, 1)]
         if not ground:
             reads += [*[at("travelled", node) for node in nodes], at("clear", first)]
-            writes.append(self._room("room", register, self._rooms))
+            writes += [self._room(word, register, self._rooms) for word in ("room", "passing")]
             self._rooms += len(pairs)
         if self.remembers:
             reads.append(at("mileage"))
@@ -361,34 +375,58 @@ class Reach:
     def hold_apart(
         self,
         separation: Callable[..., Any],
+        ahead: Callable[..., Any],
         shapes: Sequence[Piece],
         pair: Pair,
         first: Register,
         nodes: Sequence[Register],
+        of_pair: tuple[Register, int, Sequence[Statement]],
         name: str,
     ) -> tuple[list[Statement], list[Buffer]]:
-        """Statements that tell whether the two solids in hand are far after all, and their work space.
+        """Statements that tell whether the two solids in hand are far after all, and their work space: because they are
+        out of reach, or because their material points go straight on at their present velocities, and somewhat
+        faster, without crossing a plane. That these do is seen for such pairs at the end of a step, too.
 
         Args:
-            separation: a distance that they have at least, from what ``shapes`` read and the normal (3,) of their last
-                comparison, which is 0 before the first.
+            separation: a distance that they have at least, from what ``shapes`` read and a normal (3,), which may be 0.
+            ahead: how far they are apart along the normal once they have moved, from the same numbers, twists (6,) and
+                poses of both bodies, and the time.
+            of_pair: the register of the pair in hand, how many of this kind there are, and what is looked up of one.
             name: for the work space.
         """
-        at, slots = self.space.at, pair.slots
-        normal = tuple(Address("touch", (Index(first, slots - 1), Index(None, i))) for i in NORMAL)
+        at, slots, (register, count, lookups) = self.space.at, pair.slots, of_pair
+        passing = self._room("passing", register, self._rooms)
+        moves = [at(word, node) for word in ("twist", "pose") for node in nodes]
 
         def find(*given: Any) -> list[Any]:
             own, (n, clear, impulses, h, *moving) = given[: len(shapes)], given[len(shapes) :]
-            moving, travelled = moving[: 2 * len(nodes)], moving[2 * len(nodes) :]
+            moving, (*travelled, V, W, X, Y) = moving[:4], moving[4:]
+            n = pose_of(Y).R @ n
             distance = separation(*own, n)
+            later = ahead(*own, n, V, W, X, Y, FARTHER * h)
             after = largest([clear, distance - NEARER_POINT + sum(travelled)])
-            return [[select(_is_far(distance, impulses, h, moving), -1, 1)] * slots, [distance], after]
+            away = _is_far(distance, impulses, h, moving)
+            passes = both(less(sum(moving[1::2]), -largest([-distance, -later])), _carries_nothing(impulses))
+            within = select(away, -1, select(passes, -1, 1))
+            return [[within] * slots, [distance], after, [select(away, -1, -within)]]
 
-        reads = [*shapes, Piece((3,), normal), at("clear", first), self._slots("impulse", first, slots, 0)]
+        reads = [*shapes, at("seen normal", first), at("clear", first), self._slots("impulse", first, slots, 0)]
         reads += [at("dt", STEP), *[at(word, node) for node in nodes for word in ("speed", "leeway")]]
         reads += [at("travelled", node) for node in nodes]
-        writes = [self._slots("within", first, slots), self._slots("gap", first, 1), at("clear", first)]
-        return looped_block(find, reads, writes, name)
+        writes = [self._slots("within", first, slots), self._slots("gap", first, 1), at("clear", first), passing]
+        statements, buffers = looped_block(find, [*reads, *moves], writes, name)
+
+        def crosses(*given: Any) -> list[Any]:
+            own, (n, V, W, X, Y, h, outrun) = given[: len(shapes)], given[len(shapes) :]
+            later = ahead(*own, pose_of(Y).R @ n, V, W, X, Y, h)
+            return [[select(less(later, 0), 1, outrun[0])]]
+
+        reads = [*shapes, at("seen normal", first), *moves, at("dt", STEP), at("outrun")]
+        look, more = looped_block(crosses, reads, [at("outrun")], f"{name} at the end")
+        self.space.numbers_list(f"{name} passing", count)
+        self._crossings.append(Collect(f"{name} passing", register, count, passing.addresses[0]))
+        self._crossings.append(Each(register, f"{name} passing", (*lookups, *look)))
+        return statements, [*buffers, *more]
 
     def remember(
         self,
@@ -413,7 +451,13 @@ class Reach:
             return [find(*given[: len(reads)]) + sum(given[len(reads) :])]
 
         travelled = [at("travelled", node) for node in nodes]
-        return [traced_block(note, [*reads, *travelled], [at("clear", first)])]
+        found: list[Statement] = [traced_block(note, [*reads, *travelled], [at("clear", first)])]
+        if isinstance(pair.touching, SolidForm):
+            normal = tuple(Address("touch", (Index(first, pair.slots - 1), Index(None, i))) for i in NORMAL)
+            places = [Piece((3,), normal), at("pose", nodes[1])]
+            own = traced_block(lambda n, Y: [pose_of(Y).R.T @ n], places, [at("seen normal", first)])
+            found.append(own)
+        return found
 
     def _plane(self, pair: Pair, places: Sequence[Place]) -> list[float]:
         """Normal of a floor, and the height above it (from the world's origin) at which the ball of a shape touches it;
@@ -444,10 +488,12 @@ def _above_field(pairs: Sequence[PlacedPair]) -> Callable[[Array], Any]:
 
 def _is_far(distance: Any, impulses: Array, h: Any, moving: Sequence[Any]) -> Any:
     """Whether a distance is longer than the reach of a pair; ``moving``: speed and leeway of each of its bodies."""
-    away = less(FARTHER * h * sum(moving[::2]) + sum(moving[1::2]), distance)
-    for p in impulses:  # what carries one is close in any case
-        away = both(away, not_less(0, p))
-    return away
+    return both(less(FARTHER * h * sum(moving[::2]) + sum(moving[1::2]), distance), _carries_nothing(impulses))
+
+
+def _carries_nothing(impulses: Array) -> Any:
+    """Whether no candidate of a pair carries an impulse: what does is close in any case."""
+    return not_less(0, largest(list(impulses)))
 
 
 def _is_ground(pair: Pair) -> bool:

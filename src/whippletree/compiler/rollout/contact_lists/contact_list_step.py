@@ -617,7 +617,7 @@ class _ListBuilder(StepSpace):
                 self.at("tolerance"),
             ]
             block = traced_block(contact, [*reads, *totals], [self.at("flag", BLOCK), *totals])
-            found += self.positions.reach.look_back(self.positions.late)
+            found += self.positions.reach.look_back(self.positions.narrow.late)
             found.append(Each(BLOCK, LATE, (*self.look_up("node 0", "node 1"), block)))
         if self.blocks.limited:
             reads = [*self._ends(), self.at("now q", "place"), self.at("end v", "axis"), self.at("dt", STEP)]
