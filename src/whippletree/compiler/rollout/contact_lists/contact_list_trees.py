@@ -41,7 +41,7 @@ from whippletree.compiler.rollout.contact_lists.contact_list_motors import Motor
 from whippletree.compiler.rollout.motion_space import SPATIAL, motion_space, screw_rows
 from whippletree.compiler.rollout.step_space import BLOCK, STEP, RowPlace, StepSpace
 from whippletree.constraints.constraint_set import constraint_set
-from whippletree.contact.geometry.shape_numbers import POSE
+from whippletree.contact.geometry.shape_numbers import POSE, pose_of
 from whippletree.contact.implicit_springs import forces_of_joints, implicit_dampings, implicit_links
 from whippletree.contact.servos import Servos
 from whippletree.contact.time_step import bias_in_space, elimination_parents, implicit_factor
@@ -50,9 +50,11 @@ from whippletree.spatial import add_cross
 from whippletree.spatial.joints import Free
 from whippletree.spatial.modal import PortWeight
 from whippletree.tree import inverse
+from whippletree.tree.element_forces import elastic_energy
 from whippletree.tree.forward import split_inertia
 from whippletree.tree.links import Link, dense, world_poses
 from whippletree.tree.mechanism import Mechanism
+from whippletree.tree.momentum import gravitational_energy
 from whippletree.tree.skeleton import LONG_CHAIN, longest_chain, skeleton
 from whippletree.tree.sweeps import Field
 
@@ -101,8 +103,8 @@ class TreeInStep(Protocol):
     def forward(self, y: str, into: str, plus: str | None = None) -> list[Statement]:
         """Fᵀ y (nv,), and what is added to it."""
 
-    def energy(self) -> list[Statement]:
-        """``energy``: the potential energy at the present coordinates."""
+    def energy(self, placed: bool = False) -> list[Statement]:
+        """``energy``: the potential energy at the present coordinates; ``placed``: whether their poses are known."""
 
 
 def tree_in_step(space: StepSpace) -> TreeInStep:
@@ -255,14 +257,16 @@ class WrittenTree:
         reads = [RowPlace(y).whole(self.space.model.nv), *self.space.each(("L", "root"))]
         return [traced_block(find, [*reads, *([self.space.at(plus)] if plus else [])], [self.space.at(into)])]
 
-    def energy(self) -> list[Statement]:
+    def energy(self, placed: bool = False) -> list[Statement]:
         """See :class:`TreeInStep`."""
-        energy = functions.find("potential_energy", self.tree.model).implementation
-        return [
-            traced_block(
-                lambda q: [[energy(Mechanism(self.tree), q)]], [self.space.at("now q")], [self.space.at("energy")]
-            )
-        ]
+
+        def find(q: Array, *given: Array) -> list[Any]:
+            m = Mechanism(self.tree)
+            poses = [pose_of(row) for row in given[0]] if given else None
+            return [[gravitational_energy(m.sweep, m.still(q), m.gravity, poses) + elastic_energy(m, q)]]
+
+        reads = [self.space.at("now q"), *([self._nodes("pose", POSE, True)] if placed else [])]
+        return [traced_block(find, reads, [self.space.at("energy")])]
 
     def _factor(self, L: Array) -> linalg.TreeLTDL:
         """L from its entries that are not zero."""
@@ -525,7 +529,7 @@ class LoopedTree:
 
         return self.over_nodes(release, reads, writes, start="rate")
 
-    def energy(self) -> list[Statement]:
+    def energy(self, placed: bool = False) -> list[Statement]:
         """See :class:`TreeInStep`."""
         m = self._mechanism()
         found = functions.find("potential_energy", self.tree.model).implementation(m, Argument("now q"))
