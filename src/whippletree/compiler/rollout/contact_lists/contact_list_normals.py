@@ -27,7 +27,7 @@ from whippletree.compiler.rollout.contact_lists.contact_list_recursion import VE
 from whippletree.compiler.rollout.contact_lists.contact_list_rows import DenseRows
 from whippletree.compiler.rollout.contact_lists.contact_list_trees import NODE, TreeInStep
 from whippletree.compiler.rollout.dense_solve import multiply_in_strands
-from whippletree.compiler.rollout.step_space import BLOCK, STEP, RowPlace, StepSpace
+from whippletree.compiler.rollout.step_space import BLOCK, STEP, RowPlace, StepSpace, jacobian_rows
 from whippletree.contact.problem.cones import largest
 
 ROUND_SWEEPS = 50
@@ -107,7 +107,7 @@ class DenseNormals:
             moved = abs(d) / select(some, ease, 1)
             return [[after], [d], [largest([slack[0], moved])]]
 
-        first = RowPlace("J", (BLOCK,), row=0)
+        first = jacobian_rows(None, 0)
         rows = self.rows
         own = RowPlace("normal", (BLOCK,))
         mass = traced_block(prepare, each(("normal", "gap", "target"), BLOCK), each(("ease", "push", "target"), BLOCK))

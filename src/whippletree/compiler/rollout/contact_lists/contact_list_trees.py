@@ -39,7 +39,7 @@ from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import inline_program
 from whippletree.compiler.rollout.contact_lists.contact_list_motors import MotorNumbers
 from whippletree.compiler.rollout.motion_space import SPATIAL, motion_space, screw_rows
-from whippletree.compiler.rollout.step_space import BLOCK, STEP, RowPlace, StepSpace
+from whippletree.compiler.rollout.step_space import BLOCK, COLUMN_ROOM, STEP, RowPlace, StepSpace
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.contact.geometry.shape_numbers import POSE, pose_of
 from whippletree.contact.implicit_springs import forces_of_joints, implicit_dampings, implicit_links
@@ -215,13 +215,17 @@ class WrittenTree:
     def _backward(self, rows: RowPlace, into: RowPlace, limb: Sequence[int]) -> Block:
         """F Jᵀ of rows that are zero but for a limb, as what comes out is."""
         nv = self.space.model.nv
+        beside = rows.upright and rows.rows is not None
 
         def find(own: Array, L: Array, root: Array) -> list[Any]:
             J = np.zeros((*own.shape[:-1], nv), dtype=int).astype(object)
             J[..., list(limb)] = own
-            return [self._factor(L).backward(J.T).T * root]
+            found = self._factor(L).backward(J.T).T * root
+            return [found[: into.rows], found[-1]] if beside else [found]
 
-        return traced_block(find, [rows.part(limb), *self.space.each(("L", "root"))], [into.whole(nv)])
+        rows = rows._replace(rows=COLUMN_ROOM) if beside else rows
+        writes = [into.whole(nv), *([self.space.some("unasked", range(nv))] if beside else [])]
+        return traced_block(find, [rows.part(limb), *self.space.each(("L", "root"))], writes)
 
     def tell_limbs(self, supports: Sequence[Sequence[int]]) -> None:
         """See :class:`TreeInStep`: paths from a tip to the base, if there are a few that are much less than all; of
