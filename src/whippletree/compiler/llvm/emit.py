@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import NamedTuple
 
 from whippletree.compiler.llvm.ir import Operand, Writer
-from whippletree.compiler.llvm.packs import Packs, find_packs
+from whippletree.compiler.llvm.packs import WIDTH, Packs, find_packs
 from whippletree.compiler.llvm.straight_line import PackedRows, Readers, emit_straight
 from whippletree.compiler.llvm.target_memory import Memory, Registers
 from whippletree.compiler.program import (
@@ -241,7 +241,8 @@ class _Body:
                 whole = (loop.count - done) // width
                 if not whole:
                     continue
-                with self.memory.reading_once(loop, registers, width):
+                # of a single group nothing is read twice
+                with self.memory.reading_once(loop, registers, width) if whole > 1 else nullcontext():
                     if whole <= MOST_WRITTEN_GROUPS:
                         for group in range(whole):
                             several(str(done + group * width), width)
@@ -251,7 +252,7 @@ class _Body:
             for number in range(done, loop.count):
                 single(str(number))
         else:
-            count, width = self.count(loop.count, registers), self.memory.together[-1]
+            count, width = self.count(loop.count, registers), WIDTH
             groups = w.value(f"sdiv i64 {count}, {width}")
             in_groups(groups, width)
             known = w.value(f"mul i64 {groups}, {width}")
