@@ -138,6 +138,7 @@ class _Body:
             self.memory.pause,
             rows,
             self.readers(block, registers) if rows is None else None,
+            max(self.memory.together, default=1),
         )
         result = dict(zip(block.stores, results, strict=True))
         self.store([(a, result[a]) for a, _ in stores if a not in early], registers)
