@@ -117,6 +117,11 @@ def fold_beside(
     plan = FoldingPlan(apart, find_images(apart, turning.inputs, turning.parts), turning, PLAIN_OPERATIONS)
     if plan.operations_left > MOST_LEFT_BESIDE * code.operations or plan.stages > MOST_STAGES:
         return None
+    # values that are put side by side first, and results that are read from there, cost as much as they save
+    moved = plan.parts * len(plan.gathered)
+    moved += sum(isinstance(term, Term) and plan.row_of[term.value] != NO_ROW for term in apart.outputs)
+    if plan.operations_left + moved > code.operations:
+        return None
     return Folding(plan, inputs, outputs, beside=True)
 
 
