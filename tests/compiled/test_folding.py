@@ -1,5 +1,6 @@
 """Limbs that are alike are compiled once: the same bits, less code."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -20,15 +21,19 @@ from whippletree.compiler.cpu import result_lists
 from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.compiler.cuda.cuda_function import compile_for_cuda
 from whippletree.compiler.cuda.ptx_target import kernel_ir, ptx_text
-from whippletree.compiler.frontend.limbs import rotations
+from whippletree.compiler.frontend.limbs import NODES, NUMBERS, rotations
 from whippletree.compiler.frontend.unrolled import unrolled_program
 from whippletree.compiler.named_function import as_tuple
-from whippletree.compiler.program import Block, Buffer, Loop, every_block, folding
+from whippletree.compiler.program import Block, Buffer, Loop, Program, every_block, folding
 from whippletree.compiler.program.check import check
 from whippletree.compiler.program.folding_plan import MINUS, PLUS, LimbTurning, Parities
 from whippletree.compiler.program.interpret import interpret
+from whippletree.compiler.program.work_space import WorkSpace
+from whippletree.compiler.rollout.contact_lists.contact_list_limbs import limbs_beside
 from whippletree.files.cache import CodeCache
-from whippletree.tree.skeleton import skeleton
+from whippletree.tree.links import world_poses
+from whippletree.tree.mechanism import Mechanism
+from whippletree.tree.skeleton import Skeleton, skeleton
 
 
 def walker(pairs: int = 2, links: int = 4, *, odd: bool = False, free: bool = True) -> wt.Model:
@@ -240,6 +245,44 @@ def test_random_limbs_have_the_bits_of_their_copies(seed: int, limbs: int, famil
     for one, other, reference in zip(*results, exact, strict=True):
         assert one.tobytes() == other.tobytes()
         np.testing.assert_allclose(other, reference, rtol=1e-9, atol=1e-9 * np.abs(reference).max())
+
+
+@pytest.mark.parametrize("odd", [False, True])
+@pytest.mark.parametrize(("pairs", "links"), [(1, 4), (2, 3), (3, 2)])
+def test_limbs_of_one_state_are_lanes_with_the_bits_of_lanes_that_are_states(pairs: int, links: int, odd: bool) -> None:
+    """Poses and momenta in the world, and a product of both, of limbs side by side, of each limb by itself, and of
+    states side by side."""
+    model = walker(pairs, links, odd=odd)
+    tree, size = skeleton(model), 3 * (1 + 2 * pairs * links)
+
+    def follow(tree: Skeleton, q: np.ndarray, v: np.ndarray, p: np.ndarray) -> list:
+        m = Mechanism(tree)
+        links = m.moving(q, v)
+        poses = world_poses(m.sweep, links)
+        forces = [pose.force(link.M @ link.V) for pose, link in zip(poses, links, strict=True)]
+        return [np.concatenate([own * force[3:] for own, force in zip(p, forces, strict=True)])]
+
+    names = {"q": (model.nq,), "v": (model.nv,), "p": (size // 3, 3)}
+    words = [("nq",), ("nv",), (NODES, NUMBERS)]
+
+    def program(beside: bool) -> Program:
+        space = WorkSpace()
+        space.add(*[Buffer(name, "input", shape) for name, shape in names.items()], Buffer("y", "output", (size,)))
+        reads = list(zip(space.each(list(names)), words, strict=True))
+        found = limbs_beside(space, "follow", tree, follow, reads, [space.at("y")])
+        assert any(isinstance(s, Loop) and s.side_by_side for s in found)  # or there is nothing to compare
+        if not beside:
+            found = [replace(s, side_by_side=False) if isinstance(s, Loop) else s for s in found]
+        return space.program("follow", found)
+
+    one, other = (compile_function(program(beside), threads=1, cache=CodeCache(None)) for beside in (True, False))
+    given_ = [state(model, seed) for seed in range(9)]
+    arrays = [np.stack([s[name] for s in given_]) for name in ("q", "v")]
+    arrays.append(np.random.default_rng(0).normal(size=(9, *names["p"])))
+    alone = np.stack([one(*[x[i] for x in arrays]) for i in range(9)])
+    assert alone.tobytes() == one(*arrays).tobytes() == other(*arrays).tobytes()
+    exact = np.stack([follow(tree, *[x[i] for x in arrays])[0] for i in range(9)]).astype(float)
+    np.testing.assert_allclose(alone, exact, rtol=1e-12, atol=1e-12)
 
 
 def test_limbs_of_other_joints_are_not_twins() -> None:

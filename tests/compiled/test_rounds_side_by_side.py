@@ -16,6 +16,7 @@ from whippletree.compiler.program.traced_blocks import piece, traced_block
 
 X, Y = Buffer("x", "input", (3, 11)), Buffer("y", "output", (11,))
 W, V = Buffer("w", "work", (3, 11)), Buffer("v", "work", (11,))
+TABLE = Buffer("table", "table", (11,), np.linspace(-1, 2, 11))
 
 
 def block(function: Any, reads: Any, writes: Any) -> Statement:
@@ -23,16 +24,19 @@ def block(function: Any, reads: Any, writes: Any) -> Statement:
 
 
 def program(*, side_by_side: bool) -> Program:
-    """Eleven rounds: two fours and three by themselves, with numbers of the round and numbers that all share."""
+    """Eleven rounds, eight, two and one by itself, with numbers of the round, of a table, and numbers all share."""
 
     def work(w: Any, shared: Any) -> list[Any]:
         root = sqrt(w[0] * w[0] + w[1] * w[1] + 1)
         return [select(less(w[2], 0), w[1] / root, w[2] * root) + shared]
 
+    def scale(v: Any, own: Any) -> list[Any]:
+        return [v * v - own * v]
+
     shared = piece(W, Index(None, 1), Index(None, 4))
     rounds = block(work, [piece(W, None, "k"), shared], [piece(V, "k")])
-    again = block(lambda v: [v * v - v / 3], [piece(V, "k")], [piece(V, "k")])
-    return Program("rounds", (X, Y, W, V), (
+    again = block(scale, [piece(V, "k"), piece(TABLE, "k")], [piece(V, "k")])
+    return Program("rounds", (X, Y, W, V, TABLE), (
         block(lambda x: [x], [piece(X)], [piece(W)]),
         Loop("k", 11, (rounds, again), side_by_side=side_by_side),
         block(lambda v: [v], [piece(V)], [piece(Y)]),
@@ -48,6 +52,18 @@ def test_rounds_side_by_side_have_the_bits_of_rounds_one_by_one(dtype: Any) -> N
         assert np.array_equal(together(one), alone(one))
         assert np.array_equal(together(one), interpret(program(side_by_side=True), {"x": one}, dtype)["y"])
     assert np.array_equal(together(x), np.stack([alone(one) for one in x]))
+
+
+@pytest.mark.parametrize("count", range(1, 24))
+def test_any_number_of_rounds_is_taken_in_vectors_of_some_size(count: int) -> None:
+    given, found = Buffer("given", "input", (count,)), Buffer("found", "output", (count,))
+    own = Buffer("own", "work", (count,))
+    root = block(lambda x: [sqrt(x * x + 1) / 3], [piece(own, "k")], [piece(own, "k")])
+    copies = [block(lambda x: [x], [piece(a)], [piece(b)]) for a, b in ((given, own), (own, found))]
+    body = (copies[0], Loop("k", count, (root,), side_by_side=True), copies[1])
+    x = np.random.default_rng(count).normal(size=count)
+    rounds = Program("some rounds", (given, found, own), body)
+    np.testing.assert_array_equal(compile_function(rounds)(x), interpret(rounds, {"given": x})["found"])
 
 
 def triangle(*, side_by_side: bool) -> Program:
@@ -94,7 +110,7 @@ def test_what_is_no_such_loop_is_refused() -> None:
         "forwards": Loop("k", 3, (one,), backwards=True, side_by_side=True),
         "blocks alone": Loop("k", 3, (Loop("l", 2, (one,)),), side_by_side=True),
         "one place": Loop("k", 3, (to_one_place,), side_by_side=True),
-        "work space alone": Loop("k", 3, (outside,), side_by_side=True),
+        "work space and tables alone": Loop("k", 3, (outside,), side_by_side=True),
         "before its last index": Loop("k", 3, (before,), side_by_side=True),
     }
     for message, loop in cases.items():

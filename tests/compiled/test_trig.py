@@ -121,6 +121,20 @@ def test_every_width_gives_the_same_bits(dtype, sine_and_cosine, width, level):
         np.testing.assert_array_equal(other(one).view(BITS[dtype]), sine_and_cosine(one).view(BITS[dtype]))
 
 
+@pytest.mark.parametrize("count", [2, 3, 8, 17])
+def test_angles_of_one_state_are_lanes_with_the_bits_of_each_alone(dtype, sine_and_cosine, count):
+    """Also where only some of them are far, or no numbers."""
+    rng = np.random.default_rng(count)
+    together = compiled(lambda *x: [f(own) for own in x for f in (scalars.sin, scalars.cos)], count, dtype)
+    for largest in (8, 1e30):
+        x = rng.uniform(-8, 8, count) * np.where(rng.uniform(size=count) < 0.3, largest, 1)
+        x[-1] = np.inf if largest > 8 else x[-1]
+        x = x.astype(dtype)
+        np.testing.assert_array_equal(
+            together(x).view(BITS[dtype]).reshape(count, 2), sine_and_cosine(x[:, None]).view(BITS[dtype])
+        )
+
+
 def test_a_sine_alone_has_the_bits_of_the_pair(dtype, sine_and_cosine):
     x = np.random.default_rng(3).uniform(-100, 100, (200, 1)).astype(dtype)
     for column, function in enumerate((scalars.sin, scalars.cos)):

@@ -321,10 +321,7 @@ def kinetic_energy(m: Mechanism, q: Array, v: Array) -> Any:
 @function(energy=(), loops=True, constraints="tree")
 def potential_energy(m: Mechanism, q: Array) -> Any:
     """Gravitational energy (zero at the world's origin) plus that of springs of joints and tendons, J."""
-    springs = sums.spring_energy(m.sweep, m.joints, m.coordinates(q))
-    if m.tree.model.elements:
-        springs = springs + elements.element_energy(m, q)
-    return sums.gravitational_energy(m.sweep, m.still(q), m.gravity) + springs
+    return sums.gravitational_energy(m.sweep, m.still(q), m.gravity) + elements.elastic_energy(m, q)
 
 
 @function(momentum=(6,), loops=True, constraints="tree")

@@ -28,6 +28,7 @@ from whippletree.spatial import Pose, cross, join
 from whippletree.tree import wrapping
 from whippletree.tree.links import world_poses
 from whippletree.tree.mechanism import Mechanism
+from whippletree.tree.momentum import spring_energy
 from whippletree.tree.skeleton import Place, Skeleton
 from whippletree.tree.sweeps import Field
 
@@ -326,6 +327,12 @@ def joints_of_tendon(tree: Skeleton, tendon: Tendon) -> set[str]:
             first, *others = (set(tree.path(tree.place(frame).node)) for frame in frames)
             found |= {tree.joints[node].name for node in first.union(*others) - first.intersection(*others)}
     return found
+
+
+def elastic_energy(m: Mechanism, q: Array) -> Any:
+    """Potential energy of everything but gravity: springs of joints, and elements, J."""
+    springs = spring_energy(m.sweep, m.joints, m.coordinates(q))
+    return springs + element_energy(m, q) if m.tree.model.elements else springs
 
 
 def element_energy(m: Mechanism, q: Array) -> Any:

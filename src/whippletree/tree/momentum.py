@@ -21,9 +21,9 @@ def kinetic_energy(sweep: Sweeper, links: Field, v: Field) -> Any:
     return sweep.total(lambda link, v: link.V @ (link.M @ link.V) + link.J * (v @ v), 0, links, v) / 2
 
 
-def gravitational_energy(sweep: Sweeper, links: Field, gravity: Array) -> Any:
-    """−Σ m g · c, zero for bodies at the world's origin, J."""
-    return -(gravity @ world_inertia(sweep, links).moment)
+def gravitational_energy(sweep: Sweeper, links: Field, gravity: Array, poses: Field | None = None) -> Any:
+    """−Σ m g · c, zero for bodies at the world's origin, J; ``poses``: of the links in the world, if they are known."""
+    return -(gravity @ world_inertia(sweep, links, poses).moment)
 
 
 def spring_energy(sweep: Sweeper, joints: Field, q: Field) -> Any:
@@ -54,13 +54,15 @@ def passive_forces(sweep: Sweeper, joints: Field, q: Field, v: Field) -> Field:
     return sweep.map(force, joints, q, v)
 
 
-def world_inertia(sweep: Sweeper, links: Field) -> RigidInertia:
-    """The inertia of the whole system about the world's origin, if its joints were frozen."""
+def world_inertia(sweep: Sweeper, links: Field, poses: Field | None = None) -> RigidInertia:
+    """The inertia of the whole system about the world's origin, if its joints were frozen; ``poses``: of the links in
+    the world, if they are known."""
 
     def inertia_in_world(link: Link, pose: Pose) -> RigidInertia:
         return link.M.transform(pose)  # type: ignore[no-any-return]
 
-    return sweep.total(inertia_in_world, RigidInertia.nothing(), links, world_poses(sweep, links))  # type: ignore[no-any-return]
+    poses = world_poses(sweep, links) if poses is None else poses
+    return sweep.total(inertia_in_world, RigidInertia.nothing(), links, poses)  # type: ignore[no-any-return]
 
 
 def momentum(sweep: Sweeper, links: Field) -> Array:

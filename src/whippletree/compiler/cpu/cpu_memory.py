@@ -26,7 +26,7 @@ from whippletree.compiler.cpu.result_arrays import Results
 from whippletree.compiler.cpu.result_lists import entries_of, write_listed
 from whippletree.compiler.llvm.ir import MachineLanes, Operand, Writer
 from whippletree.compiler.llvm.kernel import STOP
-from whippletree.compiler.llvm.packs import WIDTH, Place
+from whippletree.compiler.llvm.packs import FEWEST_ROUNDS, ROUNDS, WIDTH, Place
 from whippletree.compiler.llvm.target_memory import Factor, Memory, Registers, Takers
 from whippletree.compiler.program import (
     Address,
@@ -66,8 +66,8 @@ PREFETCH = "llvm.prefetch.p0"
 _SOON = "i32 0, i32 3, i32 1"
 """To be read, and more than once: numbers, not instructions."""
 
-TOGETHER = WIDTH
-"""Rounds of a loop that one state computes at once."""
+TOGETHER = (ROUNDS, WIDTH, FEWEST_ROUNDS)
+"""Rounds of a loop that one state computes at once: as many as there are, and of what is left over."""
 
 
 class CpuMemory(Memory):
@@ -121,22 +121,22 @@ class CpuMemory(Memory):
     # ---- rounds of a loop as lanes -------------------------------------------------------------------------------
 
     @property
-    def together(self) -> int:
-        return TOGETHER if self.lanes.width == 1 else 1
+    def together(self) -> tuple[int, ...]:
+        return TOGETHER if self.lanes.width == 1 else ()
 
     @contextmanager
-    def rounds_as_lanes(self, counter: Register) -> Iterator[None]:
+    def rounds_as_lanes(self, counter: Register, width: int) -> Iterator[None]:
         states = self.lanes
         self.beside = counter
-        self.lanes = self.writer.lanes = MachineLanes(TOGETHER, states.real)
+        self.lanes = self.writer.lanes = MachineLanes(width, states.real)
         yield
         self.beside = None
         self.lanes = self.writer.lanes = states
 
     @contextmanager
-    def reading_once(self, loop: Loop, registers: Registers) -> Iterator[None]:
+    def reading_once(self, loop: Loop, registers: Registers, width: int) -> Iterator[None]:
         """See :class:`Memory`: rounds write only where their counter leads."""
-        with self.rounds_as_lanes(loop.counter):
+        with self.rounds_as_lanes(loop.counter, width):
             for block in every_block(loop.body):
                 shared = [a for a in block.loads if a.indices[-1:] == () or a.indices[-1].register != loop.counter]
                 self._shared |= {a: self._read_round(a, registers) for a in dict.fromkeys(shared)}

@@ -67,8 +67,8 @@ def numpy_loop(program: Program, lanes: MachineLanes, symbol: str) -> str:
     if FAR_ARGUMENTS in called:
         text += far_arguments_function(lanes)
     text += "".join(table_text(name, table.values, lanes.real) for name, table in tables_of(program).items())
-    rounds = MachineLanes(TOGETHER, lanes.real)
-    return _declarations({lanes, one, rounds, MachineLanes(1, "double")}) + _NO_OFFSET + text + _UNLIKELY
+    rounds = {MachineLanes(width, lanes.real) for width in TOGETHER}
+    return _declarations({lanes, one, *rounds, MachineLanes(1, "double")}) + _NO_OFFSET + text + _UNLIKELY
 
 
 def work_bytes(program: Program, lanes: MachineLanes) -> int:

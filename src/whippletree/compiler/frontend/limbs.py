@@ -23,6 +23,10 @@ from whippletree.compiler.program.folding_plan import LimbTurning
 from whippletree.functions import Shape
 from whippletree.tree.skeleton import Skeleton
 
+NODES, NUMBERS = "nodes", "numbers"
+"""Words in the shape of an input: how many nodes there are; and how many numbers, in rows that are about what the first
+word says."""
+
 
 @dataclass(frozen=True)
 class Rotation:
@@ -113,10 +117,12 @@ def turning(tree: Skeleton, rotation: Rotation, inputs: Sequence[tuple[Shape, tu
     images = {
         "nq": _permutation_of(tree.q_slices, rotation, tree.model.nq),
         "nv": _permutation_of(tree.v_slices, rotation, tree.model.nv),
+        NODES: np.array(rotation.image),
     }
     limb = {
         "nq": _owners(tree.q_slices, rotation, tree.model.nq),
         "nv": _owners(tree.v_slices, rotation, tree.model.nv),
+        NODES: np.array(rotation.limb),
     }
     owners = np.concatenate([_owner(words, sizes, limb) for words, sizes in inputs])
     return LimbTurning(rotation.limbs, _all_moved(inputs, images), tuple(owners.tolist()))
@@ -149,9 +155,10 @@ def _all_moved(arrays: Sequence[tuple[Shape, tuple[int, ...]]], images: Mapping[
 
 
 def _owner(words: Shape, sizes: tuple[int, ...], limb: Mapping[str, Any]) -> Any:
-    """The limb of every number of an input; those of matrices count as nobody's."""
-    owners = limb.get(str(words[0])) if len(words) == 1 else None
-    return owners if owners is not None else np.full(int(np.prod(sizes, dtype=int)), -1)
+    """The limb of every number of an input; those of matrices count as nobody's, but for rows of numbers."""
+    size = int(np.prod(sizes, dtype=int))
+    owners = limb.get(str(words[0])) if len(words) == 1 or NUMBERS in words[1:] else None
+    return np.full(size, -1) if owners is None else np.repeat(owners, size // len(owners))
 
 
 # ---- numbers that all twins keep -------------------------------------------------------------------------------------

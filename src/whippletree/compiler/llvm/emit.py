@@ -11,13 +11,14 @@ What differs between targets is where numbers live and how they are reached: the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import NamedTuple
 
 from whippletree.compiler.llvm.ir import Operand, Writer
-from whippletree.compiler.llvm.packs import Packs, find_packs
+from whippletree.compiler.llvm.packs import WIDTH, Packs, find_packs
 from whippletree.compiler.llvm.straight_line import PackedRows, Readers, emit_straight
 from whippletree.compiler.llvm.target_memory import Memory, Registers
 from whippletree.compiler.program import (
@@ -137,6 +138,7 @@ class _Body:
             self.memory.pause,
             rows,
             self.readers(block, registers) if rows is None else None,
+            max(self.memory.together, default=1),
         )
         result = dict(zip(block.stores, results, strict=True))
         self.store([(a, result[a]) for a, _ in stores if a not in early], registers)
@@ -213,7 +215,7 @@ class _Body:
         self.memory.store([(a, self.memory.stored_form(a, x)) for a, x in pairs], registers)
 
     def loop(self, loop: Loop, registers: Registers) -> None:
-        if loop.side_by_side and self.memory.together > 1:
+        if loop.side_by_side and self.memory.together:
             self.side_by_side(loop, registers)
         else:
             with self.memory.copying_rows(loop, registers):
@@ -221,36 +223,42 @@ class _Body:
 
     def side_by_side(self, loop: Loop, registers: Registers) -> None:
         """Emit a loop whose rounds run side by side, as many as the target has lanes, and the rest one by one."""
-        w, width = self.writer, self.memory.together
+        w = self.writer
 
-        def several(first: Operand) -> None:
-            with self.memory.rounds_as_lanes(loop.counter):
+        def several(first: Operand, width: int) -> None:
+            with self.memory.rounds_as_lanes(loop.counter, width):
                 self.statements(loop.body, {**registers, loop.counter: first})
 
-        def in_groups(groups: Operand) -> None:
+        def in_groups(groups: Operand, width: int) -> None:
             with self.rounds(groups) as step:
-                several(w.value(f"mul i64 {step}, {width}"))
+                several(w.value(f"mul i64 {step}, {width}"), width)
 
         def single(number: Operand) -> None:
             self.statements(loop.body, {**registers, loop.counter: number})
 
         if isinstance(loop.count, int):
-            whole = loop.count // width
-            with self.memory.reading_once(loop, registers):
-                if whole <= MOST_WRITTEN_GROUPS:
-                    for group in range(whole):
-                        several(str(group * width))
-                else:
-                    in_groups(str(whole))
-            for number in range(whole * width, loop.count):
+            done = 0
+            for width in self.memory.together:
+                whole = (loop.count - done) // width
+                if not whole:
+                    continue
+                # of a single group nothing is read twice
+                with self.memory.reading_once(loop, registers, width) if whole > 1 else nullcontext():
+                    if whole <= MOST_WRITTEN_GROUPS:
+                        for group in range(whole):
+                            several(str(done + group * width), width)
+                    else:
+                        in_groups(str(whole), width)
+                done += whole * width
+            for number in range(done, loop.count):
                 single(str(number))
         else:
-            count = self.count(loop.count, registers)
+            count, width = self.count(loop.count, registers), WIDTH
             groups = w.value(f"sdiv i64 {count}, {width}")
-            in_groups(groups)
-            done = w.value(f"mul i64 {groups}, {width}")
-            with self.rounds(w.value(f"sub i64 {count}, {done}")) as step:
-                single(w.value(f"add i64 {done}, {step}"))
+            in_groups(groups, width)
+            known = w.value(f"mul i64 {groups}, {width}")
+            with self.rounds(w.value(f"sub i64 {count}, {known}")) as step:
+                single(w.value(f"add i64 {known}, {step}"))
 
     def one_by_one(self, loop: Loop, registers: Registers) -> None:
         w = self.writer
@@ -404,18 +412,19 @@ class _Body:
         """Whether the flags of a list lie side by side, for the one lane that there is."""
         *rows, last = (index.register for index in collect.flag.indices)
         beside = last == collect.counter and collect.counter not in rows
-        counted = isinstance(collect.count, int) and collect.count >= self.memory.together > 1
+        few = max(self.memory.together, default=math.inf)
+        counted = isinstance(collect.count, int) and collect.count >= few
         return beside and counted and self.memory.neighbours(collect.flag) is not None
 
     def collect_in_groups(self, collect: Collect, registers: Registers, total: CarriedNumber) -> None:
         """Collect for one lane, whose flags lie side by side: as a rule few of them are positive, so that several are
         looked at together, and entered only if there is one among them."""
-        w, width = self.writer, self.memory.together
+        w, width = self.writer, max(self.memory.together)
         assert isinstance(collect.count, int)
         whole = collect.count // width
         with self.rounds(str(whole), carried=total) as group:
             first = w.value(f"mul i64 {group}, {width}")
-            with self.memory.rounds_as_lanes(collect.counter):
+            with self.memory.rounds_as_lanes(collect.counter, width):
                 flagged = self.positive(collect.flag, {**registers, collect.counter: first})
                 bits = w.value(f"bitcast {w.lanes.condition} {flagged} to i{width}")
             before, some, end = w.block, w.label("some"), w.label("none")

@@ -107,8 +107,9 @@ class Writer:
         """Functions of the module that are called."""
         self.block = "entry"
         self._names = 0
-        self._canonical: dict[Operand, Operand] = {}
-        self._negatives: dict[Operand, Operand] = {}
+        # a constant is one text in vectors of any width
+        self._canonical: dict[tuple[int, Operand], Operand] = {}
+        self._negatives: dict[tuple[int, Operand], Operand] = {}
 
     def fresh(self) -> str:
         """A name not used before in this function, for a value that is used before the line that computes it."""
@@ -179,9 +180,10 @@ class Writer:
 
     def negate(self, a: Operand) -> Operand:
         """−a, by its sign bit; once for each number of a basic block."""
-        found = self._negatives.get(a)
+        key = self.lanes.width, a
+        found = self._negatives.get(key)
         if found is None:
-            found = self._negatives[a] = self.value(f"fneg {self.lanes.number} {a}")
+            found = self._negatives[key] = self.value(f"fneg {self.lanes.number} {a}")
         return found
 
     def constant(self, value: float) -> Operand:
@@ -274,12 +276,13 @@ class Writer:
         Once for each number of a basic block: one that goes to a thousand places would otherwise be compared a thousand
         times, for which LLVM needs time that grows with the square.
         """
-        if a not in self._canonical:
+        key = self.lanes.width, a
+        if key not in self._canonical:
             lanes = self.lanes
             quiet = lanes.integer_constant(0x7FF8000000000000 if lanes.real == "double" else 0x7FC00000)
             bits = self.select(self.compare("uno", a, a), quiet, self.to_bits(a), lanes.integer)
-            self._canonical[a] = self.from_bits(bits)
-        return self._canonical[a]
+            self._canonical[key] = self.from_bits(bits)
+        return self._canonical[key]
 
     def any(self, condition: Operand) -> Operand:
         """One i1: whether the condition holds in some lane."""

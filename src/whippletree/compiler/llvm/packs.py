@@ -22,6 +22,12 @@ from whippletree.arithmetic.trace import Straight
 WIDTH = 4
 """Nodes of a pack: what a vector of AVX2 holds; LLVM cuts it up for other CPUs."""
 
+ROUNDS = 8
+"""Rounds of a loop side by side: what a vector of AVX-512 holds; LLVM cuts it up for other CPUs."""
+
+FEWEST_ROUNDS = 2
+"""Those that are worth a vector: two legs, or two arms."""
+
 SIDE_BY_SIDE = frozenset(("add", "sub", "mul", "div", "fma", "fms", "fnma", "neg", "abs", "sqrt"))
 """Operations that vectors have."""
 

@@ -106,11 +106,43 @@ FAR_ARGUMENTS = "whippletree_far_arguments"
 """Name of the function that reduces the far arguments of one lane vector."""
 
 
-def sines_and_cosines(writer: Writer, arguments: Sequence[Operand]) -> list[tuple[Operand, Operand]]:
-    """(sin x, cos x) of several arguments, behind one common test for far arguments."""
+def sines_and_cosines(writer: Writer, arguments: Sequence[Operand], beside: int = 1) -> list[tuple[Operand, Operand]]:
+    """(sin x, cos x) of several arguments, behind one common test for far arguments.
+
+    ``beside``: so many of them may be lanes of a vector, where a number has one lane: a humanoid's 17 then take a
+    quarter of the instructions.
+    """
+    if min(beside, len(arguments)) > 1:
+        return _side_by_side(writer, arguments, beside)
     reduced = [_reduce_near(writer, x) for x in arguments]
     reduced = _replace_far(writer, arguments, reduced)
     return [_sine_and_cosine(writer, r, k) for r, k in reduced]
+
+
+def _side_by_side(w: Writer, arguments: Sequence[Operand], most: int) -> list[tuple[Operand, Operand]]:
+    """Arguments as lanes of vectors of one size; lanes to spare repeat the last one."""
+    one = w.lanes
+    width = min(most, 1 << (len(arguments) - 1).bit_length())
+    w.lanes = MachineLanes(width, one.real)
+    vectors = []
+    for first in range(0, len(arguments), width):
+        own = arguments[first : first + width]
+        vector = "poison"
+        for lane in range(width):
+            x = own[min(lane, len(own) - 1)]
+            vector = w.value(f"insertelement {w.lanes.number} {vector}, {one.real} {x}, i32 {lane}")
+        vectors.append(vector)
+    found = sines_and_cosines(w, vectors)
+
+    def lane_of(vector: Operand, lane: int) -> Operand:
+        return w.value(f"extractelement {w.lanes.number} {vector}, i32 {lane}")
+
+    results = []
+    for number in range(len(arguments)):
+        sine, cosine = found[number // width]
+        results.append((lane_of(sine, number % width), lane_of(cosine, number % width)))
+    w.lanes = one
+    return results
 
 
 def _reduce_near(w: Writer, x: Operand) -> tuple[Operand, Operand]:
@@ -156,7 +188,7 @@ def _call_far(w: Writer, space: Sequence[Operand], x: Operand, r: Operand, k: Op
     number, integer = w.lanes.number, w.lanes.integer
     for kind, operand, place in zip((number, number, integer), (x, r, k), space, strict=True):
         w.emit(f"store {kind} {operand}, ptr {place}")
-    w.call(FAR_ARGUMENTS, f"ptr {space[0]}, ptr {space[1]}, ptr {space[2]}")
+    w.call(FAR_ARGUMENTS, f"ptr {space[0]}, ptr {space[1]}, ptr {space[2]}, i64 {w.lanes.width}")
     return w.value(f"load {number}, ptr {space[1]}"), w.value(f"load {integer}, ptr {space[2]}")
 
 
@@ -202,7 +234,8 @@ fe1deb1cb129a73e e88235f52ebb4484 e99c7026b45f7e41 3991d639835339f4 9c845f8bbdf9
 
 
 def far_arguments_function(lanes: MachineLanes) -> str:
-    """The text of the function: (x, r, k) point to one lane vector each; r and k are replaced in the far lanes."""
+    """The text of the function: (x, r, k) point to one lane vector each, of so many lanes; r and k are replaced in the
+    far ones. ``lanes``: what a number is made of."""
     c, double = CONSTANTS[lanes.real], CONSTANTS["double"]
     words = _DIGITS.split()
     wide = lanes.real == "double"
@@ -210,7 +243,6 @@ def far_arguments_function(lanes: MachineLanes) -> str:
         name=FAR_ARGUMENTS,
         real=lanes.real,
         bits=lanes.bits,
-        width=lanes.width,
         size=len(words),
         digits=", ".join(f"i64 u0x{word.upper()}" for word in words),
         lowest=c.magic_bits - c.limit,
@@ -228,7 +260,7 @@ def far_arguments_function(lanes: MachineLanes) -> str:
 _FUNCTION = Template("""
 @${name}.digits = private unnamed_addr constant [$size x i64] [$digits]
 
-define internal void @$name(ptr %x, ptr %r, ptr %k) noinline cold nounwind {
+define internal void @$name(ptr %x, ptr %r, ptr %k, i64 %width) noinline cold nounwind {
 entry:
   br label %lane
 lane:
@@ -345,7 +377,7 @@ reduce:
   br label %done
 done:
   %next = add i64 %number, 1
-  %more = icmp ult i64 %next, $width
+  %more = icmp ult i64 %next, %width
   br i1 %more, label %lane, label %end
 end:
   ret void

@@ -71,18 +71,19 @@ def emit_straight(
     pause: Callable[[], None] = lambda: None,
     rows: PackedRows | None = None,
     readers: Readers | None = None,
+    beside: int = 1,
 ) -> list[Operand]:
     """Emit the code; ``load(i)`` emits the reading of input number i where it is first needed. Returns the outputs.
 
     ``ready(node, value)`` is called for the awaited nodes as soon as their values are known: they can be stored.
     ``pause()`` is called now and then, where a new basic block may begin. With ``rows``, vectors compute some nodes;
     outputs that only go to memory as rows have no operand of their own. ``readers``: of inputs that may be
-    read again where they are needed much later.
+    read again where they are needed much later. ``beside``: sines that a vector may take together.
     """
     emission = _Emission(writer, code.nodes, load, rows, readers or {})
     stages = _stages_of_sines(code.nodes)
     for stage in stages:
-        emission.angles(stage)
+        emission.angles(stage, beside)
     if placement is None:
         emission.in_pieces(ready, awaited, pause)
     else:
@@ -143,11 +144,11 @@ class _Emission:
         self.fused = {"fma": -1, "fms": 2, "fnma": 0}
         """By fused operation, the operand that is taken with the other sign."""
 
-    def angles(self, members: list[int]) -> None:
+    def angles(self, members: list[int], beside: int) -> None:
         """Emit one stage of sines and cosines, sharing the work of those with the same argument."""
         arguments = list(dict.fromkeys(self.nodes[i][1] for i in members))
         self.nodes_in_order(self._missing(arguments))
-        results = sines_and_cosines(self.writer, [self.value[a] for a in arguments])
+        results = sines_and_cosines(self.writer, [self.value[a] for a in arguments], beside)
         pair = dict(zip(arguments, results, strict=True))
         for i in members:
             operation, argument = self.nodes[i]

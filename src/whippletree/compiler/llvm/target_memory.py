@@ -59,17 +59,18 @@ class Memory(ABC):
         raise NotImplementedError
 
     @property
-    def together(self) -> int:
-        """How many rounds of a loop with rounds side by side the target computes at once."""
-        return 1
+    def together(self) -> tuple[int, ...]:
+        """How many rounds of a loop with rounds side by side the target computes at once, and how many of what is left
+        over then; nothing where it computes one after the other."""
+        return ()
 
     @contextmanager
-    def rounds_as_lanes(self, counter: Register) -> Iterator[None]:
-        """Around blocks in which the lanes of a number are rounds of a loop, and no longer states."""
+    def rounds_as_lanes(self, counter: Register, width: int) -> Iterator[None]:
+        """Around blocks in which the lanes of a number are so many rounds of a loop, and no longer states."""
         raise NotImplementedError
 
     @contextmanager
-    def reading_once(self, loop: Loop, registers: Registers) -> Iterator[None]:
+    def reading_once(self, loop: Loop, registers: Registers, width: int) -> Iterator[None]:
         """Around the rounds of a loop side by side: what all of them share may be read before the first."""
         yield
 

@@ -227,8 +227,10 @@ class _Checker:
             if any(node[0] not in PLAIN_OPERATIONS for node in block.code.nodes):
                 raise ProgramError(f"{self.name}: rounds side by side do more than plain arithmetic")
             for address in (*block.loads, *block.stores):
-                if self.buffer(address).role != "work":
-                    raise ProgramError(f"{self.name}: rounds side by side know work space alone: {address.buffer!r}")
+                if self.buffer(address).role not in ("work", "table"):
+                    raise ProgramError(
+                        f"{self.name}: rounds side by side know work space and tables alone: {address.buffer!r}"
+                    )
                 if not address.indices or any(index.register == loop.counter for index in address.indices[:-1]):
                     raise ProgramError(f"{self.name}: {address.buffer!r} has the counter before its last index")
                 places.setdefault(address.buffer, set()).add(address.indices[-1])

@@ -30,6 +30,7 @@ from whippletree.arithmetic.trace.passes import live
 from whippletree.arithmetic.trace.signed import Emitter, Term, set_signs_apart
 from whippletree.arithmetic.trace.symmetry import find_images
 from whippletree.arithmetic.trace.traced import CONDITIONS, LEAVES
+from whippletree.compiler.program.check import PLAIN_OPERATIONS
 from whippletree.compiler.program.folding_plan import (
     NO_ROW,
     Folded,
@@ -60,6 +61,9 @@ WORTH_FOLDING = 1500
 MOST_LEFT = 0.7
 """Code is folded if at most this share of its operations is left."""
 
+WORTH_SIDE_BY_SIDE, MOST_LEFT_BESIDE = 150, 0.85
+"""Those for parts that are computed side by side, where folding saves time and not only code."""
+
 MOST_STAGES = 10
 """More stages than this move more numbers through memory than folding saves."""
 
@@ -71,6 +75,8 @@ class Folding:
     plan: FoldingPlan
     inputs: Sequence[Buffer]
     outputs: Sequence[Buffer]
+    beside: bool = False
+    """Whether parts are computed side by side where one state is computed alone."""
 
     @property
     def operations_left(self) -> int:
@@ -79,7 +85,7 @@ class Folding:
 
     def program(self, name: str) -> Program:
         """Loops over the parts."""
-        return Writing(name, self.plan, self.inputs, self.outputs).program()
+        return Writing(name, self.plan, self.inputs, self.outputs, self.beside).program()
 
     def straight_program(self, name: str) -> Program:
         """These operations one after the other, in one block: the same bits, to the sign of every zero."""
@@ -98,6 +104,25 @@ def fold_code(
     if plan.operations_left > MOST_LEFT * operations or plan.stages > MOST_STAGES:
         return None
     return Folding(plan, inputs, outputs)
+
+
+def fold_beside(
+    code: Straight, inputs: Sequence[Buffer], outputs: Sequence[Buffer], turning: LimbTurning
+) -> Folding | None:
+    """As :func:`fold_code`, for code that one state computes alone: parts are the lanes of a vector, so that whatever
+    is written once is done once. None if that does not pay."""
+    if code.operations < WORTH_SIDE_BY_SIDE:
+        return None
+    apart = set_signs_apart(code)
+    plan = FoldingPlan(apart, find_images(apart, turning.inputs, turning.parts), turning, PLAIN_OPERATIONS)
+    if plan.operations_left > MOST_LEFT_BESIDE * code.operations or plan.stages > MOST_STAGES:
+        return None
+    # values that are put side by side first, and results that are read from there, cost as much as they save
+    moved = plan.parts * len(plan.gathered)
+    moved += sum(isinstance(term, Term) and plan.row_of[term.value] != NO_ROW for term in apart.outputs)
+    if plan.operations_left + moved > code.operations:
+        return None
+    return Folding(plan, inputs, outputs, beside=True)
 
 
 # --- the code of folded values: blocks, loops over parts, and where numbers wait between them -------------------------
@@ -122,8 +147,12 @@ Result: TypeAlias = tuple[Address, Term | float]
 class Writing:
     """Writes the blocks of all stages."""
 
-    def __init__(self, name: str, plan: FoldingPlan, inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> None:
+    def __init__(
+        self, name: str, plan: FoldingPlan, inputs: Sequence[Buffer], outputs: Sequence[Buffer], beside: bool = False
+    ) -> None:
+        """``beside``: what parts have in common lies side by side, and so are they computed."""
         self.name = name
+        self.beside = beside
         self.plan = plan
         self.signs = plan.signs
         self.inputs, self.outputs = inputs, outputs
@@ -237,7 +266,12 @@ class Writing:
     def row_address(self, number: int, part: Index) -> Address:
         """Where a value of a row waits."""
         stage, column = self.kept[number]
-        return Address(f"{ROWS}_{stage}", (part, Index(None, column)))
+        return self.of_part(f"{ROWS}_{stage}", part, column)
+
+    def of_part(self, name: str, part: Index, column: int) -> Address:
+        """A number of a part in a buffer of all parts."""
+        own = Index(None, column)
+        return Address(name, (own, part) if self.beside else (part, own))
 
     def single_address(self, value: int) -> Address:
         """Where a value alone waits."""
@@ -246,7 +280,7 @@ class Writing:
 
     def gathered_address(self, number: int, part: Index) -> Address:
         """Where values that were put side by side wait."""
-        return Address(f"{GATHERED}_{self.plan.gather_stage[number]}", (part, Index(None, self.gathered[number])))
+        return self.of_part(f"{GATHERED}_{self.plan.gather_stage[number]}", part, self.gathered[number])
 
     def column(self, numbers: tuple[float, ...]) -> int:
         """The column of the table with these numbers."""
@@ -254,15 +288,20 @@ class Writing:
 
     def _buffers(self) -> Iterator[Buffer]:
         parts = self.plan.parts
+
+        def of_parts(count: int) -> tuple[int, int]:
+            return (count, parts) if self.beside else (parts, count)
+
         for stage in range(self.plan.stages + 1):
             if self.widths[stage]:
-                yield Buffer(f"{ROWS}_{stage}", "work", (parts, self.widths[stage]), mixed=True)
+                yield Buffer(f"{ROWS}_{stage}", "work", of_parts(self.widths[stage]), mixed=True)
             if self.single_counts[stage]:
                 yield Buffer(f"{SINGLES}_{stage}", "work", (self.single_counts[stage],), mixed=True)
             if self.gathered_counts[stage]:
-                yield Buffer(f"{GATHERED}_{stage}", "work", (parts, self.gathered_counts[stage]), mixed=True)
+                yield Buffer(f"{GATHERED}_{stage}", "work", of_parts(self.gathered_counts[stage]), mixed=True)
         if self.table_columns:
-            data = np.array(list(self.table_columns), dtype=float).T
+            data = np.array(list(self.table_columns), dtype=float)
+            data = data if self.beside else data.T
             yield Buffer(NUMBERS, "table", data.shape, np.ascontiguousarray(data), mixed=True)
         shifts = np.array([[(part + s) % parts for s in range(parts)] for part in range(parts)])
         yield Buffer(SHIFTS, "index", shifts.shape, shifts, integer=True)
@@ -382,7 +421,7 @@ class _Together(_Code):
             if number in kept:
                 self.stores.append((self.writing.row_address(number, _OWN), node))
         lookups = [Lookup(_shift_name(s), Address(SHIFTS, (Index(PART), Index(None, s)))) for s in sorted(self.shifts)]
-        return Loop(PART, plan.parts, (*lookups, self.finish()))
+        return Loop(PART, plan.parts, (*lookups, self.finish()), side_by_side=self.writing.beside and not lookups)
 
     def folded(self, first: int, row: Folded) -> int:
         """The node of a row whose operands are anything."""
@@ -426,7 +465,7 @@ class _Together(_Code):
         """A constant of the parts: from the table, unless it is the same for all."""
         if column.count(column[0]) == len(column):
             return self.emitter.constant(column[0])
-        return self.load(Address(NUMBERS, (_OWN, Index(None, self.writing.column(column)))))
+        return self.load(self.writing.of_part(NUMBERS, _OWN, self.writing.column(column)))
 
 
 _OWN = Index(PART)

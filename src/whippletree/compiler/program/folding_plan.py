@@ -8,7 +8,7 @@ Equations are solved as they come: each makes its highest unknown a sum of lower
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -97,8 +97,12 @@ class FoldingPlan:
     There are tens of thousands of values and of rows: each thing about them has a list of its own.
     """
 
-    def __init__(self, code: SignedCode, images: Sequence[int], turning: LimbTurning) -> None:
+    def __init__(
+        self, code: SignedCode, images: Sequence[int], turning: LimbTurning, foldable: Collection[str] | None = None
+    ) -> None:
+        """``foldable``: the operations that may make rows; None for all but :data:`NOT_FOLDED`."""
         self.code = code
+        self.foldable = foldable
         self.operations, self.operands = code.operations, code.operands
         self.parts = turning.parts
         self.members: list[tuple[int, ...]] = []
@@ -154,7 +158,7 @@ class FoldingPlan:
 
     def _circles(self, images: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """Values, their images, the images of those, and so on (rows, parts), where that is a circle of all parts."""
-        folds = {operation: operation not in NOT_FOLDED for operation in dict.fromkeys(self.operations)}
+        folds = {operation: self._folds(operation) for operation in dict.fromkeys(self.operations)}
         first = np.flatnonzero(list(map(folds.__getitem__, self.operations)))
         found = [first]
         for _ in range(self.parts - 1):
@@ -162,6 +166,10 @@ class FoldingPlan:
         circles: np.ndarray[Any, Any] = np.stack(found, axis=1)
         closed = (images[found[-1]] == first) & np.all(circles[:, 1:] > first[:, None], axis=1)
         return circles[np.flatnonzero(closed)]
+
+    def _folds(self, operation: Any) -> bool:
+        """Whether values of an operation may make rows."""
+        return operation not in NOT_FOLDED and (self.foldable is None or operation in self.foldable)
 
     def _drop_row(self, number: int) -> None:
         for member in self.members[number]:

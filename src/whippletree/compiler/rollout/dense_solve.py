@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array, identity
-from whippletree.compiler.llvm.packs import WIDTH
+from whippletree.compiler.llvm.packs import ROUNDS
 from whippletree.compiler.program import Address, Block, If, Index, Lookup, Loop, Statement
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
@@ -32,7 +32,7 @@ the last."""
 
 def padded(n: int) -> int:
     """Room for a row of n numbers: vectors that one state computes at once fill it, and nothing is left over."""
-    return -(-n // WIDTH) * WIDTH
+    return -(-n // ROUNDS) * ROUNDS
 
 
 def multiply_in_strands(A: Array, x: Array) -> Any:
@@ -125,7 +125,8 @@ class DenseSolve:
             pivot_ease=(self.width,),  # 1 / the pivots
             right=(self.width,),
             dy=(self.width,),
-            taken=(3,),
+            taken=(3,),  # of a block's rows, in a row of the matrix
+            pivot_share=(1,),  # in a row
             coupled=(1,),
         )
         kinds = list(dict.fromkeys(map(tuple, supports))) or [()]
@@ -187,10 +188,10 @@ class DenseSolve:
             return [[abs(ahead) + abs(back)]]
 
         def share(ahead: Any, back: Any, ease: Any) -> list[Any]:
-            return [[ahead * ease], [back * ease], [ahead * ease, 0, 0]]
+            return [[ahead * ease], [back * ease], [ahead * ease]]
 
-        def eliminate(entry: Any, pivot: Any, taken: Array) -> list[Any]:
-            return [[entry - taken[0] * pivot]]
+        def eliminate(entry: Any, pivot: Any, share: Array) -> list[Any]:
+            return [[entry - share[0] * pivot]]
 
         at, one = self.space.at, self._one
         found: list[Statement] = []
@@ -198,9 +199,10 @@ class DenseSolve:
             pivot = Index(PIVOT, band.first)
             pair = [one("K", ROW, pivot), one("K", pivot, ROW)]
             ease = one("pivot ease", pivot)
-            shares = traced_block(share, [*pair, ease], [one("down", pivot, ROW), one("up", ROW, pivot), at("taken")])
+            places = [one("down", pivot, ROW), one("up", ROW, pivot), at("pivot share")]
+            shares = traced_block(share, [*pair, ease], places)
             entry = one("K", ROW, COLUMN)
-            block = traced_block(eliminate, [entry, one("K", pivot, COLUMN), at("taken")], [entry])
+            block = traced_block(eliminate, [entry, one("K", pivot, COLUMN), at("pivot share")], [entry])
             row = (
                 traced_block(look, pair, [at("coupled")]),
                 If(self.space.address("coupled"), (shares, band.before(block))),
@@ -213,13 +215,13 @@ class DenseSolve:
         """``dy`` from ``right``, which is used up."""
 
         def take(total: str, pivot: Index) -> Block:
-            return traced_block(lambda x: [[x, 0, 0]], [self._one(total, pivot)], [self.space.at("taken")])
+            return traced_block(lambda x: [[x]], [self._one(total, pivot)], [self.space.at("pivot share")])
 
         def pass_on(shares: str, total: str, pivot: Index, column: Index) -> Block:
             """Take the share of a number from others."""
             entry = self._one(total, column)
-            reads = [entry, self._one(shares, pivot, column), self.space.at("taken")]
-            return traced_block(lambda x, share, taken: [[x - share * taken[0]]], reads, [entry])
+            reads = [entry, self._one(shares, pivot, column), self.space.at("pivot share")]
+            return traced_block(lambda x, other, share: [[x - other * share[0]]], reads, [entry])
 
         down: list[Statement] = []
         up: list[Statement] = []

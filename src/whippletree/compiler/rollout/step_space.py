@@ -109,24 +109,39 @@ class RowPlace(NamedTuple):
     """How many rows there are; None for a single one."""
     row: int | None = None
     """Which of the rows of a buffer that has several is the single one."""
+    upright: bool = False
+    """Whether the buffer is (…, nv, rows), so that what rows have in a column lies side by side."""
 
-    def _heads(self) -> list[tuple[Index, ...]]:
-        """All indices but the last, of each row."""
-        first = tuple(Index(r) for r in self.registers)
-        if self.rows is not None:
-            return [(*first, Index(None, row)) for row in range(self.rows)]
-        return [first if self.row is None else (*first, Index(None, self.row))]
+    def _numbers(self) -> Sequence[int | None]:
+        """Of the rows; None for that of a buffer which has no other."""
+        return [self.row] if self.rows is None else range(self.rows)
+
+    def _at(self, row: int | None, column: Index) -> Address:
+        """An entry of a row."""
+        own = () if row is None else (Index(None, row),)
+        return Address(self.name, (*map(Index, self.registers), *((column, *own) if self.upright else (*own, column))))
 
     def entry(self, register: Register) -> Piece:
         """The number of the single row at a register, ()."""
-        (head,) = self._heads()
-        return Piece((), (Address(self.name, (*head, Index(register))),))
+        (row,) = self._numbers()
+        return Piece((), (self._at(row, Index(register)),))
 
     def columns(self, register: Register, width: int) -> Piece:
         """Entries register … register + width − 1 of each row, (rows, width)."""
-        heads = self._heads()
-        places = [Address(self.name, (*head, Index(register, i))) for head in heads for i in range(width)]
-        return Piece((len(heads), width), tuple(places))
+        rows = self._numbers()
+        places = [self._at(row, Index(register, i)) for row in rows for i in range(width)]
+        return Piece((len(rows), width), tuple(places))
+
+    def spread(self, registers: Sequence[Register]) -> Piece:
+        """Entries at registers of each row, (rows, registers)."""
+        rows = self._numbers()
+        places = [self._at(row, Index(register)) for row in rows for register in registers]
+        return Piece((len(rows), len(registers)), tuple(places))
+
+    def column(self, register: Register) -> Piece:
+        """The entry of each row at a register, (rows,)."""
+        rows = self._numbers()
+        return Piece((len(rows),), tuple(self._at(row, Index(register)) for row in rows))
 
     def whole(self, nv: int) -> Piece:
         """The rows themselves, (nv,) or (rows, nv)."""
@@ -134,9 +149,18 @@ class RowPlace(NamedTuple):
 
     def part(self, columns: Sequence[int]) -> Piece:
         """Some columns of the rows, (columns,) or (rows, columns)."""
-        heads, count = self._heads(), len(columns)
-        places = [Address(self.name, (*head, Index(None, i))) for head in heads for i in columns]
-        return Piece((count,) if self.rows is None else (self.rows, count), tuple(places))
+        places = [self._at(row, Index(None, i)) for row in self._numbers() for i in columns]
+        return Piece((len(columns),) if self.rows is None else (self.rows, len(columns)), tuple(places))
+
+
+JACOBIAN, COLUMN_ROOM = "J", 4
+"""The rows of blocks over velocities, (blocks, nv, room): the three of a block stand upright, in room for one more, so
+that a vector holds a column. What it finds for the room goes to ``unasked``."""
+
+
+def jacobian_rows(rows: int | None, row: int | None = None) -> RowPlace:
+    """Rows of J of the block in hand: so many, or the single one of a number."""
+    return RowPlace(JACOBIAN, (BLOCK,), rows, row, upright=True)
 
 
 def symmetric_block(own: Array) -> Array:

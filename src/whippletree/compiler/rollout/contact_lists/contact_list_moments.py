@@ -12,8 +12,8 @@ from typing import Any
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.scalars import less, select
 from whippletree.compiler.program import Address, Index, Lookup, Loop, Statement
-from whippletree.compiler.program.traced_blocks import Piece, traced_block
-from whippletree.compiler.rollout.step_space import BLOCK, StepSpace
+from whippletree.compiler.program.traced_blocks import traced_block
+from whippletree.compiler.rollout.step_space import BLOCK, StepSpace, jacobian_rows
 from whippletree.contact.time_step import ROLLING, SPINNING
 
 COLUMN = "turning column"
@@ -64,12 +64,12 @@ class MomentRows:
         at, address = self.space.at, self.space.address
 
         def about(touch: Array, screw: Array, side: Any) -> list[Any]:
-            return [side * (touch[4:].reshape(3, 3)[list(axes)] @ screw[:3])]
+            return list(side * (touch[4:].reshape(3, 3)[list(axes)] @ screw[:3]))
 
-        places = [Address("J", (Index(BLOCK), Index(None, 1 + i), Index("path"))) for i in range(len(axes))]
+        rows = [jacobian_rows(None, 1 + i).entry("path") for i in range(len(axes))]
         names = ("path", "screw row") if self.space.model.is_flexible else ("path",)
         reads = [at("touch", "host"), at("screw", names[-1]), at("side", "host", COLUMN)]
         found = [Lookup(name, address(name, "host", COLUMN)) for name in names]
-        body: tuple[Statement, ...] = (*found, traced_block(about, reads, [Piece((len(axes),), tuple(places))]))
+        body: tuple[Statement, ...] = (*found, traced_block(about, reads, rows))
         lookups = Lookup("host", address("host", BLOCK)), Lookup("moving", address("moving", "host"))
         return (*lookups, Loop(COLUMN, Index("moving"), body))

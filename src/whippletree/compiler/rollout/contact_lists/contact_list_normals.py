@@ -27,7 +27,7 @@ from whippletree.compiler.rollout.contact_lists.contact_list_recursion import VE
 from whippletree.compiler.rollout.contact_lists.contact_list_rows import DenseRows
 from whippletree.compiler.rollout.contact_lists.contact_list_trees import NODE, TreeInStep
 from whippletree.compiler.rollout.dense_solve import multiply_in_strands
-from whippletree.compiler.rollout.step_space import BLOCK, STEP, RowPlace, StepSpace
+from whippletree.compiler.rollout.step_space import BLOCK, STEP, RowPlace, StepSpace, jacobian_rows
 from whippletree.contact.problem.cones import largest
 
 ROUND_SWEEPS = 50
@@ -39,6 +39,11 @@ places, twelve left overlaps of 6e-4 m."""
 
 FINE_DISPLACEMENT = 0.1
 """Share of the tolerated overlap that sweeps may still change, or Newton's method leave, when they end."""
+
+FARTHEST = 1000
+"""Times the deepest overlap (or opening of a loop) up to which gaps count in a round: levers lengthen a displacement,
+and what they close all the same is looked at in the next round. Of seven contacts of dm_control's humanoid that a step
+may close, two are as near as that, and its steps take 0.95 of the time."""
 
 NEAR, SWEEP = "near", "position sweep"
 
@@ -85,9 +90,20 @@ class DenseNormals:
 
     def statements(self) -> list[Statement]:
         """See :class:`Displacement`."""
-        sweeps = self._normals() if self.closing else []
+        sweeps = [self._leave_far(), *self._normals()] if self.closing else []
         begin = [self.space.put(0, self.space.at("z")), *self.closures.close_coordinates("z")]
         return [*begin, *sweeps, *self.tree.forward("z", "away")]
+
+    def _leave_far(self) -> Statement:
+        """What the deepest overlap is nothing to is not near."""
+
+        def look(nearby: Any, gap: Any, target: Any, worst: Array) -> list[Any]:
+            return [[select(less(gap - target, FARTHEST * worst[0]), nearby, -1)]]
+
+        at, each = self.space.at, self.space.each
+        reads = [*each(("nearby", "gap", "target"), BLOCK), at("worst before")]
+        block = traced_block(look, reads, [at("nearby", BLOCK)])
+        return Loop(BLOCK, self.closing, (block,), side_by_side=True)
 
     def _normals(self) -> list[Statement]:
         """Sweeps over the normals of what is near, from the displacement z on."""
@@ -107,7 +123,7 @@ class DenseNormals:
             moved = abs(d) / select(some, ease, 1)
             return [[after], [d], [largest([slack[0], moved])]]
 
-        first = RowPlace("J", (BLOCK,), row=0)
+        first = jacobian_rows(None, 0)
         rows = self.rows
         own = RowPlace("normal", (BLOCK,))
         mass = traced_block(prepare, each(("normal", "gap", "target"), BLOCK), each(("ease", "push", "target"), BLOCK))

@@ -224,7 +224,7 @@ class Positions:
             put(-1, *each(("together", "moved apart"))),
             # a scene in which nothing overlaps any more finds the same again
             Until(POSITION_ROUND, self.rounds + 1, self.space.address("together"), body, "run along"),
-            If(self.space.address("moved apart"), (*self.tree.energy(), end)),
+            If(self.space.address("moved apart"), (*self.tree.energy(placed=True), end)),
             *([self._tell_rest()] if self.recursive else []),
         ]
 
@@ -265,7 +265,7 @@ class Positions:
             each(("now q", "now v", "away", "rounds")),
             each(("now q", "now v", "rounds", "moved apart")),
         )
-        first = If(self.space.address("unmoved"), (*self.tree.energy(), note))
+        first = If(self.space.address("unmoved"), (*self.tree.energy(placed=True), note))
         if self.closures.count:
             return [*self.displacement.statements(), first, move]
         return [*self.displacement.statements(), self._weigh(), If(self.space.address("stirs"), (first, move))]

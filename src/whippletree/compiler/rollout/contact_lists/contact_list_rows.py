@@ -139,9 +139,9 @@ class DenseRows:
         """In a loop over blocks, what is in :meth:`raw` becomes its rows."""
         return [self.space.put(0, own.part(range(self.velocities, self.width)))]
 
-    def columns(self, name: str) -> Piece:
-        """In a loop over blocks, its rows of a buffer over all velocities, at those of :meth:`at`."""
-        return self.space.at(name, BLOCK)
+    def columns(self, rows: RowPlace) -> Piece:
+        """In a loop over blocks, its rows over all velocities, at those of :meth:`at`."""
+        return rows.whole(self.velocities)
 
     def enter(self) -> list[Lookup]:
         """See :class:`BlockRows`."""
@@ -232,9 +232,9 @@ class NarrowRows(DenseRows):
         heads = [(Index(None, i),) for i in (range(own.rows) if own.rows else [own.row or 0])]
         return [traced_block(lambda x: [x], [Piece(into.shape, self._at_places("whole", *heads))], [into])]
 
-    def columns(self, name: str) -> Piece:
+    def columns(self, rows: RowPlace) -> Piece:
         """See :class:`DenseRows`."""
-        return Piece((3, self.width), self._at_places(name, *[(Index(BLOCK), Index(None, i)) for i in range(3)]))
+        return rows.spread(self.places)
 
     def enter(self) -> list[Lookup]:
         """See :class:`BlockRows`."""

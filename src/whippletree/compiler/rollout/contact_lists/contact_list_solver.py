@@ -462,7 +462,8 @@ class ListSolver:
             *method,
             judge,
             If(self.space.address("worse"), undo),
-            self._slips(),
+            self.note_undone(),
+            If(self.space.address("undone"), (self._slips(),)),  # for sweeps of a further turn
         ]
 
     def _newton(self) -> list[Statement]:

@@ -81,7 +81,17 @@ from whippletree.compiler.rollout.contact_lists.contact_list_trees import Looped
 from whippletree.compiler.rollout.dense_solve import multiply_in_strands
 from whippletree.compiler.rollout.motion_space import screw_count, screw_rows
 from whippletree.compiler.rollout.step_bounces import ListBounces
-from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, STEP, Driven, RowPlace, StepSpace, symmetric_block
+from whippletree.compiler.rollout.step_space import (
+    ACTIVE,
+    BLOCK,
+    COLUMN_ROOM,
+    STEP,
+    Driven,
+    RowPlace,
+    StepSpace,
+    jacobian_rows,
+    symmetric_block,
+)
 from whippletree.contact.geometry.shape_numbers import POSE
 from whippletree.contact.kinematics.contact_set import contact_set
 from whippletree.contact.problem.cones import largest
@@ -146,7 +156,8 @@ class _ListBuilder(StepSpace):
         rows = self.long_rows or self._dense_rows()
         self.work(B=(self.blocks.count, 3, rows.width))
         if self.long_rows is None:
-            self.work(J=(self.blocks.count, 3, model.nv), response=(model.nv,))  # y of the solution
+            self.work(J=(self.blocks.count, model.nv, COLUMN_ROOM), response=(model.nv,))  # y of the solution
+            self.work(unasked=(max(model.nv, 2),))  # what vectors find beside it
         hyperstatic = bool(model.constraints) or self.long_rows is not None
         self.solver = ListSolver(self, self.blocks.count, rows, hyperstatic, _sweeps_first(model))
         self.bounces = ListBounces(self, self.solver)
@@ -482,11 +493,10 @@ class _ListBuilder(StepSpace):
         """J (3, nv) of one block, or the one row that it has, from the screws and touches of the present poses."""
 
         def entry(row: int) -> Piece:
-            return Piece((), (Address("J", (Index(BLOCK), Index(None, row), Index("axis"))),))
+            return jacobian_rows(None, row).entry("axis")
 
         def whole(row: int) -> Piece:
-            places = [Address("J", (Index(BLOCK), Index(None, row), Index(None, i))) for i in range(self.model.nv)]
-            return Piece((self.model.nv,), tuple(places))
+            return jacobian_rows(None, row).whole(self.model.nv)
 
         cases: list[tuple[Statement, ...]] = [()] * (1 + SERVO)
         if self.contacts:
@@ -517,20 +527,27 @@ class _ListBuilder(StepSpace):
                 own[3] = own[3] + servo[0]
             # roots and quotients first: they wait for each other, and what follows does not
             prepared = list(local(symmetric_block(own)))
-            approach, g = multiply_in_strands(J, v), multiply_in_strands(J, free)
+            both = multiply_in_strands(J, v), multiply_in_strands(J, free)
+            approach, g = (found[:3].copy() for found in both)
             shift = shifts(vector(gap), vector(approach[0]), vector(e), h)[0]
             g[0] = g[0] + shift
             if servo:
                 g[1] = g[1] - servo[1]
-            return [own, prepared, g, [shift], approach, [0] * 3, y + B.T @ impulse]
+            found = [own, prepared, g, [shift], approach, [0] * 3, y + B.T @ impulse]
+            return [*found, [found[3] for found in both]] if form == WHOLE else found
 
         rows = self.dense_rows
-        reads = [rows.columns("J"), self.at("B", BLOCK), *map(rows.at, ("free", "now v", "y"))]
+        reads = [
+            rows.columns(jacobian_rows(COLUMN_ROOM if form == WHOLE else 3)),
+            self.at("B", BLOCK),
+            *map(rows.at, ("free", "now v", "y")),
+        ]
         reads += [*self.each(("gap", "restitution"), BLOCK), self.at("dt", STEP), self.at("impulse", BLOCK)]
         reads += self.each(("soft", "offset"), BLOCK) if self.blocks.servos else []
         writes = [self.at(n, BLOCK) for n in ("own", "local", "g", "shift", "approach", "delta")]
         count, row = (3, None) if form == WHOLE else (None, row_of(form))
-        J, own = (RowPlace(name, (BLOCK,), count, row) for name in ("J", "B"))
+        J, own = jacobian_rows(count, row), RowPlace("B", (BLOCK,), count, row)
+        more = [self.some("unasked", range(2))] if form == WHOLE else []
         none = [] if form == WHOLE else [RowPlace("B", (BLOCK,), row=i).whole(rows.width) for i in range(3) if i != row]
         return [
             *self._jacobian(form),
@@ -538,7 +555,7 @@ class _ListBuilder(StepSpace):
             *self.closures.project(rows.raw(own)),
             *rows.keep(own),
             *([self.put(0, *none)] if none else []),
-            block_of_form(form, prepare, reads, [*writes, rows.at("y")]),
+            block_of_form(form, prepare, reads, [*writes, rows.at("y"), *more]),
         ]
 
     def _short_rows(self, rows: RecursiveRows) -> list[Statement]:
@@ -574,13 +591,11 @@ class _ListBuilder(StepSpace):
             velocity = add_cross(screw[3:6], screw[:3], touch[1:4] - screw[6:])
             return [side * (touch[4:].reshape(3, 3)[:count] @ velocity)]
 
-        places = [Address("J", (Index(BLOCK), Index(None, i), Index("path"))) for i in range(count)]
-        column = Piece((count,), tuple(places))
         # rows of screws have the numbers of their velocities, but for those of modes
         names = ("path", "screw row") if self.model.is_flexible else ("path",)
         reads = [self.at("touch", BLOCK), self.at("screw", names[-1]), self.at("side", BLOCK, ROW)]
         found = [Lookup(name, self.address(name, BLOCK, ROW)) for name in names]
-        body: tuple[Statement, ...] = (*found, traced_block(along, reads, [column]))
+        body: tuple[Statement, ...] = (*found, traced_block(along, reads, [jacobian_rows(count).column("path")]))
         return (*self.look_up("moving"), Loop(ROW, Index("moving"), body))
 
     def _look_around(self) -> list[Statement]:

@@ -20,7 +20,7 @@ in the axes of the world, about the nodes' origins: O(N) for any row, and code t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -29,6 +29,7 @@ from whippletree import functions
 from whippletree.arithmetic import linalg
 from whippletree.arithmetic.arrays import Array, identity, zeros
 from whippletree.arithmetic.scalars import sqrt
+from whippletree.compiler.frontend.limbs import NODES, NUMBERS
 from whippletree.compiler.frontend.loops import Looped, assemble
 from whippletree.compiler.frontend.loops.looped_functions import Argument, LoopedMechanism
 from whippletree.compiler.frontend.loops.recorder import Result
@@ -37,23 +38,27 @@ from whippletree.compiler.frontend.tendon_loops import looped_actuators
 from whippletree.compiler.program import Address, Block, Index, Lookup, Loop, Statement, Switch
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import inline_program
+from whippletree.compiler.rollout.contact_lists.contact_list_limbs import limbs_beside
 from whippletree.compiler.rollout.contact_lists.contact_list_motors import MotorNumbers
 from whippletree.compiler.rollout.motion_space import SPATIAL, motion_space, screw_rows
-from whippletree.compiler.rollout.step_space import BLOCK, STEP, RowPlace, StepSpace
+from whippletree.compiler.rollout.step_space import BLOCK, COLUMN_ROOM, STEP, RowPlace, StepSpace
 from whippletree.constraints.constraint_set import constraint_set
-from whippletree.contact.geometry.shape_numbers import POSE
+from whippletree.contact.geometry.shape_numbers import POSE, pose_of
 from whippletree.contact.implicit_springs import forces_of_joints, implicit_dampings, implicit_links
 from whippletree.contact.servos import Servos
 from whippletree.contact.time_step import bias_in_space, elimination_parents, implicit_factor
+from whippletree.functions import Shape
 from whippletree.model import Model
 from whippletree.spatial import add_cross
 from whippletree.spatial.joints import Free
 from whippletree.spatial.modal import PortWeight
 from whippletree.tree import inverse
+from whippletree.tree.element_forces import elastic_energy
 from whippletree.tree.forward import split_inertia
 from whippletree.tree.links import Link, dense, world_poses
 from whippletree.tree.mechanism import Mechanism
-from whippletree.tree.skeleton import LONG_CHAIN, longest_chain, skeleton
+from whippletree.tree.momentum import gravitational_energy
+from whippletree.tree.skeleton import LONG_CHAIN, Skeleton, longest_chain, skeleton
 from whippletree.tree.sweeps import Field
 
 MOST_WRITTEN_VELOCITIES = 40
@@ -101,8 +106,8 @@ class TreeInStep(Protocol):
     def forward(self, y: str, into: str, plus: str | None = None) -> list[Statement]:
         """Fᵀ y (nv,), and what is added to it."""
 
-    def energy(self) -> list[Statement]:
-        """``energy``: the potential energy at the present coordinates."""
+    def energy(self, placed: bool = False) -> list[Statement]:
+        """``energy``: the potential energy at the present coordinates; ``placed``: whether their poses are known."""
 
 
 def tree_in_step(space: StepSpace) -> TreeInStep:
@@ -147,14 +152,16 @@ class WrittenTree:
         self.related = [(i, j) for i in range(space.model.nv) for j in linalg.ancestors(self.parents, i)]
         """Entries of L below its diagonal that are not zero."""
         space.work(L=(len(self.related),), root=(space.model.nv,))  # D^(−1/2)
+        self.written = 0
+        """Blocks that were written so far."""
         self.limbs: list[list[int]] = []
         """Velocities of the limbs that rows of single blocks are told apart by."""
 
     def poses(self) -> list[Statement]:
         """See :class:`TreeInStep`."""
 
-        def find(q: Array) -> list[Any]:
-            m = Mechanism(self.tree)
+        def find(tree: Skeleton, q: Array) -> list[Any]:
+            m = Mechanism(tree)
             links = m.still(q)
             poses = world_poses(m.sweep, links)
             screws = [row for X, link in zip(poses, links, strict=True) for row in screws_of(X, link.H)]
@@ -163,13 +170,25 @@ class WrittenTree:
             return [[x for X in poses for x in (*X.R.ravel(), *X.p)], [x for screw in screws for x in screw]]
 
         writes = [self._nodes("pose", POSE), self.space.at("screw")]
-        return [traced_block(find, [self.space.at("now q")], writes)]
+        return self._limbs_beside("poses", find, [(self.space.at("now q"), ("nq",))], writes)
+
+    def _limbs_beside(
+        self,
+        name: str,
+        function: Callable[..., Sequence[Any]],
+        reads: Sequence[tuple[Piece, Shape]],
+        writes: Sequence[Piece],
+    ) -> list[Statement]:
+        """See :func:`~whippletree.compiler.rollout.contact_lists.contact_list_limbs.limbs_beside`; the name need not
+        differ from others."""
+        self.written += 1
+        return limbs_beside(self.space, f"{name} {self.written}", self.tree, function, reads, writes)
 
     def dynamics(self) -> list[Statement]:
         """See :class:`TreeInStep`."""
 
-        def find(q: Array, v: Array, tau: Array, h: Any, *rest: Any) -> list[Any]:
-            m = Mechanism(self.tree)
+        def find(tree: Skeleton, q: Array, v: Array, tau: Array, h: Any, *rest: Any) -> list[Any]:
+            m = Mechanism(tree)
             tau, ctrl = self.motors.forces(m, q, v, tau, h, rest)
             damping = self.motors.damping(h, rest)
             links = implicit_links(m, m.moving(q, v), h, damping)
@@ -185,9 +204,12 @@ class WrittenTree:
             ]
 
         each = self.space.each
-        reads = [*each(("now q", "now v")), *each(("tau", "dt"), STEP)]
+        given = [*each(("now q", "now v")), *each(("tau", "dt"), STEP), *self.motors.reads()]
+        words: list[Shape] = [("nq",), ("nv",), ("nv",), ()]
+        words += [tuple(map(str, part.shape)) for part in given[len(words) :]]
         writes = [*each(("L", "root", "free")), *self.motors.writes()]
-        return [*self.motors.pull_tendons(), traced_block(find, [*reads, *self.motors.reads()], writes)]
+        reads = list(zip(given, words, strict=True))
+        return [*self.motors.pull_tendons(), *self._limbs_beside("dynamics", find, reads, writes)]
 
     def _ties(self, m: Mechanism, links: Field, q: Array, t: Any) -> tuple[Array, Array] | None:
         """Rows of constraints that give massless motions inertia, and the typical squares of their sizes."""
@@ -199,8 +221,13 @@ class WrittenTree:
 
     def twists(self, velocity: str) -> list[Statement]:
         """See :class:`TreeInStep`."""
-        reads = [self.space.at(velocity), self.space.at("screw"), self._nodes("pose", POSE, True)]
-        return [traced_block(lambda *given: [self._twists(*given)], reads, [self._nodes("twist", TWIST)])]
+        reads: list[tuple[Piece, Shape]] = [
+            (self.space.at(velocity), ("nv",)),
+            (self.space.at("screw"), ("nv", NUMBERS)),
+            (self._nodes("pose", POSE, True), (NODES, NUMBERS)),
+        ]
+        find = lambda tree, *given: [self._twists(*given)]  # noqa: E731
+        return self._limbs_beside("twists", find, reads, [self._nodes("twist", TWIST)])
 
     def backward(self, rows: RowPlace, into: RowPlace, of_block: bool = False) -> list[Statement]:
         """See :class:`TreeInStep`."""
@@ -213,13 +240,17 @@ class WrittenTree:
     def _backward(self, rows: RowPlace, into: RowPlace, limb: Sequence[int]) -> Block:
         """F Jᵀ of rows that are zero but for a limb, as what comes out is."""
         nv = self.space.model.nv
+        beside = rows.upright and rows.rows is not None
 
         def find(own: Array, L: Array, root: Array) -> list[Any]:
             J = np.zeros((*own.shape[:-1], nv), dtype=int).astype(object)
             J[..., list(limb)] = own
-            return [self._factor(L).backward(J.T).T * root]
+            found = self._factor(L).backward(J.T).T * root
+            return [found[: into.rows], found[-1]] if beside else [found]
 
-        return traced_block(find, [rows.part(limb), *self.space.each(("L", "root"))], [into.whole(nv)])
+        rows = rows._replace(rows=COLUMN_ROOM) if beside else rows
+        writes = [into.whole(nv), *([self.space.some("unasked", range(nv))] if beside else [])]
+        return traced_block(find, [rows.part(limb), *self.space.each(("L", "root"))], writes)
 
     def tell_limbs(self, supports: Sequence[Sequence[int]]) -> None:
         """See :class:`TreeInStep`: paths from a tip to the base, if there are a few that are much less than all; of
@@ -255,14 +286,16 @@ class WrittenTree:
         reads = [RowPlace(y).whole(self.space.model.nv), *self.space.each(("L", "root"))]
         return [traced_block(find, [*reads, *([self.space.at(plus)] if plus else [])], [self.space.at(into)])]
 
-    def energy(self) -> list[Statement]:
+    def energy(self, placed: bool = False) -> list[Statement]:
         """See :class:`TreeInStep`."""
-        energy = functions.find("potential_energy", self.tree.model).implementation
-        return [
-            traced_block(
-                lambda q: [[energy(Mechanism(self.tree), q)]], [self.space.at("now q")], [self.space.at("energy")]
-            )
-        ]
+
+        def find(q: Array, *given: Array) -> list[Any]:
+            m = Mechanism(self.tree)
+            poses = [pose_of(row) for row in given[0]] if given else None
+            return [[gravitational_energy(m.sweep, m.still(q), m.gravity, poses) + elastic_energy(m, q)]]
+
+        reads = [self.space.at("now q"), *([self._nodes("pose", POSE, True)] if placed else [])]
+        return [traced_block(find, reads, [self.space.at("energy")])]
 
     def _factor(self, L: Array) -> linalg.TreeLTDL:
         """L from its entries that are not zero."""
@@ -525,7 +558,7 @@ class LoopedTree:
 
         return self.over_nodes(release, reads, writes, start="rate")
 
-    def energy(self) -> list[Statement]:
+    def energy(self, placed: bool = False) -> list[Statement]:
         """See :class:`TreeInStep`."""
         m = self._mechanism()
         found = functions.find("potential_energy", self.tree.model).implementation(m, Argument("now q"))
