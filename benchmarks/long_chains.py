@@ -42,7 +42,10 @@ PLANAR = '<joint type="slide" axis="1 0 0"/><joint type="slide" axis="0 0 1"/><j
 
 
 def track(links: int, touch: dict[str, str], free: bool = False, friction: float = 0.8) -> MixedScene:
-    """A closed track of capsules round two drums; in a plane, or on hinges behind a free first link."""
+    """A closed track of capsules round two drums; in a plane, or on hinges behind a free first link.
+
+    Links end before their hinges: where first and last overlap, nothing can move them apart.
+    """
     length, thick, gap = 0.05, 0.01, 0.004
     radius = links * length / (2 * math.pi + 4)
     corners = stadium(links, radius, 2 * radius)
@@ -56,7 +59,7 @@ def track(links: int, touch: dict[str, str], free: bool = False, friction: float
         joint = ("<freejoint/>" if free else PLANAR) if k == 0 else '<joint type="hinge" axis="0 -1 0" damping="1e-4"/>'
         parts += (
             f'<body name="link {k}" pos="{place}" euler="0 {-turn} 0">{joint}<geom type="capsule" size="{thick}" '
-            f'fromto="{thick} 0 0 {length - thick} 0 0" mass="0.03" friction="{friction}" {touch["link"]}/>'
+            f'fromto="{1.2 * thick} 0 0 {length - 1.2 * thick} 0 0" mass="0.03" friction="{friction}" {touch["link"]}/>'
         )
     drums = "".join(
         f'<geom type="cylinder" size="{radius - thick - gap}" fromto="{x} -0.1 0 {x} 0.1 0" {touch["world"]}/>'

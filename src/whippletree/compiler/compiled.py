@@ -470,14 +470,15 @@ class Compiled(CompiledTable):
 
         return self.program(("contact_list_loads",), lambda: contact_list_loads_program(self.model))
 
-    def driven_contact_steps(self, driven: Driven) -> NamedFunction:
+    def driven_contact_steps(self, driven: Driven, world_only: bool = False) -> NamedFunction:
         """Those steps under a traced controller and traced commands, or one in Python, or with dampers that come with
-        each call."""
+        each call; ``world_only``: while nothing but the world is touched."""
         from whippletree.compiler.rollout.contact_lists.contact_list_step import contact_lists_program
 
         if not driven.traced:
-            words = ("contact_lists", *(["held"] if driven.held else []), *(["asking"] if driven.in_python else []))
-            return self.program(words, lambda: contact_lists_program(self.model, driven))
+            forms = {"held": driven.held, "asking": driven.in_python, "world only": world_only}
+            words = ("contact_lists", *[word for word, holds in forms.items() if holds])
+            return self.program(words, lambda: contact_lists_program(self.model, driven, world_only))
         key = ("contact_lists", driven)
         if key not in self._made:
             # functions are known by their code only after they were traced

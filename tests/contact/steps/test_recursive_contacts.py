@@ -17,11 +17,13 @@ from whippletree.compiler.program import every_block
 from whippletree.compiler.program.check import check
 from whippletree.compiler.rollout.contact_lists import contact_list_step, contact_list_suitability, contact_list_trees
 from whippletree.compiler.rollout.contact_lists.contact_list_chains import is_unbranched
+from whippletree.compiler.rollout.contact_lists.contact_list_recursion import suits_recursion, suits_world_only
 from whippletree.compiler.rollout.contact_lists.contact_list_step import contact_lists_program
 from whippletree.compiler.rollout.contact_lists.contact_list_suitability import reason_against_lists
 from whippletree.contact.time_step import ContactBlocks
 from whippletree.files.cache import CodeCache
 from whippletree.simulation.motion import Motion
+from whippletree.simulation.time_stepping import impulse_kernel
 from whippletree.simulation.time_stepping.impulse_step import ImpulseStep
 from whippletree.tree.skeleton import skeleton
 
@@ -265,6 +267,76 @@ def test_the_code_of_recursions_grows_by_copies_only():
     assert sizes[1] < 1.3 * sizes[0]  # with rows for each velocity, it would be twice as long
 
 
+def curling(limited=False):
+    """Balls on a bar that springs curl up as it falls on a floor, until its ends meet, or its joints are at an end."""
+    b = wt.Builder("curling").geometry("floor", "world", "half_space", position=(0, 0, -0.08))
+    before = "world"
+    for k in range(6):
+        bent = {"axis": (0, 1, 0), "stiffness": 8.0, "rest": -1.3, "damping": 0.05}
+        more = bent | ({"lower": -0.9} if limited else {}) if k else {}
+        _add_ball(b, k, "revolute" if k else "free", before, **more)
+        before = f"link {k}"
+    for k in range(2, 6):
+        b.contact(f"0 on {k}", "link 0", f"link {k}", friction=0.6)
+    return b.build()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("limited", [False, True])
+def test_steps_in_which_only_the_world_is_touched_are_those_of_the_whole_kernel(limited, monkeypatch):
+    """Until something else takes part: that step has what it would miss by for a residual, and is not taken."""
+    monkeypatch.setattr(contact_list_trees, "MOST_WRITTEN_VELOCITIES", 0)
+    model = curling(limited)
+    stepper = ImpulseStep(Motion(wt.compile(model)), TOLERANCE)
+    assert not suits_recursion(model, stepper.blocks)
+    assert stepper.apart is not None
+    q, v, impulses, _, _, _, _ = given(model, 0.0)
+    steps = 120
+    arguments = [q, v, impulses, np.zeros((steps, model.nv)), np.full(steps, 2e-3), TOLERANCE]
+    with np.errstate(all="ignore"):
+        found = [
+            compile_function(
+                contact_lists_program(model, world_only=only), width=1, threads=1, cache=CodeCache(None)
+            ).ufunc(*arguments, patience)
+            for only, patience in ((True, TOLERANCE), (False, np.inf))
+        ]
+    alone, whole = found
+    pushed = whole[2][:, stepper.apart, 0].max(axis=1) > 0
+    first = int(np.argmax(pushed))
+    assert pushed.any()
+    assert whole[2][: first + 1, ~stepper.apart, 0].max() > 1e-3  # the floor presses
+    assert (alone[3][:first, 1] <= TOLERANCE).all()
+    assert alone[3][first, 1] > 1e-3
+    assert np.isnan(alone[0][first + 1 :]).all()
+    for a, b in zip(alone[:2], whole[:2], strict=True):
+        np.testing.assert_allclose(a[:first], b[:first], rtol=0, atol=1e-5)  # after many steps with impacts
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("limited", [False, True])
+def test_chains_whose_links_meet_go_from_one_kernel_to_the_other(limited, monkeypatch):
+    monkeypatch.setattr(contact_list_trees, "MOST_WRITTEN_VELOCITIES", 0)
+    monkeypatch.setattr(ImpulseStep, "step", None)
+    model, runs, asked, numbers, kernel_of = curling(limited), [], [], [], impulse_kernel._kernel
+
+    def kernel(stepper, world_only=False):
+        asked.append(world_only)
+        return kernel_of(stepper, world_only)
+
+    monkeypatch.setattr(impulse_kernel, "_kernel", kernel)
+    for apart in (ImpulseStep.apart, None):
+        monkeypatch.setattr(ImpulseStep, "apart", apart)
+        times = {"duration": 0.24, "step": 2e-3, "output_dt": 2e-3}
+        runs.append(wt.simulate(model, method="time_stepping", tolerance=TOLERANCE, **times))
+        numbers.append(len(asked))
+    both, whole = runs
+    assert {*asked[: numbers[0]]} == {True, False}
+    assert float(both.residual_velocity.max()) <= TOLERANCE
+    assert float(both.penetration.max()) <= 1e-8
+    assert float(both.limit_overshoot.max() if limited else 0.0) <= 1e-8
+    np.testing.assert_allclose(both.q.values[:60], whole.q.values[:60], rtol=0, atol=1e-6)
+
+
 def test_links_that_touch_each_other_keep_dense_rows():
     b = wt.Builder("pair").geometry("floor", "world", "half_space")
     _add_ball(b, 0, "revolute", "world")
@@ -272,6 +344,9 @@ def test_links_that_touch_each_other_keep_dense_rows():
     assert contact_list_step.suits_recursion(*_with_blocks(b))
     b.contact("both", "link 0", "link 1")
     assert not contact_list_step.suits_recursion(*_with_blocks(b))
+    assert suits_world_only(*_with_blocks(b))
+    b.joint("link 2", "revolute", "link 1", "link 2", axis=(0, 1, 0), friction=0.1).body("link 2", 0.3)
+    assert not suits_world_only(*_with_blocks(b))  # what rubs always takes part
 
 
 def _with_blocks(b):

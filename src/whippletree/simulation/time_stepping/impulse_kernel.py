@@ -75,8 +75,46 @@ def kernel_steps(
         clock: when each of them begins, s, (n,); for such a kernel, and for constraints that depend on time.
     """
     held = np.broadcast_to(tau, (len(h), stepper.model.nv))
-    steps, good = _steps(stepper, y, impulses, held, ctrl, h, asking, clock)
+    if stepper.apart is not None and asking is None:
+        return _steps_of_two_kernels(stepper, stepper.apart, y, impulses, held, ctrl, h, clock)
+    return _solved(_steps(stepper, y, impulses, held, ctrl, h, asking, clock))
+
+
+def _solved(made: tuple[Steps, Array]) -> Steps:
+    """Steps of one scene, as far as they are solved."""
+    steps, good = made
     return Steps(*[column[: int(good)] for column in steps])
+
+
+def _steps_of_two_kernels(
+    stepper: ImpulseStep,
+    apart: Array,
+    y: Array,
+    impulses: Array,
+    tau: Array,
+    ctrl: Array | None,
+    h: Array,
+    clock: Array | None,
+) -> Steps:
+    """Steps of a long tree, by recursions over it while it touches the world alone, and else with rows over velocities.
+
+    The first tell when links touch each other, or reach a limit: that step is taken by the second, and more and more
+    after it as long as links (``apart``, bool (blocks,)) push each other.
+    """
+    parts: list[Steps] = []
+    done, stride, world_only = 0, 1, True
+    while done < len(h):
+        world_only = world_only and not impulses[apart].any()
+        some = slice(done, len(h) if world_only else min(done + stride, len(h)))
+        commands, times = (None if given is None else given[some] for given in (ctrl, clock))
+        made = _solved(_steps(stepper, y, impulses, tau[some], commands, h[some], None, times, world_only))
+        parts.append(made)
+        if made.number:
+            y, impulses, done = made.states[-1], made.impulses[-1], done + made.number
+        if not world_only and made.number < some.stop - some.start:
+            break
+        world_only, stride = not world_only, 1 if world_only else 2 * stride
+    return Steps.join(parts)
 
 
 class AskedSteps(NamedTuple):
@@ -148,6 +186,7 @@ def _steps(
     h: Array,
     asking: NamedFunction | None = None,
     clock: Array | None = None,
+    world_only: bool = False,
 ) -> tuple[Steps, Array]:
     """Steps (..., n) of scenes (...), and how many of them are solved before the first one that is not, (...)."""
     q, v = stepper.motion.split(y)
@@ -155,7 +194,7 @@ def _steps(
     if act and ctrl is not None:
         ctrl, act[0] = stepper.dyn.activation_steps(ctrl, act[0], h)
     commands = [ctrl] if stepper.actuators.acting and ctrl is not None else []
-    function = _kernel(stepper) if asking is None else asking
+    function = _kernel(stepper, world_only) if asking is None else asking
     times = [clock] if asking is not None or stepper.timed else []
     dampers = [stepper.motors.held_dampers(float(h.max()))] if stepper.motors.holds else []
     with np.errstate(all="ignore"):  # a scene that grows without bound is told of
@@ -184,9 +223,11 @@ def _steps_of_results(
     return Steps(states, ps, measure, sweeps, newtons, work, friction_work, joint_work, correction_work), good
 
 
-def _kernel(stepper: ImpulseStep) -> NamedFunction:
-    """The kernel for forces that come with each call."""
-    return stepper.dyn.driven_contact_steps(Driven(held=True)) if stepper.motors.holds else stepper.dyn.contact_steps
+def _kernel(stepper: ImpulseStep, world_only: bool = False) -> NamedFunction:
+    """The kernel for forces that come with each call; ``world_only``: that of long trees which touch nothing else."""
+    if stepper.motors.holds or world_only:
+        return stepper.dyn.driven_contact_steps(Driven(held=stepper.motors.holds), world_only)
+    return stepper.dyn.contact_steps
 
 
 def _begins_to_press(impulses: Array, found: Array, faces: Array) -> Array:

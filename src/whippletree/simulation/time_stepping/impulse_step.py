@@ -20,10 +20,12 @@ from whippletree.arithmetic.scalars import is_zero
 from whippletree.compiler.compiled import Compiled, compile
 from whippletree.compiler.rollout.contact_kinds import TOUCH
 from whippletree.compiler.rollout.contact_lists.contact_list_gaps import tendon_limits
+from whippletree.compiler.rollout.contact_lists.contact_list_recursion import left_out_of_recursion
 from whippletree.compiler.rollout.contact_lists.contact_list_suitability import (
     lists_pay,
     reason_against_lists,
     suits_lists,
+    world_only_pays,
 )
 from whippletree.compiler.rollout.contact_lists.contact_list_trees import is_written
 from whippletree.compiler.rollout.contact_sweeps import coloured_sweeps, contact_sweeps
@@ -166,6 +168,15 @@ class ImpulseStep:
     def asking_kernel(self) -> AskingKernel:
         """That kernel where it asks controller and commands itself."""
         return AskingKernel(self.dyn, self.motors)
+
+    @cached_property
+    def apart(self) -> Array | None:
+        """Blocks of a long tree that are no contacts with the world, bool (blocks,), if steps in which none of them
+        pushes have a kernel of their own.
+        """
+        if not self.kernel or not world_only_pays(self.model):
+            return None
+        return left_out_of_recursion(self.model, self.blocks)
 
     @property
     def path(self) -> str:

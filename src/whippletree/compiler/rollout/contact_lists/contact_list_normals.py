@@ -167,7 +167,7 @@ class RecursiveNormals:
 
     def __init__(self, space: StepSpace, rows: RecursiveRows, closing: int) -> None:
         """``closing``: blocks with a gap."""
-        self.space, self.rows, self.closing = space, rows, closing
+        self.space, self.rows = space, rows
         space.work(
             ease=(closing,),  # 1 / G of the block itself
             push=(closing,),
@@ -197,7 +197,7 @@ class RecursiveNormals:
         step = (*self._weigh(), _judge(self.space), note, If(self.space.address("uneven"), tuple(self._move())))
         solve = (
             *rows.tree.twists("away", "away motion"),
-            Collect(NEAR, BLOCK, self.closing, self.space.address("nearby", BLOCK)),
+            Collect(NEAR, BLOCK, self.space.contacts, self.space.address("nearby", BLOCK)),
             put(-1, at("even")),
             Each(BLOCK, NEAR, (*rows.own_rows(), mass)),
             Until(SWEEP, NORMAL_STEPS, self.space.address("even"), step),

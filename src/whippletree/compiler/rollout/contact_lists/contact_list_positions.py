@@ -109,6 +109,8 @@ class Positions:
         space.numbers_list(NEAR, k)
         self.displacement = displacement(k)
         self.recursive = isinstance(self.displacement, RecursiveNormals)
+        self.leaves_out = "left out" in space.buffers
+        """Whether blocks that are no contacts with the world stay where they are, and are only told of."""
         turns = bool(closures.count) or self.recursive
         self.rounds = ROUNDS_WITH_LOOPS if turns else POSITION_ROUNDS
         self.progress = PROGRESS_WITH_LOOPS if turns else POSITION_PROGRESS
@@ -123,10 +125,11 @@ class Positions:
         """Poses, screws and all gaps of the present coordinates; the deepest overlap, and what is near."""
         at, own = self.space.at, self.of_limit
 
-        def judge(gap: Any, target: Any, h: Any, worst: Array) -> list[Any]:
+        def judge(gap: Any, target: Any, h: Any, worst: Array, left_out: Any = int(self.leaves_out)) -> list[Any]:
             """Whether a projection may concern a block: no displacement is longer than its reach."""
             left = gap - target
-            return [gap, select(less(left, h * RELAXATION_SPEED), 1, -1), [largest([worst[0], -left])]]
+            near = both(less(left_out, 1), less(left, h * RELAXATION_SPEED))
+            return [gap, select(near, 1, -1), [largest([worst[0], -left])]]
 
         def limited(lower: Any, upper: Any, q: Any, *rest: Any) -> list[Any]:
             below, above = q - lower, upper - q
@@ -145,6 +148,7 @@ class Positions:
         if self.contacts:
             first = Piece((), (Address("touch", (Index(BLOCK), Index(None, 0))),))
             reads = [first, at("target", BLOCK), at("dt", STEP), at("worst")]
+            reads += [at("left out", BLOCK)] if self.leaves_out else []
             block = traced_block(judge, reads, [at("gap", BLOCK), at("nearby", BLOCK), at("worst")])
             close = Collect(AT_THE_END, BLOCK, self.contacts, self.space.address("within", BLOCK))
             found += [*self.reach.forget("nearby"), close, Each(BLOCK, AT_THE_END, (block,))]

@@ -41,7 +41,7 @@ from whippletree.constraints.constraint_set import constraint_set
 from whippletree.contact.time_step import ContactBlocks
 from whippletree.model import Model
 from whippletree.spatial import cross
-from whippletree.tree.skeleton import skeleton
+from whippletree.tree.skeleton import Skeleton, skeleton
 
 MOST_TIES = 12
 """Rows of loops up to which they are a border of the recursion: each costs a solution after every elimination."""
@@ -55,11 +55,31 @@ Sides: TypeAlias = Callable[[int], tuple[list[Piece], list[Piece]]]
 
 def suits_recursion(model: Model, blocks: ContactBlocks) -> bool:
     """Whether all blocks of a model are contacts of a node with the world, and its loops are few."""
-    tree = skeleton(model)
-    sides = [[tree.bodies[body].node for body in (c.first_body, c.second_body)] for c in blocks.contacts.candidates]
-    alone = all(min(pair) < 0 for pair in sides)
+    return not bool(left_out_of_recursion(model, blocks).any()) and _has_few_ties(model)
+
+
+def suits_world_only(model: Model, blocks: ContactBlocks) -> bool:
+    """Whether that is so while its bodies do not touch each other and no joint or tendon reaches a limit."""
+    left_out = left_out_of_recursion(model, blocks)
+    some = bool(left_out.any() and not left_out.all())
+    return some and blocks.count == blocks.closing and _has_few_ties(model)
+
+
+def left_out_of_recursion(model: Model, blocks: ContactBlocks) -> Array:
+    """Blocks that are no contacts of a node with the world, bool (blocks,)."""
+    found = np.ones(blocks.count, dtype=bool)
+    found[: len(blocks.contacts.candidates)] = [min(pair) >= 0 for pair in _nodes_of_contacts(skeleton(model), blocks)]
+    return found
+
+
+def _nodes_of_contacts(tree: Skeleton, blocks: ContactBlocks) -> list[list[int]]:
+    """The nodes of both sides of every candidate; −1 is the world."""
+    return [[tree.bodies[body].node for body in (c.first_body, c.second_body)] for c in blocks.contacts.candidates]
+
+
+def _has_few_ties(model: Model) -> bool:
     ties = len(constraint_set(model).structure.independent) if model.constraints else 0
-    return alone and blocks.count == len(sides) and ties <= MOST_TIES and not model.is_flexible
+    return ties <= MOST_TIES and not model.is_flexible
 
 
 class Recursion:
@@ -267,13 +287,11 @@ class RecursiveRows:
         )
         self.reserve("right", "dy", "now", "free", "swept")
         self.bare, self.loaded = (Recursion(space, tree, closures, name) for name in ("bare", "loaded"))
-        sides = [
-            [space.tree.bodies[body].node for body in (c.first_body, c.second_body)]
-            for c in space.blocks.contacts.candidates
-        ]
+        sides = _nodes_of_contacts(space.tree, space.blocks)
         touched = [self.nodes if max(pair) < 0 else max(pair) for pair in sides]
         space.index(TOUCHED, touched)
-        own = [[block for block, node in enumerate(touched) if node == k] for k in range(self.nodes)]
+        met = [self.nodes if min(pair) >= 0 else node for node, pair in zip(touched, sides, strict=True)]
+        own = [[block for block, node in enumerate(met) if node == k] for k in range(self.nodes)]
         most = max(1, *map(len, own))
         space.index("contacts of node", [len(blocks) for blocks in own])
         space.index("contact of node", [blocks + [0] * (most - len(blocks)) for blocks in own])

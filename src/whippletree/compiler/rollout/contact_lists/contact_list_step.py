@@ -73,7 +73,12 @@ from whippletree.compiler.rollout.contact_lists.contact_list_normals import Dens
 from whippletree.compiler.rollout.contact_lists.contact_list_positions import Positions, target_of
 from whippletree.compiler.rollout.contact_lists.contact_list_ranges import ServoRanges
 from whippletree.compiler.rollout.contact_lists.contact_list_reach import CLOSE, LATE
-from whippletree.compiler.rollout.contact_lists.contact_list_recursion import RecursiveRows, own_block, suits_recursion
+from whippletree.compiler.rollout.contact_lists.contact_list_recursion import (
+    RecursiveRows,
+    left_out_of_recursion,
+    own_block,
+    suits_recursion,
+)
 from whippletree.compiler.rollout.contact_lists.contact_list_results import StepResults
 from whippletree.compiler.rollout.contact_lists.contact_list_rows import DenseRows, rows_of_blocks
 from whippletree.compiler.rollout.contact_lists.contact_list_solver import ListSolver
@@ -94,7 +99,7 @@ from whippletree.compiler.rollout.step_space import (
 )
 from whippletree.contact.geometry.shape_numbers import POSE
 from whippletree.contact.kinematics.contact_set import contact_set
-from whippletree.contact.problem.cones import largest
+from whippletree.contact.problem.cones import both, largest
 from whippletree.contact.problem.contact_problem import Local, local
 from whippletree.contact.time_step import shifts
 from whippletree.model import Model
@@ -116,7 +121,11 @@ def _sweeps_first(model: Model) -> bool:
     return bool(model.constraints) or not contact_set(model).closed_form
 
 
-def contact_lists_program(model: Model, driven: Driven = Driven()) -> Program:  # noqa: B008 (immutable)
+def contact_lists_program(
+    model: Model,
+    driven: Driven = Driven(),  # noqa: B008 (immutable)
+    world_only: bool = False,
+) -> Program:
     """(q0, v0, impulses0, tau (T, nv), [ctrl (T, actuators)], dt (T,), tolerance, patience, [clock (T,)], [held (nv,)])
     → T steps.
 
@@ -127,8 +136,12 @@ def contact_lists_program(model: Model, driven: Driven = Driven()) -> Program:  
     :class:`~whippletree.compiler.rollout.contact_rollout.ContactRollout`, and of each step its correction_work (J),
     sweeps and newton_steps; and, with actuators or functions, the joint forces (T, nv) of all motors over each step. A
     scene stops after a step whose residual exceeds ``patience`` (m/s); sweeps end at ``tolerance``.
+
+    ``world_only``: steps in which a long tree touches the world alone, by recursions over it; those that something else
+    would take part in have a residual as large as what it would miss by
+    (:func:`~whippletree.compiler.rollout.contact_lists.contact_list_recursion.suits_world_only`).
     """
-    return _ListBuilder(model, driven).rollout()
+    return _ListBuilder(model, driven, world_only=world_only).rollout()
 
 
 def contact_step_program(model: Model) -> Program:
@@ -139,9 +152,11 @@ def contact_step_program(model: Model) -> Program:
 class _ListBuilder(StepSpace):
     """Writes the statements of a step."""
 
-    def __init__(self, model: Model, driven: Driven, single: bool = False) -> None:
-        """``single``: one step, whose arguments and results have no dimension for steps."""
+    def __init__(self, model: Model, driven: Driven, single: bool = False, world_only: bool = False) -> None:
+        """``single``: one step, whose arguments and results have no dimension for steps; ``world_only``: as in
+        :func:`contact_lists_program`."""
         super().__init__(model, driven, single)
+        self.world_only = world_only
         self.ranges = ServoRanges(self)
         self.moments = MomentRows(self)
         self._arguments()
@@ -177,7 +192,7 @@ class _ListBuilder(StepSpace):
 
     def _long_rows(self) -> RecursiveRows | None:
         """Rows by recursion over the tree, where that suits it."""
-        if isinstance(self.in_tree, LoopedTree) and suits_recursion(self.model, self.blocks):
+        if isinstance(self.in_tree, LoopedTree) and (self.world_only or suits_recursion(self.model, self.blocks)):
             return RecursiveRows(self, self.in_tree, self.closures)
         return None
 
@@ -262,6 +277,8 @@ class _ListBuilder(StepSpace):
         self.index("servo", [0] * blocks.passive + list(range(servos)))
         self.table("passive", [1] * blocks.passive + [0] * servos)
         self.index("limit", [max(i - self.contacts, 0) for i in range(self.contacts + len(blocks.limited))])
+        if self.world_only:
+            self.table("left out", left_out_of_recursion(self.model, blocks).astype(int).tolist())
         self.table("friction", blocks.friction)
         self.table("restitution", blocks.restitution)
         self.table("cap", blocks.cap(1))
@@ -406,12 +423,17 @@ class _ListBuilder(StepSpace):
         """
         fall = sqrt(sum(float(x) ** 2 for x in self.model.gravity))
 
-        def near(touch: Array, first: Array, second: Array, X: Array, Y: Array, p: Array, h: Any) -> list[Any]:
+        def flagged(p: Array, closing: Any, left_out: Any) -> Any:
+            return select(less(0, left_out), -1, select(less(0, p[0]), 1, select(less(closing, 0), 1, -1)))
+
+        def near(
+            touch: Array, first: Array, second: Array, X: Array, Y: Array, p: Array, h: Any, *out: Any
+        ) -> list[Any]:
             closing = touch[0] + h * (_normal_velocity(touch, first, second, X, Y) - fall * h)
-            return [select(less(0, p[0]), 1, select(less(closing, 0), 1, -1)), target_of(touch[0], h)]
+            return [flagged(p, closing, sum(out)), target_of(touch[0], h)]
 
         def limited(gap: Any, sign: Any, v: Any, p: Array, h: Any) -> list[Any]:
-            return [select(less(0, p[0]), 1, select(less(gap + h * sign * v, 0), 1, -1)), target_of(gap, h)]
+            return [flagged(p, gap + h * sign * v, int(self.world_only)), target_of(gap, h)]
 
         def stretched(gap: Any, row: Array, v: Array, p: Array, h: Any) -> list[Any]:
             return limited(gap, 1, row @ v, p, h)
@@ -419,6 +441,7 @@ class _ListBuilder(StepSpace):
         found: list[Statement] = []
         if self.contacts:
             reads = [self.at("touch", BLOCK), *self._sides(), self.at("impulse", BLOCK), self.at("dt", STEP)]
+            reads += self._left_out()
             block = traced_block(near, reads, self.each(("flag", "target"), BLOCK))
             close = Collect(CLOSE, BLOCK, self.contacts, self.address("within", BLOCK))
             forget = [*self.positions.reach.forget("flag"), *self.positions.no_targets()]
@@ -434,6 +457,10 @@ class _ListBuilder(StepSpace):
             block = traced_block(stretched, reads, [of("flag"), of("target")])
             found.append(Loop(BLOCK, len(self.blocks.taut), (block,)))
         return [*found, *self._flags_without_gaps()]
+
+    def _left_out(self) -> list[Piece]:
+        """Whether the contact in hand is left out, where some are."""
+        return [self.at("left out", BLOCK)] if self.world_only else []
 
     def _flags_without_gaps(self) -> list[Statement]:
         """Flags of blocks that nothing has to close for: dry friction and moments, and servos at an end of a range."""
@@ -469,7 +496,9 @@ class _ListBuilder(StepSpace):
         """Steps 3 to 5."""
         solve = (
             *self.moments.with_contacts(),
-            Collect(ACTIVE, BLOCK, self.blocks.count, self.address("flag", BLOCK)),
+            Collect(
+                ACTIVE, BLOCK, self.contacts if self.world_only else self.blocks.count, self.address("flag", BLOCK)
+            ),
             *self.solver.rows.clear("y"),
             Each(BLOCK, ACTIVE, tuple(self._rows_by_form())),
             *self.solver.rows.compute_motion("y"),
@@ -601,10 +630,12 @@ class _ListBuilder(StepSpace):
     def _look_around(self) -> list[Statement]:
         """Step 5: whatever was left out and would overlap is taken in."""
 
-        def outside(flag: Any, speed: Any, tolerance: Any, left: Array, complete: Array) -> list[Any]:
-            """``speed``: at which the gap is missed, m/s."""
+        def outside(
+            flag: Any, speed: Any, tolerance: Any, left: Array, complete: Array, left_out: Any = int(self.world_only)
+        ) -> list[Any]:
+            """``speed``: at which the gap is missed, m/s; ``left_out``: it is missed, and told."""
             missed = select(less(0, flag), 0, largest([speed, 0]))
-            joins = less(tolerance, missed)
+            joins = both(less(left_out, 1), less(tolerance, missed))
             return [
                 [select(joins, 1, flag)],
                 [largest([left[0], missed])],
@@ -631,7 +662,7 @@ class _ListBuilder(StepSpace):
                 self.at("flag", BLOCK),
                 self.at("tolerance"),
             ]
-            block = traced_block(contact, [*reads, *totals], [self.at("flag", BLOCK), *totals])
+            block = traced_block(contact, [*reads, *totals, *self._left_out()], [self.at("flag", BLOCK), *totals])
             found += self.positions.reach.look_back(self.positions.narrow.late)
             found.append(Each(BLOCK, LATE, (*self.look_up("node 0", "node 1"), block)))
         if self.blocks.limited:

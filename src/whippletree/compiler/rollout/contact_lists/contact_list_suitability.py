@@ -6,7 +6,8 @@ told why, in words that its user understands; its steps are taken in Python.
 
 from __future__ import annotations
 
-from whippletree.compiler.rollout.contact_lists.contact_list_recursion import suits_recursion
+from whippletree.compiler.rollout.contact_lists.contact_list_chains import is_unbranched
+from whippletree.compiler.rollout.contact_lists.contact_list_recursion import suits_recursion, suits_world_only
 from whippletree.compiler.rollout.contact_lists.contact_list_trees import is_written, reason_against_loops
 from whippletree.constraints.constraint_set import reason_against_ties
 from whippletree.contact.inertia_of_motions import has_inertia, pivots_have_inertia
@@ -59,6 +60,16 @@ def _reason_against_frames(model: Model, blocks: ContactBlocks) -> str | None:
 def suits_lists(model: Model) -> bool:
     """Whether steps of a model can be compiled this way."""
     return reason_against_lists(model) is None
+
+
+def world_only_pays(model: Model) -> bool:
+    """Whether steps of a model in which only the world is touched have a kernel of their own: those of long chains,
+    whose links may touch each other and seldom do. µs a step with it and without: a track of 60 links round two drums
+    480 and 5500, a rope of 50 links that falls over a box 470 and 4700. Limbs that branch have no elimination from
+    contact to contact, and gain less."""
+    blocks = ContactBlocks(model, alone=True)
+    long = not is_written(model, blocks.actuators) and is_unbranched(skeleton(model))
+    return long and suits_world_only(model, blocks)
 
 
 def lists_pay(model: Model) -> bool:
