@@ -160,6 +160,12 @@ class Motion:
         return self.controller is not None or self.remembers
 
     @property
+    def may_jump(self) -> bool:
+        """Whether forces may jump in time: those of a controller that is not known to be smooth, and commands."""
+        known = self.compiled_controller is not None and not self.compiled_controller.may_jump
+        return self.remembers or (self.controller is not None and not known)
+
+    @property
     def is_relaxed_by_forces(self) -> bool:
         """Whether massless motions that dampers decide follow forces of a controller or of actuators."""
         return self._relaxed and self.is_driven

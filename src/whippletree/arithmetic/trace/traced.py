@@ -40,6 +40,9 @@ ARITY = {
 CONDITIONS = frozenset({"lt", "and", "or", "not"})
 """Operations whose value is a truth value, not a number."""
 
+JUMPS = frozenset({"select", "atan2"})
+"""Operations, beside tables, whose value may jump where their operands do not."""
+
 LEAVES = ("input", "const")
 """Nodes without operands, which nothing computes."""
 

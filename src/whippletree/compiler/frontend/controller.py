@@ -18,7 +18,9 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.arithmetic.numpy_protocol import scalar_array
+from whippletree.arithmetic.scalars import Table
 from whippletree.arithmetic.trace import Trace, Traced, finish, lift_constants, linear_parts
+from whippletree.arithmetic.trace.traced import JUMPS
 from whippletree.compiler.cpu.cpu_function import CompiledFunction, compile_function
 from whippletree.compiler.llvm.kernel import digest
 from whippletree.compiler.program import Buffer, straight_program
@@ -57,9 +59,9 @@ def traced_controller(
 class FunctionOfState:
     """A function of (t, q, v) as machine code, at one state or many."""
 
-    def __init__(self, function: CompiledFunction, constants: Sequence[float]) -> None:
-        """``constants``: the last argument of the function, where there are any."""
-        self.function, self.constants = function, [np.array(constants)] if constants else []
+    def __init__(self, function: CompiledFunction, constants: Sequence[float], may_jump: bool) -> None:
+        """``constants``: the last argument of the function, where there are any; ``may_jump``: whether it chooses."""
+        self.function, self.constants, self.may_jump = function, [np.array(constants)] if constants else [], may_jump
 
     def __call__(self, t: Any, q: Array, v: Array) -> Array:
         """Its numbers (..., size)."""
@@ -69,6 +71,8 @@ class FunctionOfState:
 class AffineForces:
     """τ = gains · (1, t, q, v), at one state or many: what constant forces, springs, dampers, regulators about a fixed
     pose and servos under fixed commands come to."""
+
+    may_jump = False
 
     def __init__(self, gains: Array) -> None:
         """``gains`` (nv, 2 + nq + nv)."""
@@ -171,6 +175,11 @@ class _ControllerTrace(NamedTuple):
     outputs: list[Any]
 
     @property
+    def may_jump(self) -> bool:
+        """Whether it may jump where its inputs do not."""
+        return any(operation in JUMPS or isinstance(operation, Table) for operation, *_ in self.trace.nodes)
+
+    @property
     def key(self) -> tuple[Any, ...]:
         """Its content, which is equal for equal functions."""
         outputs = (("node", x.index) if isinstance(x, Traced) else x for x in self.outputs)
@@ -211,7 +220,7 @@ def _as_code(
     model: Model, asked: Callable[..., Any], traced: _ControllerTrace, samples: Sequence[tuple[float, Array, Array]]
 ) -> FunctionOfState:
     code, constants = _recall(("code", model.nq, model.nv, traced.key), lambda: _machine_code(model, traced))
-    function = FunctionOfState(code, constants)
+    function = FunctionOfState(code, constants, traced.may_jump)
     for sample in samples:
         _compare(function, asked, *sample)
     return function

@@ -61,6 +61,7 @@ class Adaptive(Method):
             solver=solver,
             compiled=CompiledSteps(task),
             tolerance=task.follow_tolerance,
+            may_jump=lambda: task.motion.may_jump,
         )
 
     def chunks(self, memo: Memo | None = None) -> Iterator[Chunk]:

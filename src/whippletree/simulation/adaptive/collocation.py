@@ -124,6 +124,11 @@ class Polynomial:
         tau = (times - self.start) / self.length
         return np.asarray(basis_values(tau, len(self.coefficients)) @ self.coefficients)
 
+    def slopes_at_ends(self) -> Array:
+        """ẏ at the beginning and at the end of the step (2, n): Legendre polynomials are ±1 and 1 there."""
+        even, odd = self.coefficients[::2].sum(axis=0), self.coefficients[1::2].sum(axis=0)
+        return np.stack([even - odd, even + odd])
+
     def with_points(self, points: int) -> Polynomial:
         """This polynomial as the guess for a step of so many points: terms of higher degree are left out, or zero."""
         own, n = self.coefficients.shape

@@ -66,6 +66,11 @@ MOVE, MOST_MOVES = 0.9, 6
 KINKED = 1e2
 """Distance from the manifold, in units of the tolerance, that a smooth step does not reach."""
 
+JUMPED = 1e2
+"""Difference, times the length of a step and in units of the tolerance, between the rates at its ends and those that
+its polynomial has there, which a smooth step does not reach: for it this is what the polynomial leaves out, at most 1
+or a few."""
+
 SHORTEST_AT_KINKS = 1e-9
 """Length, s, below which a step is kept whatever it missed."""
 
@@ -221,6 +226,9 @@ class Integrator:
     """The steps that were taken in one call, which :meth:`pieces` hands out one by one."""
     tolerance: Callable[[Array], float] | None = None
     """The relative tolerance that a state allows, or the worst of several; None where it is the same everywhere."""
+    may_jump: Callable[[], bool] | None = None
+    """Whether rates may jump, as a controller's do: no point of a Gauss step sees a jump in the first or the last
+    fiftieth of its length. None where they never do."""
 
     def __post_init__(self) -> None:
         self._first_rtol = self.rtol
@@ -251,6 +259,11 @@ class Integrator:
                 self._reject(t, length)
                 stiff = True
                 continue
+            if stride.kept and self._looks_for_jumps:
+                stride, length = self._up_to_jump(stride, length)
+                if not stride.kept:
+                    self._reject(t, length)
+                    continue
             kept = stride.kept or [self._single(t, y, length, end, basis, error, stiff)]
             self.stride = stride._replace(kept=kept) if stride.kept else Stride(kept)
             self._notice_rounding(kept)
@@ -316,6 +329,45 @@ class Integrator:
             Departure(t, y, length, guess, error, end, most, self.rtol, self.atol, stiff, self.solver)
         )
 
+    @property
+    def _looks_for_jumps(self) -> bool:
+        return self.may_jump is not None and self.may_jump()
+
+    def _up_to_jump(self, stride: Stride, length: float) -> tuple[Stride, float]:
+        """The steps of a stride before the first with a jump that its points have not seen, and the length after them:
+        of the next step if there are none."""
+        jumped = self._jumps([(step.solution, step.end, step.state) for step in stride.kept])
+        if not jumped.any():
+            return stride, length
+        first = int(np.argmax(jumped))
+        half = stride.kept[first].solution.polynomial.length / 2
+        kept = stride.kept[:first]
+        if kept:
+            self.statistics.rejections += 1
+            kept[-1] = kept[-1]._replace(next_length=half)
+        return Stride(kept), half
+
+    def _jumps(self, steps: Sequence[tuple[TriedStep, float, Array]]) -> Array:
+        """Whether rates jump near the beginning or the end of each of some steps in a row, (steps,) bool.
+
+        The rates at the ends are compared with those of the polynomial there. Radau steps have a point at their end,
+        and fast parts that decay within them: they are not looked at.
+        """
+        polynomials = [trial.polynomial for trial, _, _ in steps]
+        lengths = np.array([own.length for own in polynomials])
+        times = np.array([polynomials[0].start, *(end for _, end, _ in steps)])
+        states = np.stack([polynomials[0].origin, *(state for _, _, state in steps)])
+        try:
+            rates = self.problem.rates(times, states)
+        except NO_RATES:
+            return np.zeros(len(steps), dtype=bool)
+        slopes = np.stack([own.slopes_at_ends() for own in polynomials])
+        missed = lengths[:, None, None] * (np.stack([rates[:-1], rates[1:]], axis=1) - slopes)
+        scale = self.atol + self.rtol * np.maximum(np.abs(states[:-1]), np.abs(states[1:]))
+        sizes = np.sqrt(np.mean(np.square(missed / scale[:, None]), axis=-1)).max(axis=1)
+        stiff = np.array([trial.stiff for trial, _, _ in steps])
+        return np.asarray((sizes > JUMPED) & ~stiff & (lengths > SHORTEST_AT_KINKS))
+
     def _count(self, step: AcceptedStep) -> None:
         """Costs of a step by machine code."""
         self.statistics.steps += 1
@@ -379,7 +431,8 @@ class Integrator:
         """An accepted step, its end, and the projected state there.
 
         Where forces have a kink that none of a step's points has seen (a ball that rolls over an edge just before the
-        end), the step leaves the manifold by more than its error: then it is taken again, shorter.
+        end), the step leaves the manifold by more than its error; where they jump there, rates at its ends are others
+        than its polynomial's: then it is taken again, shorter.
         """
         while True:
             trial = self._find_accepted(t, y, min(length, end - t), guess, stiffness)
@@ -391,15 +444,22 @@ class Integrator:
             except NO_RATES:
                 if polynomial.length <= SHORTEST_AT_KINKS:
                     raise
-                self._reject(t, polynomial.length)
-                length = polynomial.length / 2
+                length = self._take_back(trial)
                 continue
             scale = self.atol + self.rtol * np.maximum(np.abs(y), np.abs(state))
             off = float(np.abs((state - raw) / scale).max(initial=0.0))
-            if off <= KINKED or self.dead_points or polynomial.length <= SHORTEST_AT_KINKS:
+            kinked = off > KINKED and not self.dead_points
+            jumped = self._looks_for_jumps and bool(self._jumps([(trial, then, state)])[0])
+            if not (kinked or jumped) or polynomial.length <= SHORTEST_AT_KINKS:
                 return trial, then, state
-            self._reject(t, polynomial.length)
-            length = polynomial.length / 2
+            length = self._take_back(trial)
+
+    def _take_back(self, trial: TriedStep) -> float:
+        """Count a step that was accepted as rejected; the length to try next."""
+        self.statistics.steps -= 1
+        self.statistics.newton_steps -= trial.stiff
+        self._reject(trial.polynomial.start, trial.polynomial.length)
+        return trial.polynomial.length / 2
 
     def _find_accepted(
         self, t: float, y: Array, length: float, guess: Polynomial, stiffness: Stiffness | None

@@ -137,6 +137,7 @@ class SmoothMotion:
             compiled=compiled.of(self.guards),
             ahead=STEPS_PER_CALL,
             tolerance=task.follow_tolerance,
+            may_jump=lambda: task.motion.may_jump,
         )
         if phase.turning:
             corrector = partial(SlipCorrection, phase)
