@@ -8,7 +8,7 @@ Equations are solved as they come: each makes its highest unknown a sum of lower
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -192,10 +192,15 @@ class FoldingPlan:
         begun, done = 1, 2
         state = bytearray(size + len(self.members))
         order: list[int] = []
-        for first in units:
-            if state[first]:
+        for first, waits in self._first_values():
+            unit = units[first]
+            if state[unit]:
                 continue
-            path = [first]
+            if not waits:
+                state[unit] = done
+                order.append(unit)
+                continue
+            path = [unit]
             while path:
                 unit = path[-1]
                 if state[unit] == done:
@@ -214,6 +219,17 @@ class FoldingPlan:
                         return [], [u for u in path[path.index(need) :] if state[u] == begun]
                 path += reversed(missing)
         return order, []
+
+    def _first_values(self) -> Iterator[tuple[int, bool]]:
+        """The first value of each unit, in order, and whether the unit needs one that begins after it."""
+        begins = np.arange(len(self.operations))
+        rows = np.array([members for members in self.members if members], dtype=np.int64).reshape(-1, self.parts)
+        begins[rows] = rows.min(axis=1, keepdims=True)
+        needed = np.where(self.code.table < 0, -1, begins[self.code.table])
+        waiting = np.zeros(len(begins), dtype=bool)
+        waiting[begins[np.any(needed >= begins[:, None], axis=1)]] = True
+        first = np.flatnonzero(begins == np.arange(len(begins)))
+        return zip(first.tolist(), waiting[first].tolist(), strict=True)
 
     def _needs(self, unit: int, units: Sequence[int]) -> list[int]:
         """What a unit is made of."""
