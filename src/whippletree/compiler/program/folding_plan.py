@@ -422,17 +422,19 @@ class Signs:
             self._solve_fused(number, given)
             return
         own = [PLUS] * self.parts
-        passes_on = not self.coefficients[members[0]] or operation in PASSING_ON
-        for count, term in enumerate([(0, 1)] if operation in _PRODUCTS else [(j,) for j in range(len(given))]):
+        if operation in _PRODUCTS:
+            a, b = given
+            reduce = self.parities.reduce_form
+            own = [reduce(x ^ a[0] ^ y ^ b[0]) for x, y in zip(a, b, strict=True)]
+            self.of_rows[number] = own
+            return
+        for j, sums in enumerate(given):
             for part in range(1, self.parts):
-                form = PLUS
-                for j in term:
-                    form ^= given[j][part] ^ given[j][0]
-                form ^= self._coefficient(members, term[0], orders, part)
-                if passes_on and count == 0:
+                form = sums[part] ^ sums[0] ^ self._coefficient(members, j, orders, part)
+                if j == 0 and operation in PASSING_ON:
                     own[part] = self.parities.reduce_form(form)
                 elif form != own[part] and not self.parities.equate(form, own[part]):
-                    self._turn(number, term[0], part)
+                    self._turn(number, j, part)
         if any(own):
             self.of_rows[number] = own
 
