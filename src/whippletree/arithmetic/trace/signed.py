@@ -189,6 +189,9 @@ class Emitter:
 
     def node(self, *key: Any) -> int:
         """The index of a node, new or met before."""
+        return self._node(key)
+
+    def _node(self, key: Node) -> int:
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = len(self.nodes)
@@ -212,9 +215,10 @@ class Emitter:
         """The node of an operation with signs of its own on operands that are there, with their signs if not all +."""
         if operation == "fma":  # most are: a match statement would take longer
             product, rest = own if signs is None else (own[0] * signs[0] * signs[1], own[1] * signs[2])
-            if product == rest:
-                return self.with_sign(self.node("fma", *nodes), product)
-            return self.node("fms" if product > 0 else "fnma", *nodes)
+            if product != rest:
+                return self._node(("fms" if product > 0 else "fnma", *nodes))
+            node = self._node(("fma", *nodes))
+            return node if product > 0 else self.with_sign(node, -1)
         given = signs or (1,) * len(nodes)
         if operation == "mul" or operation == "div":
             return self.with_sign(self.node(operation, *nodes), given[0] * given[1])

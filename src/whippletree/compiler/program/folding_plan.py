@@ -8,7 +8,7 @@ Equations are solved as they come: each makes its highest unknown a sum of lower
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -200,10 +200,15 @@ class FoldingPlan:
         begun, done = 1, 2
         state = bytearray(size + len(self.members))
         order: list[int] = []
-        for first in units:
-            if state[first]:
+        for first, waits in self._first_values():
+            unit = units[first]
+            if state[unit]:
                 continue
-            path = [first]
+            if not waits:
+                state[unit] = done
+                order.append(unit)
+                continue
+            path = [unit]
             while path:
                 unit = path[-1]
                 if state[unit] == done:
@@ -222,6 +227,17 @@ class FoldingPlan:
                         return [], [u for u in path[path.index(need) :] if state[u] == begun]
                 path += reversed(missing)
         return order, []
+
+    def _first_values(self) -> Iterator[tuple[int, bool]]:
+        """The first value of each unit, in order, and whether the unit needs one that begins after it."""
+        begins = np.arange(len(self.operations))
+        rows = np.array([members for members in self.members if members], dtype=np.int64).reshape(-1, self.parts)
+        begins[rows] = rows.min(axis=1, keepdims=True)
+        needed = np.where(self.code.table < 0, -1, begins[self.code.table])
+        waiting = np.zeros(len(begins), dtype=bool)
+        waiting[begins[np.any(needed >= begins[:, None], axis=1)]] = True
+        first = np.flatnonzero(begins == np.arange(len(begins)))
+        return zip(first.tolist(), waiting[first].tolist(), strict=True)
 
     def _needs(self, unit: int, units: Sequence[int]) -> list[int]:
         """What a unit is made of."""
@@ -414,17 +430,19 @@ class Signs:
             self._solve_fused(number, given)
             return
         own = [PLUS] * self.parts
-        passes_on = not self.coefficients[members[0]] or operation in PASSING_ON
-        for count, term in enumerate([(0, 1)] if operation in _PRODUCTS else [(j,) for j in range(len(given))]):
+        if operation in _PRODUCTS:
+            a, b = given
+            reduce = self.parities.reduce_form
+            own = [reduce(x ^ a[0] ^ y ^ b[0]) for x, y in zip(a, b, strict=True)]
+            self.of_rows[number] = own
+            return
+        for j, sums in enumerate(given):
             for part in range(1, self.parts):
-                form = PLUS
-                for j in term:
-                    form ^= given[j][part] ^ given[j][0]
-                form ^= self._coefficient(members, term[0], orders, part)
-                if passes_on and count == 0:
+                form = sums[part] ^ sums[0] ^ self._coefficient(members, j, orders, part)
+                if j == 0 and operation in PASSING_ON:
                     own[part] = self.parities.reduce_form(form)
                 elif form != own[part] and not self.parities.equate(form, own[part]):
-                    self._turn(number, term[0], part)
+                    self._turn(number, j, part)
         if any(own):
             self.of_rows[number] = own
 
