@@ -125,7 +125,7 @@ class _Emission:
     ) -> None:
         self.writer = writer
         self.readers = readers
-        self.last_use: dict[int, int] = {}
+        self.last_use = {node: node for node in readers}
         """Where a value with a reader was used last, or became known."""
         self.rows = rows
         self.packed = rows.packs.of_node if rows is not None else {}
@@ -199,14 +199,14 @@ class _Emission:
         """Emit those of the nodes that are not emitted yet."""
         value, nodes, packed = self.value, self.nodes, self.packed
         emit, negate, binary, readers = self.writer.value, self.writer.negate, self.binary, self.readers
-        number, fused = self.writer.lanes.number, self.fused
+        number, fused, none_in_memory = self.writer.lanes.number, self.fused, readers.keys().isdisjoint
         call = f"call {number} @llvm.fma.{self.writer.suffix}({number} "
         for index in indices:
             if value[index]:
                 continue
             node = nodes[index]
             operation = node[0]
-            if readers:
+            if readers and operation not in LEAVES and not none_in_memory(node[1:]):
                 self._read_again(index, node)
             # the common cases, written out: a humanoid has ten thousands of them
             if index in packed:
@@ -224,13 +224,9 @@ class _Emission:
     def _read_again(self, index: int, node: Node) -> None:
         """Read those operands of a node from memory whose last use is far away."""
         readers, last_use = self.readers, self.last_use
-        if node[0] in LEAVES:
-            if index in readers:
-                last_use[index] = index
-            return
         for operand in node[1:]:
             if operand in readers:
-                if index - last_use.get(operand, index) > FAR_USE:
+                if index - last_use[operand] > FAR_USE:
                     self.value[operand] = readers[operand]()
                 last_use[operand] = index
 
