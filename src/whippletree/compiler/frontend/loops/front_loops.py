@@ -192,7 +192,9 @@ class FrontLoops:
         self.space.index("felt units", units)
         code = Code()
         x = code.load("front", Index("chunk"), Index(None, 0), Index("unit"))
-        size = x * free_mobility(code.load("size", Index("motion"))) * x
+        self.space.table("least inertia", self.plan.least_inertia)
+        free = free_mobility(code.load("size", Index("motion")), code.load("least inertia", Index("motion")))
+        size = x * free * x
         code.store(code.load("size", Index("row")) + size, "size", Index("row"))
         looks = [("row", "rows that are felt"), ("motion", "motions that feel")]
         looks += [("chunk", "felt chunks"), ("unit", "felt units")]
