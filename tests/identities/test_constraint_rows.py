@@ -6,7 +6,9 @@ import pytest
 
 import whippletree as wt
 from whippletree.constraints.kinds import KINDS
+from whippletree.constraints.rows import frame_coefficients
 from whippletree.model.builder import Builder
+from whippletree.spatial import Pose
 
 STEP = mpmath.mpf(10) ** -12
 """Of the central differences: their error is about its square."""
@@ -169,3 +171,19 @@ def test_compiled_rows_equal_the_reference(kind):
         expected = getattr(ref, name)(*arguments, *clock)
         found = getattr(dyn, name)(*arguments, *clock)
         np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11 * max(1.0, np.abs(expected).max()))
+
+
+@pytest.mark.parametrize("kind", ["weld", "hinge", "universal", "slider", "cylindrical", "plane", "prescribed_frame"])
+def test_floats_ask_a_residual_of_one_pose_once_for_all_directions(kind):
+    """Slopes along six motions at once are those along one after the other, which other scalars take."""
+    model = model_of(kind)
+    (prepared, *_) = wt.constraint_set(model).demands
+    random = np.random.default_rng(3)
+    turns = [np.linalg.qr(random.normal(size=(3, 3)))[0] for _ in range(2)]
+    floats = [Pose((R * np.linalg.det(R)).astype(object), random.normal(size=3).astype(object)) for R in turns]
+    exact = [Pose(*[np.vectorize(mpmath.mpf, otypes=[object])(part) for part in X]) for X in floats]
+    assert prepared.demand.of_pose
+    for i in (0, 1):
+        found = frame_coefficients(prepared.demand, floats, i, 0.3)
+        expected = frame_coefficients(prepared.demand, exact, i, 0.3).astype(float)
+        np.testing.assert_allclose(found.astype(float), expected, rtol=0, atol=1e-14)

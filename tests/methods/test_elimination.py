@@ -13,9 +13,10 @@ from whippletree.compiler.named_function import ANSWERED_IN_PYTHON
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.long_systems import long_structure
 from whippletree.constraints.long_systems.body_system import unknowns_of
-from whippletree.constraints.long_systems.front_elimination import EliminationPlan
+from whippletree.constraints.long_systems.front_elimination import EliminationPlan, eliminate
 from whippletree.constraints.long_systems.long_structure import LongRowSystem, least_motion
 from whippletree.constraints.redundancy import find_long_structure, find_structure
+from whippletree.constraints.routes import PIVOT_TOLERANCE
 from whippletree.graph.elimination import (
     elimination_cost,
     elimination_order,
@@ -25,6 +26,7 @@ from whippletree.graph.elimination import (
 )
 from whippletree.model import Constraint
 from whippletree.tree.mechanism import Mechanism
+from whippletree.tree.skeleton import skeleton
 
 CASES = {
     "ladder": lambda: wt.mechanisms.n_four_bar(6),
@@ -336,3 +338,46 @@ def test_a_step_at_velocity_level_of_a_driven_ladder():
     assert far_apart(found[0], expected[0]) < 1e-11
     assert far_apart(found[1], expected[1]) < 1e-10
     assert found[0][driven.slice("r2")] == pytest.approx([0.3])
+
+
+@pytest.mark.parametrize("closure", ["pin", "hinge", "point"])
+def test_a_thin_rod_that_floats_is_given_inertia_by_what_hangs_on_it(closure):
+    """It turns about its own axis without inertia of its own: eliminated last, it needs no weights on all rows."""
+    model = floating_ladder(4, "free", closure)
+    unknowns = unknowns_of(constraint_set(model))
+    assert unknowns.weights.lacking == [0]
+    assert unknowns.order[-1] == 0
+    assert unknowns.weights.moves_inertia
+    rng = np.random.default_rng(4)
+    ref = wt.reference(model, route="block")
+    q, tau = model.home.q, rng.normal(size=model.nv)
+    v = ref.project_velocity(q, rng.normal(size=model.nv))
+    expected = ref.forward_dynamics(q, v, tau)
+    bound = 1e-10 * np.abs(expected).max()
+    for found in (wt.reference(model, route="elimination"), wt.compile(model, route="elimination")):
+        np.testing.assert_allclose(found.forward_dynamics(q, v, tau), expected, rtol=0, atol=bound)
+
+
+def test_rods_in_one_line_give_no_inertia():
+    """All that hangs on the rod is in line with it: rows keep their weights."""
+    builder = wt.Builder("line", (0, -9.81, 0))
+    for k in range(3):
+        builder.body(f"rod {k}", 1.0, (0.5, 0, 0), (0, 1 / 12, 1 / 12))
+    builder.joint("base", "free", "world", "rod 0").joint("next", "prismatic", "rod 0", "rod 1", axis=(1, 0, 0))
+    builder.joint("last", "prismatic", "rod 1", "rod 2", axis=(1, 0, 0))
+    builder.constraint("gear", "gear", "next", "last", ratios=(1.0, 2.0))
+    unknowns = unknowns_of(constraint_set(builder.build()))
+    assert unknowns.weights.lacking == [0]
+    assert not unknowns.weights.moves_inertia
+
+
+def test_mobilities_of_light_bodies_are_bounded():
+    """The size of a row's pivot is what its bodies allow: of a body that is light along it, not without bounds, or
+    rounding in its inertia would make the row count as dependent."""
+    model = floating_ladder(4, "free", "pin")
+    system = constraint_set(model)
+    m, q = Mechanism(skeleton(model)), model.home.q.astype(object)
+    fronts = eliminate(m, system, m.still(q), q, 0, None).fronts
+    judged = [x for x in fronts.plan.judged.tolist() if fronts.plan.rows[x]]
+    assert max(float(fronts.sizes[x]) for x in judged) < 1e4
+    assert all(margin > 0 for _, margin in fronts.margins(PIVOT_TOLERANCE))

@@ -139,6 +139,17 @@ def duals(value: Any, slope: Any) -> np.ndarray[Any, Any]:
     return found
 
 
+def duals_along(value: Any, slope: Any) -> np.ndarray[Any, Any]:
+    """An array of dual numbers along several directions at once: their slopes are arrays, the last axis of ``slope``.
+
+    Floats only, and functions that choose by conditions that are known.
+    """
+    values = np.asarray(value, dtype=object)
+    result = np.empty(values.size, dtype=object)
+    result[:] = [Dual(x, rate) for x, rate in zip(values.flat, slope.reshape(values.size, -1), strict=True)]
+    return result.reshape(values.shape)
+
+
 def slopes(value: Any) -> np.ndarray[Any, Any]:
     """The slopes of an array of dual numbers (or of one); 0 of what is no dual number, since it did not move."""
     array = np.asarray(value, dtype=object)
@@ -192,6 +203,8 @@ def _dual_power(x: Any, y: Any) -> Dual:
 
 
 def _dual_select(condition: Any, a: Any, b: Any) -> Dual:
+    if isinstance(condition, (bool, np.bool_)):
+        return Dual(*_parts(a if condition else b))
     (x, dx), (y, dy) = _parts(a), _parts(b)
     return Dual(select(condition, x, y), select(condition, dx, dy))
 

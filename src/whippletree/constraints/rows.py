@@ -14,16 +14,17 @@ must not mix.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array, identity, zeros
-from whippletree.arithmetic.dual_numbers import Dual, duals, slopes
+from whippletree.arithmetic.dual_numbers import Dual, duals, duals_along, slopes
 from whippletree.constraints.kinds import KINDS
-from whippletree.constraints.kinds.constraint_kinds import relative
+from whippletree.constraints.kinds.constraint_kinds import HERE, relative
 from whippletree.constraints.kinds.demand import Demand, kind_fault, select_rows, spelling_faults
 from whippletree.constraints.massless_rows import HeldRows, RelaxedRows
 from whippletree.errors import ModelError, NameLookupError
@@ -199,7 +200,7 @@ class TreeFrameRows(FrameRows):
     def blocks(self) -> dict[int, Array]:
         """The blocks (rows, n) of A that can differ from zero, by node."""
         blocks: dict[int, Array] = {}
-        for G, J in self._products():
+        for G, J in self._products:
             for node, columns in J.items():
                 blocks[node] = blocks[node] + G @ columns if node in blocks else G @ columns
         return blocks
@@ -207,17 +208,20 @@ class TreeFrameRows(FrameRows):
     def sizes(self) -> Array:
         """Of each row: Σ |G| |J|, the largest entry."""
         totals: dict[int, Array] = {}
-        for G, J in self._products():
+        for G, J in self._products:
             for node, columns in J.items():
                 totals[node] = totals.get(node, 0) + np.abs(G) @ np.abs(columns)
         entries = np.concatenate([zeros(len(self.demand.rows), 1), *totals.values()], axis=1)
         return np.asarray(entries.max(axis=1))
 
-    def _products(self) -> Iterator[tuple[Array, dict[int, Array]]]:
+    @cached_property
+    def _products(self) -> list[tuple[Array, dict[int, Array]]]:
         """G (rows, 6) of every frame that can move, and the blocks of its J: A is the sum of their products."""
-        for i, place in enumerate(self.places):
-            if place.node != self.base:
-                yield self.coefficients(i), kinematics.jacobian_blocks(self.tree, self.links, place, self.base)
+        return [
+            (self.coefficients(i), kinematics.jacobian_blocks(self.tree, self.links, place, self.base))
+            for i, place in enumerate(self.places)
+            if place.node != self.base
+        ]
 
     def twists(self) -> list[Array]:
         return [kinematics.twist(self.tree, self.links, place, self.base) for place in self.places]
@@ -342,6 +346,8 @@ def frame_coefficients(demand: Demand, poses: Sequence[Pose], i: int, t: Any) ->
         return _point_coefficients(demand, relative(poses), i, t)
     if demand.of_pose:
         move, X = (_moved_away, moved_pose)[i], relative(poses)
+        if all(type(x) is float for x in (*X.R.flat, *X.p)):
+            return _pose_coefficients(demand, X, i, t)
         return np.stack([slopes(_of_pose(demand, move(X, e), Dual(t, 0))) for e in identity(6)], axis=1)
     standing, columns = [lifted_pose(X) for X in poses], []
     for e in identity(6):
@@ -400,7 +406,7 @@ def _point_slopes(demand: Demand, r: Array, t: Any) -> Array:
 
 def _of_point(demand: Demand, r: Array, t: Any) -> Array:
     """The residual of a second origin at r."""
-    return demand.residual((Pose.identity(), Pose(identity(3), r)), t)
+    return demand.residual((HERE, Pose(identity(3), r)), t)
 
 
 # Nor does a residual of one pose ask for those of two: with X as before, the second frame has against the first, in its
@@ -421,7 +427,26 @@ def _moved_away(X: Pose, V: Array) -> Pose:
 
 def _of_pose(demand: Demand, X: Pose, t: Any) -> Array:
     """The residual of a second frame at X in the first."""
-    return demand.residual((Pose.identity(), X), t)
+    return demand.residual((HERE, X), t)
+
+
+UNIT_TURNS = np.array([skew(e[:3]) for e in identity(6)]).astype(float)
+"""ω × of the six unit twists, (6, 3, 3)."""
+
+UNIT_SHIFTS = np.eye(6)[:, 3:]
+
+
+def _pose_coefficients(demand: Demand, X: Pose, i: int, t: Any) -> Array:
+    """G (rows, 6) of frame i, of a residual of one pose; floats only: slopes are arrays of all six directions, so that
+    the residual is asked once."""
+    R, p = X.R.astype(float), X.p.astype(float)
+    if i:
+        turned, shifted = R @ UNIT_TURNS, UNIT_SHIFTS @ R.T
+    else:
+        turned, shifted = -(UNIT_TURNS @ R), -(UNIT_TURNS @ p) - UNIT_SHIFTS
+    moved = Pose(duals_along(X.R, np.moveaxis(turned, 0, -1)), duals_along(X.p, shifted.T))
+    found = slopes(_of_pose(demand, moved, Dual(t, 0)))
+    return np.stack([np.zeros(6) + x for x in found]).astype(object)
 
 
 class JointRows:

@@ -149,8 +149,14 @@ OPPOSITE = 100
 vectors, and its direction says nothing."""
 
 
+HERE = Pose.identity()
+"""The pose of a first frame that others are seen from: nothing has to be multiplied by it."""
+
+
 def relative(poses: Sequence[Pose]) -> Pose:
     """The pose of the second frame in the first."""
+    if poses[0] is HERE:
+        return poses[1]
     return poses[0].inverse() @ poses[1]
 
 

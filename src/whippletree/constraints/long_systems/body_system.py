@@ -30,7 +30,7 @@ from whippletree.arithmetic.arrays import Array, identity, zeros
 from whippletree.arithmetic.scalars import is_zero
 from whippletree.constraints.long_systems.following_bodies import WORLD as ON_WORLD
 from whippletree.constraints.long_systems.following_bodies import Closing, Following, following_bodies
-from whippletree.constraints.long_systems.row_weights import RowWeights, Weight
+from whippletree.constraints.long_systems.row_weights import EVEN_SHARE, RowWeights, Weight
 from whippletree.constraints.rows import (
     Prepared,
     frame_acceleration,
@@ -51,7 +51,9 @@ from whippletree.graph.elimination import (
 from whippletree.spatial import Pose
 from whippletree.spatial.joints import JointType
 from whippletree.spatial.modal import PortWeight
+from whippletree.tree.forward import articulate
 from whippletree.tree.links import Link, dense
+from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import Skeleton, skeleton
 
 if TYPE_CHECKING:
@@ -286,11 +288,14 @@ class Unknowns:
         held: Sequence[int] = (),
         *,
         follow: bool = False,
+        carried: Sequence[int] = (),
     ) -> None:
         """``factored``: rows that get multipliers, of all rows of the demands, whose ``compliance`` is 0 where they are
         rigid. ``held``: nodes whose joints do not move. ``follow``: whether bodies leave the system by their joints
-        where they may; the factored rows must be independent then.
+        where they may; the factored rows must be independent then. ``carried``: nodes that are eliminated last, for
+        only what hangs on them gives them inertia.
         """
+        self._carried = carried
         self.tree, self.compliance, self._follow = tree, compliance, follow
         shapes: dict[Any, JointShape] = {}
         for node in tree.nodes:
@@ -323,12 +328,21 @@ class Unknowns:
     @cached_property
     def weights(self) -> RowWeights:
         """ρ of rows, where they need one."""
-        return RowWeights(self.tree, self.shapes)
+        return RowWeights(self.tree, self.shapes, self._carried)
 
     @cached_property
     def joint_weights(self) -> list[tuple[Weight, ...]]:
         """ρ of the rows of each node's joint."""
         return self.weights.of_joints(self.follows)
+
+    @cached_property
+    def least_inertia(self) -> Array:
+        """Of each motion, what counts as the inertia of its body along it where that is less, (count,)."""
+        turns, shifts = EVEN_SHARE * self.weights.scales.max(axis=0, initial=0.0)
+        found = np.full(self.count, turns)
+        for own in self.accelerations:
+            found[list(own[3:])] = shifts
+        return np.where(found > 0, found, 1.0)
 
     @cached_property
     def edges(self) -> list[Sequence[int]]:
@@ -340,7 +354,8 @@ class Unknowns:
     def _ways(self) -> list[Way]:
         """Of each order of elimination that may be good, the best way."""
         found = []
-        for order in elimination_orders(self.edges, len(self.tree.nodes)):
+        for every in elimination_orders(self.edges, len(self.tree.nodes)):
+            order = [*(k for k in every if k not in self._carried), *self._carried]
             if self._follow:
                 ways = [self._way_of(order, self._followers(order, patience)) for patience in PATIENCE]
             else:
@@ -526,9 +541,29 @@ def unknowns_of(system: ConstraintSet) -> Unknowns:
     found: Unknowns | None = system.__dict__.get("_unknowns")
     if found is None:
         tree = skeleton(system.model)
-        found = Unknowns(tree, system.demands, system.structure.independent, system.compliance, follow=True)
+        known = tree, system.demands, system.structure.independent, system.compliance
+        found = Unknowns(*known, follow=True)
+        roots = found.weights.lacking
+        if roots and _are_given_inertia(system, found, roots):
+            found = Unknowns(*known, follow=True, carried=roots)
         system.__dict__["_unknowns"] = found
     return found
+
+
+def _are_given_inertia(system: ConstraintSet, unknowns: Unknowns, roots: Sequence[int]) -> bool:
+    """Whether these bodies are on the world, which no closure holds, and have inertia by what hangs on them: pivots of
+    the articulated recursion at a generic configuration."""
+    tree, largest = unknowns.tree, unknowns.weights.scales.max(axis=0)
+    if any(tree.parents[k] >= 0 for k in roots) or any(k < 0 for d in unknowns.demands for k, _ in d.places):
+        return False
+    m = Mechanism(tree)
+    links = m.still(system.structure.configuration.astype(object))
+    freedoms = articulate(m.sweep, links, [zeros(link.H.shape[1]) for link in links])
+    for k in roots:
+        turns = np.any(links[k].H[:3] != 0, axis=0)
+        if not np.all(freedoms[k].pivots.astype(float) >= EVEN_SHARE * np.where(turns, *largest)):
+            return False
+    return True
 
 
 def rows_without_bodies(system: ConstraintSet) -> list[Prepared]:

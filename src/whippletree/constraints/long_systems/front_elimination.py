@@ -18,8 +18,9 @@ without a division, as the inverse of [m 1; 1 0] is [0 1; 1 −m]:
 
 Pivots are returned. One of a motion must keep a share of its diagonal entry, or some motion has neither mass nor rows
 (condition (32)); one of a row must keep a share of how far each body alone would let it move, Σ F(λ, i)² / F(i, i) over
-the motions that it feels, before anything is eliminated, or rows have become dependent. Components that no force
-reaches (across the plane of a planar mechanism) are left out where their entries are exact zeros.
+the motions that it feels, before anything is eliminated, or rows have become dependent. (Where a body is light along a
+motion, a share of the largest inertia stands for its own.) Components that no force reaches (across the plane of a
+planar mechanism) are left out where their entries are exact zeros.
 """
 
 from __future__ import annotations
@@ -75,6 +76,7 @@ class EliminationPlan:
         """For entries at these places; ``seeds``: unknowns that right-hand sides may reach directly."""
         self.rows = np.arange(unknowns.count) >= unknowns.motions
         """Which unknowns are multipliers."""
+        self._of = unknowns
         near = coupled_unknowns(zip(rows.tolist(), columns.tolist(), strict=True), unknowns.count)
         self.used = _mark_reached(near, seeds.tolist())
         self.solved_for = {a: row for a, row in unknowns.solved_for.items() if self.used[a]}
@@ -109,6 +111,11 @@ class EliminationPlan:
         rows = set(self.solved_for.values())
         pairs = [x for a in own if a in self.solved_for for x in (a, self.solved_for[a])]
         return (*pairs, *(x for x in own if x not in self.solved_for and x not in rows))
+
+    @property
+    def least_inertia(self) -> Array:
+        """Of each motion, what counts as inertia of a body along it where that is less."""
+        return self._of.least_inertia
 
     @cached_property
     def judged(self) -> Array:
@@ -270,8 +277,8 @@ def _add_mobilities(sizes: Array, plan: EliminationPlan, rows: Array, columns: A
         found[pair] = found[pair] + x if pair in found else x
     free: dict[int, Any] = {}
     for motion in {j for _, j in found}:
-        heavy = scalars.less(0, sizes[motion])
-        free[motion] = scalars.select(heavy, 1 / scalars.select(heavy, sizes[motion], 1), 0)
+        own, least = sizes[motion], plan.least_inertia[motion]
+        free[motion] = 1 / scalars.select(scalars.less(least, own), own, least)
     for (row, motion), x in found.items():
         sizes[row] = sizes[row] + x * free[motion] * x
 

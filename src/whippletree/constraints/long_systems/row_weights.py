@@ -7,6 +7,9 @@ needs them:
 * The rows of a joint by which a body follows its parent are solved, not weighted.
 * If every joint moves components along which its own body has inertia, K is positive definite on all motions that keep
   to the joints: from the base to the tips, a motion without energy moves no joint. Then closures need no weight.
+* A body on the world may move along components without inertia of its own, as a thin rod that floats turns about its
+  axis: it is eliminated last, with the articulated inertia of what hangs on it, if that is positive
+  (:func:`~whippletree.constraints.long_systems.body_system.unknowns_of` looks at a generic configuration).
 * The rows of other joints hold components of a body that is eliminated as if it were free. Those along which it has
   inertia need no weight either, unless the joint's accelerations are unknowns of their own.
 
@@ -59,9 +62,10 @@ NO_WEIGHT = Weight(0)
 class RowWeights:
     """ρ of the rows of a mechanism."""
 
-    def __init__(self, tree: Skeleton, shapes: Sequence[JointShape]) -> None:
-        """``shapes``: of the joint of each node."""
-        self.tree, self.shapes = tree, shapes
+    def __init__(self, tree: Skeleton, shapes: Sequence[JointShape], carried: Sequence[int] = ()) -> None:
+        """``shapes``: of the joint of each node; ``carried``: nodes that are eliminated last, when what hangs on them
+        has given them inertia."""
+        self.tree, self.shapes, self.carried = tree, shapes, carried
 
     @cached_property
     def scales(self) -> Array:
@@ -92,9 +96,15 @@ class RowWeights:
         return [known[id(node)] for node in self.tree.nodes]
 
     @cached_property
+    def lacking(self) -> list[int]:
+        """Nodes whose joints move components along which their own bodies have no inertia."""
+        pairs = enumerate(zip(self.shapes, self.heavy, strict=True))
+        return [k for k, (shape, heavy) in pairs if not {*shape.moved} <= {*heavy}]
+
+    @cached_property
     def moves_inertia(self) -> bool:
-        """Whether every joint moves only components along which its own body has inertia."""
-        return all({*shape.moved} <= {*heavy} for shape, heavy in zip(self.shapes, self.heavy, strict=True))
+        """Whether every joint moves only components along which its own body has inertia, or what it carries."""
+        return {*self.lacking} <= {*self.carried}
 
     def of_joints(self, follows: Sequence[bool]) -> list[tuple[Weight, ...]]:
         """ρ of the rows of each node's joint; ``follows``: whether these are solved."""

@@ -48,6 +48,8 @@ class FrontKind(NamedTuple):
     """Of its own unknowns, the last: pairs of a component and the row that is solved for it."""
     multipliers: tuple[bool, ...]
     """Which of its unknowns are multipliers."""
+    least_inertia: tuple[float, ...]
+    """Of its motions, what counts as inertia of a body along them where that is less."""
     entries: tuple[tuple[tuple[int, int, Share], ...], ...]
     """Of each element that adds to it: row, column, and the share of a number of the element."""
     loads: tuple[tuple[tuple[int, Share], ...], ...]
@@ -194,6 +196,7 @@ class KindsOfFronts:
                 inner,
                 plan.pairs[f],
                 multipliers,
+                tuple(plan.least_inertia[own].tolist()),
                 added,
                 loads,
                 tuple(sorted(taken)),

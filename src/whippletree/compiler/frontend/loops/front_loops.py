@@ -85,13 +85,18 @@ class FrontLoops:
         self.space.index("tiles down", tiles)
         self.space.index("front tiles", whole)
         left = [places[several * count :] for places, count in zip(down, whole, strict=True)]
-        pairs = [[places[k : k + 2] for k in range(0, len(places), 2)] for places in left]
-        steps = max(map(len, pairs))
-        both = [padded([[pair[k] for pair in own] for own in pairs], steps) for k in (0, -1)]
-        self.space.index("pivots down", np.stack(both, axis=-1))
-        self.space.index("pairs", padded([[len(pair) - 1 for pair in own] for own in pairs], steps))
-        self.space.index("rests", padded([[pair[-1] for pair in own] for own in pairs], steps))
-        self.space.index("front steps", [len(own) for own in pairs])
+        self.space.index("pivots left", padded(left, several - 1))
+        self.space.index("front left", [len(places) for places in left])
+        for word, lists in (("solved", solved), ("solving", [[p - 1 for p in places] for places in solved])):
+            self.space.index(
+                f"{word} twos",
+                padded([places[: len(places) // 2 * 2] for places in lists], most // 2 * 2).reshape(fronts, -1, 2)
+                if most > 1
+                else np.zeros((fronts, 1, 2), dtype=np.int64),
+            )
+            self.space.index(f"{word} last", [places[-1] if len(places) % 2 else 0 for places in lists])
+        self.space.index("front twos", [len(places) // 2 for places in solved])
+        self.space.index("front odd", [len(places) % 2 for places in solved])
         self.space.index("front inner", inner)
         self.space.index("front chunks", [-(-n // CHUNK) for n in counts])
         self.space.index("front parent", [max(parent, 0) for parent in parents])
@@ -187,7 +192,9 @@ class FrontLoops:
         self.space.index("felt units", units)
         code = Code()
         x = code.load("front", Index("chunk"), Index(None, 0), Index("unit"))
-        size = x * free_mobility(code.load("size", Index("motion"))) * x
+        self.space.table("least inertia", self.plan.least_inertia)
+        free = free_mobility(code.load("size", Index("motion")), code.load("least inertia", Index("motion")))
+        size = x * free * x
         code.store(code.load("size", Index("row")) + size, "size", Index("row"))
         looks = [("row", "rows that are felt"), ("motion", "motions that feel")]
         looks += [("chunk", "felt chunks"), ("unit", "felt units")]
@@ -195,20 +202,20 @@ class FrontLoops:
 
     def inwards(self) -> Statement:
         """Elimination, fronts before their parents; several pivots at a time, so that memory is passed over once
-        for all of them. Those that are left over in a front go in pairs, the last one perhaps alone: the second factor
-        is 0 then.
-        """
+        for all of them."""
         several = len(PIVOTS_AT_ONCE)
         self.space.work(factor=(several,), scaled=(several,), reciprocal=(several,))
-        alone = Code()
-        alone.store(0.0, "scaled", Index(None, 1))
-        alone.store(0.0, "reciprocal", Index(None, 1))
-        pair = Loop("pair", Index("paired"), (*self._at_second(), *self._row_under(1), self._pivot(1)))
-        others = Loop("i", Index("rest"), (*self._at_i(), *self._row_under(2)))
-        step = (*self._at_pair(), alone.block(), self._pivot(0), pair, *self._at_second()[:2], others)
-        steps = Loop("step", Index("steps"), step)
+        f = Index("f")
+        tile = self._tile(several, lambda k: Address("tiles down", (f, Index("tile"), Index(None, k))))
+        left = [self._tile(n, lambda k: Address("pivots left", (f, Index(None, k)))) for n in range(1, several)]
+        singles = (Loop("tile", Index("tiles"), tuple(tile)), Switch("left", ((), *map(tuple, left))))
+        twos = self._pairs(2, lambda word, k: Address(f"{word} twos", (f, Index("two"), Index(None, k))))
+        odd = self._pairs(1, lambda word, k: Address(f"{word} last", (f,)))
+        most = max(self.plan.pairs, default=0)
+        solved = [Loop("two", Index("twos"), tuple(twos))] if most > 1 else []
+        solved += [Loop("last", Index("odd"), tuple(odd))] if most else []
         begin = [self._clear_boundary("f", "fresh"), self._clear_boundary("parent", "fresh of parent")]
-        dense = (*([self._pairs()] if any(self.plan.pairs) else []), self._tiles(), steps, self._hand_up())
+        dense = (*solved, *singles, self._hand_up())
         fresh = begin if any(self.kinds.cleared) else []
         body = (*self._at_front(), *fresh, self._by_kind(dense, self.straight.inwards))
         return Loop("turn", len(self.plan.fronts), body)
@@ -218,35 +225,60 @@ class FrontLoops:
         loops = () if all(self.kinds.of) else dense
         return Switch("kind", (loops, *[tuple(straight(k)) for k in range(len(self.kinds.kinds))]))
 
-    def _pairs(self) -> Statement:
-        """Components of bodies that follow their parents, each with the row that is solved for it."""
-        begin, row, update = Code(), Code(), Code()
-        m = begin.load("front", Index("second row"), Index("second chunk"), Index("second unit"))
-        a, solving = (begin.load("y", Index(f"{word} unknown")) for word in ("second", "first"))
-        begin.store(m, "reciprocal", Index(None, 0))
-        begin.store(solving, "scaled", Index(None, 0))
-        begin.store(a - m * solving, "scaled", Index(None, 1))
-        m = row.load("reciprocal", Index(None, 0))
-        of_row, of_a = (
-            row.load("front", Index(f"{word} row"), Index("chunk of i"), Index("unit of i"))
-            for word in ("first", "second")
-        )
-        row.store(of_row, "factor", Index(None, 0))
-        row.store(of_a - m * of_row, "factor", Index(None, 1))
-        y = row.load("y", Index("other")) - of_a * row.load("scaled", Index(None, 0))
-        row.store(y - of_row * row.load("scaled", Index(None, 1)), "y", Index("other"))
-        size = row.load("is motion", Index("other")) * (of_row * m * of_row)
-        row.store(row.load("size", Index("other")) + size, "size", Index("other"))
+    def _pairs(self, count: int, place: Callable[[str, int], Address]) -> list[Statement]:
+        """Some components of bodies that follow their parents, each with the row that is solved for it."""
+        body: list[Statement] = []
+        for k in range(count):
+            for word in ("solved", "solving"):
+                body += self._at_place(f"{word} {k}", place(word, k))
+        for k in range(count):
+            for word in ("solved", "solving") if k else ():
+                body.append(Loop(f"{word} pivot", 1, (Lookup("i", place(word, k)), *self._row_under_pairs(k))))
+            code = Code()
+            at = [Index(f"solved {k} {word}") for word in ("row", "chunk", "unit")]
+            m, y = code.load("front", *at), code.load("y", Index(f"solving {k} unknown"))
+            code.store(m, "reciprocal", Index(None, k))
+            code.store(y, "scaled", Index(None, 2 * k))
+            code.store(code.load("y", Index(f"solved {k} unknown")) - m * y, "scaled", Index(None, 2 * k + 1))
+            body.append(code.block())
+        last = Index(f"solving {count - 1} place")
+        return [*body, Loop("i", last, tuple(self._row_under_pairs(count)))]
+
+    def _row_under_pairs(self, count: int) -> list[Statement]:
+        """Row i of a front after some components and the rows that are solved for them."""
+        row, update = Code(), Code()
+        y, size = row.load("y", Index("other")), row.load("size", Index("other"))
         at = (Index("row of i"), Index("chunk"), Index("unit"))
         left = update.load("front", *at)
-        for k, word in enumerate(("second", "first")):
-            numbers = update.load("front", Index(f"{word} row"), Index("chunk"), Index("unit"))
-            left = left - update.load("factor", Index(None, k)) * numbers
+        for k in range(count):
+            of_a, of_row = (
+                row.load("front", Index(f"{word} {k} row"), Index("chunk of i"), Index("unit of i"))
+                for word in ("solved", "solving")
+            )
+            m = row.load("reciprocal", Index(None, k))
+            row.store(of_row, "factor", Index(None, 2 * k))
+            row.store(of_a - m * of_row, "factor", Index(None, 2 * k + 1))
+            y = y - of_a * row.load("scaled", Index(None, 2 * k)) - of_row * row.load("scaled", Index(None, 2 * k + 1))
+            size = size + row.load("is motion", Index("other")) * (of_row * m * of_row)
+            for n, word in enumerate(("solved", "solving")):
+                numbers = update.load("front", Index(f"{word} {k} row"), Index("chunk"), Index("unit"))
+                left = left - update.load("factor", Index(None, 2 * k + n)) * numbers
+        row.store(y, "y", Index("other"))
+        row.store(size, "size", Index("other"))
         update.store(left, "front", *at)
         chunk = Loop("unit", CHUNK, (update.block(),), side_by_side=True)
-        others = (*self._at_i(), row.block(), Loop("chunk", Index("chunks of i"), (chunk,)))
-        body = (*self._at_solving(), begin.block(), Loop("i", Index("p"), others))
-        return Loop("pair", Index("solved"), body)
+        return [*self._at_i(), row.block(), Loop("chunk", Index("chunks of i"), (chunk,))]
+
+    def _at_place(self, word: str, place: Address) -> list[Statement]:
+        """Where a pivot is: its place in its front, its row, its unknown."""
+        here = Index(f"{word} place")
+        return [
+            Lookup(f"{word} place", place),
+            Lookup(f"{word} row", Address("front rows", (Index("f"), here))),
+            Lookup(f"{word} unknown", Address("front unknowns", (Index("f"), here))),
+            Lookup(f"{word} chunk", Address("chunk of", (here,))),
+            Lookup(f"{word} unit", Address("unit of", (here,))),
+        ]
 
     def _at_solving(self) -> list[Statement]:
         """The row (first) that is solved for a component (second)."""
@@ -261,25 +293,16 @@ class FrontLoops:
             ]
         return found
 
-    def _tiles(self) -> Statement:
+    def _tile(self, count: int, place: Callable[[int], Address]) -> list[Statement]:
         """Several pivots of a front, each of which is a row under those before it, and then all rows under them."""
         body: list[Statement] = []
-        for k, word in enumerate(PIVOTS_AT_ONCE):
-            place = Index(f"{word} place")
-            body += [
-                Lookup(f"{word} place", Address("tiles down", (Index("f"), Index("tile"), Index(None, k)))),
-                Lookup(f"{word} row", Address("front rows", (Index("f"), place))),
-                Lookup(f"{word} unknown", Address("front unknowns", (Index("f"), place))),
-                Lookup(f"{word} chunk", Address("chunk of", (place,))),
-                Lookup(f"{word} unit", Address("unit of", (place,))),
-            ]
-        for k in range(len(PIVOTS_AT_ONCE)):
-            own = Lookup("i", Address("tiles down", (Index("f"), Index("tile"), Index(None, k))))
-            under = (own, *self._at_i(), *self._row_under(k)) if k else ()
+        for k, word in enumerate(PIVOTS_AT_ONCE[:count]):
+            body += self._at_place(word, place(k))
+        for k in range(count):
+            under = (Lookup("i", place(k)), *self._at_i(), *self._row_under(k)) if k else ()
             body.append(Loop(f"pivot {k}", 1, (*under, self._pivot(k))))
-        last = Index(f"{PIVOTS_AT_ONCE[-1]} place")
-        body.append(Loop("i", last, (*self._at_i(), *self._row_under(len(PIVOTS_AT_ONCE)))))
-        return Loop("tile", Index("tiles"), tuple(body))
+        last = Index(f"{PIVOTS_AT_ONCE[count - 1]} place")
+        return [*body, Loop("i", last, (*self._at_i(), *self._row_under(count)))]
 
     def _pivot(self, number: int) -> Block:
         """One pivot of those that are eliminated together, its reciprocal, and what its equation takes from others."""
@@ -311,31 +334,14 @@ class FrontLoops:
         chunk = Loop("unit", CHUNK, (update.block(),), side_by_side=True)
         return [row.block(), Loop("chunk", Index("chunks of i"), (chunk,))]
 
-    def _at_pair(self) -> list[Statement]:
-        return [
-            Lookup("p", Address("pivots down", (Index("f"), Index("step"), Index(None, 0)))),
-            Lookup("i", Address("pivots down", (Index("f"), Index("step"), Index(None, 1)))),
-            Lookup("paired", Address("pairs", (Index("f"), Index("step")))),
-            Lookup("rest", Address("rests", (Index("f"), Index("step")))),
-            *self._at_pivot()[1:],
-        ]
-
-    def _at_second(self) -> list[Statement]:
-        """The second pivot of a pair, as a row under the first one too; the first one again where it is alone."""
-        return [
-            Lookup("second row", Address("front rows", (Index("f"), Index("i")))),
-            Lookup("second unknown", Address("front unknowns", (Index("f"), Index("i")))),
-            Lookup("second chunk", Address("chunk of", (Index("i"),))),
-            Lookup("second unit", Address("unit of", (Index("i"),))),
-            *self._at_i(),
-        ]
-
     def _at_front(self) -> list[Statement]:
         looks = [
             ("singles", "front singles"),
             ("solved", "front pairs"),
+            ("twos", "front twos"),
+            ("odd", "front odd"),
             ("tiles", "front tiles"),
-            ("steps", "front steps"),
+            ("left", "front left"),
             ("inner", "front inner"),
             ("parent", "front parent"),
             ("fresh", "fresh rows"),

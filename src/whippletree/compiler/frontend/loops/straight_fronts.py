@@ -149,7 +149,8 @@ class StraightFronts:
         for i, x in inertia.items() if kind.complete else ():
             sizes[i] = sizes[i] + x
         for (row, motion), x in felt.items():
-            sizes[row] = sizes[row] + x * free_mobility(inertia.get(motion, 0)) * x
+            free = free_mobility(inertia.get(motion, 0), kind.least_inertia[motion])
+            sizes[row] = sizes[row] + x * free * x
         return sizes
 
     def _judge(self, code: Code, worst: dict[bool, Any], multiplier: bool, pivot: Any, size: Any) -> None:
@@ -217,12 +218,9 @@ class StraightFronts:
         return [*self._lookups(kind), *self._elements(elements), code.block()]
 
 
-def free_mobility(inertia: Any) -> Any:
-    """1 / inertia, and 0 where there is none."""
-    if not isinstance(inertia, Traced):
-        return 1 / inertia if inertia > 0 else 0
-    heavy = less(0, inertia)
-    return select(heavy, 1 / select(heavy, inertia, 1), 0)
+def free_mobility(inertia: Any, least: Any) -> Any:
+    """1 / inertia, or 1 / least where it is less."""
+    return 1 / select(less(least, inertia), inertia, least)
 
 
 class PivotRows:
