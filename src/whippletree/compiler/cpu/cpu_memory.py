@@ -26,7 +26,7 @@ from whippletree.compiler.cpu.result_arrays import Results
 from whippletree.compiler.cpu.result_lists import entries_of, write_listed
 from whippletree.compiler.llvm.ir import MachineLanes, Operand, Writer
 from whippletree.compiler.llvm.kernel import STOP
-from whippletree.compiler.llvm.packs import FEWEST_ROUNDS, ROUNDS, WIDTH, Place
+from whippletree.compiler.llvm.packs import FEWEST_ROUNDS_BESIDE, MOST_ROUNDS_BESIDE, WIDTH, Place
 from whippletree.compiler.llvm.target_memory import Factor, Memory, Registers, Takers
 from whippletree.compiler.program import (
     Address,
@@ -66,7 +66,7 @@ PREFETCH = "llvm.prefetch.p0"
 _SOON = "i32 0, i32 3, i32 1"
 """To be read, and more than once: numbers, not instructions."""
 
-TOGETHER = (ROUNDS, WIDTH, FEWEST_ROUNDS)
+TOGETHER = (MOST_ROUNDS_BESIDE, WIDTH, FEWEST_ROUNDS_BESIDE)
 """Rounds of a loop that one state computes at once: as many as there are, and of what is left over."""
 
 

@@ -26,7 +26,7 @@ from whippletree.compiler.cpu.result_lists import list_functions
 from whippletree.compiler.llvm.emit import emit_body
 from whippletree.compiler.llvm.ir import INTRINSICS, MachineLanes, Operand, Writer, table_text
 from whippletree.compiler.llvm.kernel import FIRST_TABLE
-from whippletree.compiler.llvm.sine import FAR_ARGUMENTS, far_arguments_function
+from whippletree.compiler.llvm.sine import far_arguments, far_arguments_function
 from whippletree.compiler.program import (
     Address,
     Block,
@@ -64,10 +64,11 @@ def numpy_loop(program: Program, lanes: MachineLanes, symbol: str) -> str:
         text += _LANE_OFFSETS.substitute(width=lanes.width)
     if PREFETCH in called:
         text += f"declare void @{PREFETCH}(ptr, i32, i32, i32)\n"
-    if FAR_ARGUMENTS in called:
-        text += far_arguments_function(lanes)
     text += "".join(table_text(name, table.values, lanes.real) for name, table in tables_of(program).items())
     rounds = {MachineLanes(width, lanes.real) for width in TOGETHER}
+    for kind in sorted({lanes, one, *rounds}, key=lambda kind: kind.width):
+        if far_arguments(kind) in called:
+            text += far_arguments_function(kind)
     return _declarations({lanes, one, *rounds, MachineLanes(1, "double")}) + _NO_OFFSET + text + _UNLIKELY
 
 

@@ -23,6 +23,10 @@ from whippletree.compiler.program.folding_plan import LimbTurning
 from whippletree.functions import Shape
 from whippletree.tree.skeleton import Skeleton
 
+MOST_ROTATIONS = 2
+"""So many ways in which limbs can take each other's places are tried where code is folded; the first one that pays is
+taken."""
+
 NODES, NUMBERS = "nodes", "numbers"
 """Words in the shape of an input: how many nodes there are; and how many numbers, in rows that are about what the first
 word says."""

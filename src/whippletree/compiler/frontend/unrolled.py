@@ -12,7 +12,7 @@ from whippletree import functions
 from whippletree.arithmetic import scalars
 from whippletree.arithmetic.garbage import garbage_left_alone
 from whippletree.arithmetic.trace import Straight, Trace, Traced, finish
-from whippletree.compiler.frontend.limbs import Rotation, rotations, turning, with_twin_constants
+from whippletree.compiler.frontend.limbs import MOST_ROTATIONS, Rotation, rotations, turning, with_twin_constants
 from whippletree.compiler.program import Buffer, Program, straight_program
 from whippletree.compiler.program.folding import Folding, fold_code
 from whippletree.functions import Function
@@ -67,10 +67,6 @@ def _unrolled_program(model: Model, how: _How, fold: Folds | None) -> Program:
             return folding.program(function.name) if fold == "loops" else folding.straight_program(function.name)
     code = _straight(model, how, None)
     return straight_program(function.name, code.code, code.inputs, code.outputs)
-
-
-MOST_ROTATIONS = 2
-"""So many ways to fold code are tried; the first one that pays is taken."""
 
 
 class _How(NamedTuple):

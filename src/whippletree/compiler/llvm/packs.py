@@ -22,10 +22,10 @@ from whippletree.arithmetic.trace import Straight
 WIDTH = 4
 """Nodes of a pack: what a vector of AVX2 holds; LLVM cuts it up for other CPUs."""
 
-ROUNDS = 8
+MOST_ROUNDS_BESIDE = 8
 """Rounds of a loop side by side: what a vector of AVX-512 holds; LLVM cuts it up for other CPUs."""
 
-FEWEST_ROUNDS = 2
+FEWEST_ROUNDS_BESIDE = 2
 """Those that are worth a vector: two legs, or two arms."""
 
 SIDE_BY_SIDE = frozenset(("add", "sub", "mul", "div", "fma", "fms", "fnma", "neg", "abs", "sqrt"))

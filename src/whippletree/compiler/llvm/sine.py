@@ -102,8 +102,10 @@ CONSTANTS: dict[Real, Constants] = {
     ),
 }
 
-FAR_ARGUMENTS = "whippletree_far_arguments"
-"""Name of the function that reduces the far arguments of one lane vector."""
+
+def far_arguments(lanes: MachineLanes) -> str:
+    """Name of the function that reduces the far arguments of one lane vector."""
+    return "whippletree_far_arguments" + (f"_{lanes.width}" if lanes.width > 1 else "")
 
 
 def sines_and_cosines(writer: Writer, arguments: Sequence[Operand], beside: int = 1) -> list[tuple[Operand, Operand]]:
@@ -188,7 +190,7 @@ def _call_far(w: Writer, space: Sequence[Operand], x: Operand, r: Operand, k: Op
     number, integer = w.lanes.number, w.lanes.integer
     for kind, operand, place in zip((number, number, integer), (x, r, k), space, strict=True):
         w.emit(f"store {kind} {operand}, ptr {place}")
-    w.call(FAR_ARGUMENTS, f"ptr {space[0]}, ptr {space[1]}, ptr {space[2]}, i64 {w.lanes.width}")
+    w.call(far_arguments(w.lanes), f"ptr {space[0]}, ptr {space[1]}, ptr {space[2]}")
     return w.value(f"load {number}, ptr {space[1]}"), w.value(f"load {integer}, ptr {space[2]}")
 
 
@@ -234,15 +236,15 @@ fe1deb1cb129a73e e88235f52ebb4484 e99c7026b45f7e41 3991d639835339f4 9c845f8bbdf9
 
 
 def far_arguments_function(lanes: MachineLanes) -> str:
-    """The text of the function: (x, r, k) point to one lane vector each, of so many lanes; r and k are replaced in the
-    far ones. ``lanes``: what a number is made of."""
+    """The text of the function: (x, r, k) point to one lane vector each; r and k are replaced in the far lanes."""
     c, double = CONSTANTS[lanes.real], CONSTANTS["double"]
     words = _DIGITS.split()
     wide = lanes.real == "double"
     return _FUNCTION.substitute(
-        name=FAR_ARGUMENTS,
+        name=far_arguments(lanes),
         real=lanes.real,
         bits=lanes.bits,
+        width=lanes.width,
         size=len(words),
         digits=", ".join(f"i64 u0x{word.upper()}" for word in words),
         lowest=c.magic_bits - c.limit,
@@ -260,7 +262,7 @@ def far_arguments_function(lanes: MachineLanes) -> str:
 _FUNCTION = Template("""
 @${name}.digits = private unnamed_addr constant [$size x i64] [$digits]
 
-define internal void @$name(ptr %x, ptr %r, ptr %k, i64 %width) noinline cold nounwind {
+define internal void @$name(ptr %x, ptr %r, ptr %k) noinline cold nounwind {
 entry:
   br label %lane
 lane:
@@ -377,7 +379,7 @@ reduce:
   br label %done
 done:
   %next = add i64 %number, 1
-  %more = icmp ult i64 %next, %width
+  %more = icmp ult i64 %next, $width
   br i1 %more, label %lane, label %end
 end:
   ret void

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array, identity
-from whippletree.compiler.llvm.packs import ROUNDS
+from whippletree.compiler.llvm.packs import MOST_ROUNDS_BESIDE
 from whippletree.compiler.program import Address, Block, If, Index, Lookup, Loop, Statement
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
@@ -32,7 +32,7 @@ the last."""
 
 def padded(n: int) -> int:
     """Room for a row of n numbers: vectors that one state computes at once fill it, and nothing is left over."""
-    return -(-n // ROUNDS) * ROUNDS
+    return -(-n // MOST_ROUNDS_BESIDE) * MOST_ROUNDS_BESIDE
 
 
 def multiply_in_strands(A: Array, x: Array) -> Any:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from whippletree.arithmetic.trace import Trace, finish
-from whippletree.compiler.frontend.limbs import rotations, turning, with_twin_constants
+from whippletree.compiler.frontend.limbs import MOST_ROTATIONS, rotations, turning, with_twin_constants
 from whippletree.compiler.program import Address, Buffer, Program, Statement
 from whippletree.compiler.program.folding import fold_beside
 from whippletree.compiler.program.program import map_addresses
@@ -23,9 +23,6 @@ from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.functions import Shape
 from whippletree.tree.skeleton import Skeleton
-
-MOST_ROTATIONS = 2
-"""So many ways in which limbs can take each other's places are tried; the first that pays is taken."""
 
 GIVEN, FOUND = "given", "found"
 

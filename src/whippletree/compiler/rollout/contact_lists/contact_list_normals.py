@@ -40,7 +40,7 @@ places, twelve left overlaps of 6e-4 m."""
 FINE_DISPLACEMENT = 0.1
 """Share of the tolerated overlap that sweeps may still change, or Newton's method leave, when they end."""
 
-FARTHEST = 1000
+GAPS_THAT_COUNT = 1000
 """Times the deepest overlap (or opening of a loop) up to which gaps count in a round: levers lengthen a displacement,
 and what they close all the same is looked at in the next round. Of seven contacts of dm_control's humanoid that a step
 may close, two are as near as that, and its steps take 0.95 of the time."""
@@ -98,7 +98,7 @@ class DenseNormals:
         """What the deepest overlap is nothing to is not near."""
 
         def look(nearby: Any, gap: Any, target: Any, worst: Array) -> list[Any]:
-            return [[select(less(gap - target, FARTHEST * worst[0]), nearby, -1)]]
+            return [[select(less(gap - target, GAPS_THAT_COUNT * worst[0]), nearby, -1)]]
 
         at, each = self.space.at, self.space.each
         reads = [*each(("nearby", "gap", "target"), BLOCK), at("worst before")]
