@@ -112,6 +112,34 @@ def test_a_solid_that_was_to_pass_another_is_pushed_against_it():
     assert dyn.contact_list_touches(pushed[0][1])[:, 0].min() > -1e-8
 
 
+def test_candidates_of_what_rests_are_kept_and_are_those_of_a_call_without_memory():
+    stone = STONES["round"]
+    builder = wt.Builder("resting")
+    builder.geometry("block", "world", "mesh", vertices=3 * STONES["die"])
+    for k, x in enumerate((0.0, 0.4)):
+        builder.body(f"stone {k}", 1.0, inertia=(1e-3, 1e-3, 1e-3)).joint(f"stone {k}", "free", "world", f"stone {k}")
+        builder.geometry(f"stone {k}", f"stone {k}", "mesh", vertices=stone * [1, 1, 0.3])
+        builder.contact(f"on block {k}", f"stone {k}", "block", friction=0.8)
+        builder.geometry(f"table {k}", "world", "box", size=(0.2, 0.2, 0.1), position=(x, 0.5, 0))
+        builder.contact(f"on table {k}", f"stone {k}", f"table {k}", friction=0.8)
+    dyn = wt.compile(builder.build(), threads=1)
+    q = np.concatenate([[x, 0.5, 0.07, 1, 0, 0, 0] for x in (0.0, 0.4)])
+    q[[2, 9]] -= dyn.contact_list_touches(q)[:, 0].min()
+    state = q, np.zeros(12), np.zeros((len(dyn.contact_list_touches(q)), 3))
+    settled = steps(dyn, state, 1500)
+    state = tuple(part[-1] for part in settled[:3])
+    whole, single = steps(dyn, state, 40), one_by_one(dyn, state, 40)
+    assert np.ptp(whole[0][20:], axis=0).max() < 1e-12
+    for a, b in zip(whole[:3], single[:3], strict=True):
+        np.testing.assert_array_equal(a, b)
+    # one of them is pushed, and slides
+    state = state[0], np.r_[np.zeros(9), 0.5, 0, 0], state[2]
+    whole, single = steps(dyn, state, 40), one_by_one(dyn, state, 40)
+    assert whole[0][-1, 7] > state[0][7] + 1e-3
+    for a, b in zip(whole[:3], single[:3], strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
 @pytest.fixture(scope="module")
 def crates():
     """Boxes that may touch each other."""

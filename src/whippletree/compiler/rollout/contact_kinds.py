@@ -35,7 +35,7 @@ from whippletree.contact.geometry.shape_numbers import (
     with_numbers,
 )
 from whippletree.contact.geometry.shapes import Box
-from whippletree.contact.geometry.solid_cells import CELL, NO_CELL, Cell
+from whippletree.contact.geometry.solid_cells import CELL_NUMBERS, NO_CELL, Cell
 from whippletree.contact.geometry.solid_distance import Motion, separation_as_they_move, separation_at_least
 from whippletree.contact.geometry.solid_pairs import SolidForm
 from whippletree.contact.kinematics.pairs import Pair
@@ -223,7 +223,8 @@ class _Kind:
                         of_pair,
                         own,
                     )
-                    compare, work = [If(close, tuple(hold)), *compare], [*work, *more]
+                    compare, work = [*hold, *compare], [*work, *more]
+                compare = self.reach.unless_known(pair, self.first.name, nodes, compare)
                 judge, more = self.reach.judge(self.name, PAIR, pairs, self.first.name, nodes)
                 found = self.reach.each_due(self.name, PAIR, pairs, (*lookups, *judge, *compare))
                 return found, [*indices, *tables, *more, *work]
@@ -283,7 +284,7 @@ class _Kind:
     @cached_property
     def cells(self) -> Buffer:
         """In which cell the solids of each pair were when they were last compared."""
-        return Buffer(f"{self.name} cells", "work", (len(self.members), CELL))
+        return Buffer(f"{self.name} cells", "work", (len(self.members), CELL_NUMBERS))
 
     def forget(self) -> list[Statement]:
         """No cell is known."""

@@ -38,15 +38,15 @@ from whippletree.spatial import Pose, cross
 CELLS_OF_ONE = 16
 """Cells of a number between 0 and 1: of an entry of a rotation, or of a length in sizes of the smaller solid."""
 
-FARTHEST_CELL = 32
+FARTHEST_MIDDLE = 32
 """Sizes of the smaller solid up to which lengths are told apart."""
 
-_NUMBERS = Table([k / CELLS_OF_ONE for k in range(-FARTHEST_CELL * CELLS_OF_ONE, FARTHEST_CELL * CELLS_OF_ONE + 1)])
+_NUMBERS = Table([k / CELLS_OF_ONE for k in range(-FARTHEST_MIDDLE * CELLS_OF_ONE, FARTHEST_MIDDLE * CELLS_OF_ONE + 1)])
 """The middles of all cells."""
 
 
 class Cell(NamedTuple):
-    """What is known of two solids in the middle of a cell; as numbers, ``CELL`` of them."""
+    """What is known of two solids in the middle of a cell; as numbers, ``CELL_NUMBERS`` of them."""
 
     place: Array
     """Relative rotation and offset, in sizes of the smaller solid, (12,)."""
@@ -66,7 +66,7 @@ class Cell(NamedTuple):
         return Cell(numbers[:12], numbers[12:15], numbers[15:18], numbers[18:])
 
 
-CELL = 21
+CELL_NUMBERS = 21
 """Numbers of a cell."""
 
 NO_CELL = Cell(vector(*[9] * 12), *[vector(0, 0, 0)] * 3)
@@ -126,4 +126,4 @@ def _turned_like(R: Array) -> Array:
 
 def _middle(x: Any) -> Any:
     """The nearest of all middles."""
-    return entry(_NUMBERS, CELLS_OF_ONE * (x + FARTHEST_CELL) + 0.5)
+    return entry(_NUMBERS, CELLS_OF_ONE * (x + FARTHEST_MIDDLE) + 0.5)

@@ -290,7 +290,8 @@ def _clip(edges: _SeenFlat, area: _SeenFlat, inward: int, own: bool, tables: Sol
         _, at, rows = state
         edge, other = _SeenFlat(*given[:6]), _SeenFlat(*given[6:])
         p, q = edge.corner(at, tables), edge.corner(at + 1, tables)
-        _, _, start, end = iterate(within, [-1, 0, 0, 1], [*other.parts(), p, q], _most_corners(tables))
+        begin = [-1, 0, 0, 1, other.corner(0, tables)]
+        _, _, start, end, _ = iterate(within, begin, [*other.parts(), p, q], _most_corners(tables))
         exists = negated(less(end, start))
         leaves = both(exists, less(end, 1))
         for share, here in ((start, exists), (end, leaves)):
@@ -303,10 +304,10 @@ def _clip(edges: _SeenFlat, area: _SeenFlat, inward: int, own: bool, tables: Sol
 
     def within(state: list[Any], given: list[Any]) -> list[Any]:
         """The part of an edge on the inner side of the lines along an outline."""
-        _, at, start, end = state
+        _, at, start, end, a = state
         *parts, p, q = given
         other = _SeenFlat(*parts)
-        a, b = other.corner(at, tables), other.corner(at + 1, tables)
+        b = other.corner(at + 1, tables)
         # inwards, across the line from a to b; a line itself ends at its ends
         line = less(other.count, 3)
         y, z = b[1] - a[1], b[2] - a[2]
@@ -318,8 +319,10 @@ def _clip(edges: _SeenFlat, area: _SeenFlat, inward: int, own: bool, tables: Sol
         start = select(less(0, rate), largest([start, at_line]), start)
         end = select(less(rate, 0), -largest([-end, -at_line]), end)
         outside = both(negated(moves), less(depth, 0))
+        start = select(outside, 2, start)
         after = at + 1
-        return [select(less(after, other.count), -1, 1), after, select(outside, 2, start), end]
+        goes_on = both(less(after, other.count), negated(less(end, start)))
+        return [select(goes_on, -1, 1), after, start, end, b]
 
     most = _most_corners(tables)
     meet = both(both(less(0, edges.used), less(0, area.used)), _is_met(edges, area, tables))

@@ -25,6 +25,9 @@ Most pairs of a robot are farther apart than its bodies travel in dozens of step
 remembered as its *room*, beside what the fastest point of the scene had travelled by then. While the room is more than
 the fastest point has travelled since, and more than a reach at the largest speed of all, nobody looks at the pair.
 
+A pair of which neither body has moved since the last look, not by one bit, is not compared again: in a scene at rest,
+or where a round that undoes an overlap moves other bodies.
+
 A shape that can only slide and turn on a floor, as the puck of a planar pusher does, neither nears it nor leaves it:
 whatever the gap, no impulse acts there, since none could change it. Such a pair counts as far; and so does one of two
 shapes that turn past each other (:mod:`~whippletree.compiler.rollout.contact_lists.contact_list_parted`).
@@ -102,6 +105,9 @@ class Reach:
                         plane holds it apart, although it is in reach
     seen normal         of the first candidate of two solids: their normal when they were last compared, in the second
                         body's axes; 0 if they were not yet
+    moved               of a node: whether it has moved since the last look
+    known               of the first candidate of a pair: whether its candidates are those of the last look
+    anew                whether the pair in hand is to be compared
     mileage then        of the first candidate of a pair: the mileage when it was last judged
     """
 
@@ -165,6 +171,7 @@ class Reach:
             space.work(room=(self.pairs,), due=(self.pairs,), passing=(self.pairs,), mileage_then=(self.contacts,))
             space.work(mileage=(1,), horizon=(1,), last_stretch=(1,), quickest=(2,))
             space.work(seen_normal=(self.contacts, 3))
+            space.work(moved=(nodes + 1,), known=(self.contacts,), anew=(1,))
         starts = np.cumsum([0, *[pair.slots for pair, _ in pairs]])
         slots = [
             k
@@ -188,9 +195,10 @@ class Reach:
             found.append(put(0, *self.space.each(("travelled", "mileage"))))
             found.append(self._no_rooms())
             found.append(Loop(ROOM, self.pairs, (put(-1, self._room("passing", ROOM)),), side_by_side=True))
-            found.append(Loop(NODE, len(self.space.tree.nodes) + 1, (put(0, at("pose seen", NODE)),)))
+            unseen = put(0, at("pose seen", NODE)), put(-1, at("moved", NODE))
+            found.append(Loop(NODE, len(self.space.tree.nodes) + 1, unseen))
             # no comparison has told a normal yet, and boxes may hold a pair apart before one does
-            unknown = put(-math.inf, at("clear", BLOCK)), put(0, at("seen normal", BLOCK))
+            unknown = put(-math.inf, at("clear", BLOCK)), put(0, at("seen normal", BLOCK)), put(-1, at("known", BLOCK))
             found.append(Loop(BLOCK, self.contacts, unknown))
         return [*found, *self._leave_parted()]
 
@@ -249,12 +257,13 @@ class Reach:
             turned, moved = pose[:9] - before[:9], pose[9:] - before[9:]
             step = sqrt(2 * (moved @ moved + arm * arm * (turned @ turned)))
             most = [largest([x, y]) for x, y in zip(quickest, (leeway, speed), strict=True)]
-            return [so_far + step, pose, [largest([stretch[0], step])], most]
+            stays = not_less(0, sum(abs(x) for x in (*turned, *moved)))  # also no NaN, and nothing whose square is 0
+            return [so_far + step, pose, [largest([stretch[0], step])], most, select(stays, -1, 1)]
 
         poses = self.space.each(("pose", "pose seen"), NODE)
         so_far, extremes = at("travelled", NODE), self.space.each(("last stretch", "quickest"))
         reads = [*poses, at("arm", NODE), so_far, extremes[0], *self.space.each(("speed", "leeway"), NODE), extremes[1]]
-        return traced_block(travel, reads, [so_far, poses[1], *extremes])
+        return traced_block(travel, reads, [so_far, poses[1], *extremes, at("moved", NODE)])
 
     def _over_bodies(self, name: str, *more: Statement) -> Statement:
         at = self.space.at
@@ -371,6 +380,26 @@ class Reach:
             reads.append(at("mileage"))
             writes.append(self._slots("mileage then", first, 1))
         return [*lookups, traced_block(far, reads, writes)], tables
+
+    def unless_known(
+        self, pair: Pair, first: Register, nodes: Sequence[Register], compare: Sequence[Statement]
+    ) -> list[Statement]:
+        """Statements that compare the pair in hand if it is close, unless its candidates are those of the last look:
+        neither body has moved since."""
+        if _is_ground(pair):
+            return list(compare)
+
+        def judge(within: Any, known: Any, *moved: Any) -> list[Any]:
+            stays: Any = less(0, known)
+            for x in moved:
+                stays = both(stays, less(x, 0))
+            return [[select(stays, -1, within)], within]
+
+        at, within = self.space.at, self.space.at("within", first)
+        reads = [within, at("known", first), *[at("moved", node) for node in nodes]]
+        block = traced_block(judge, reads, [at("anew"), at("known", first)])
+        note = traced_block(lambda within: [within], [within], [at("known", first)])
+        return [block, If(self.space.address("anew"), (*compare, note))]
 
     def hold_apart(
         self,

@@ -469,7 +469,7 @@ class _ListBuilder(StepSpace):
         if self.blocks.passive > first:  # moments are taken in with their contacts, later; there may be thousands
             flag, gap = (Piece((), (Address(name, (Index(BLOCK, first),)),)) for name in ("flag", "gap"))
             block = traced_block(lambda: [1, 0], [], [flag, gap])
-            found.append(Loop(BLOCK, self.blocks.passive - first, (block,)))
+            found.append(Loop(BLOCK, self.blocks.passive - first, (block,), side_by_side=True))
         if servos:
             reads = [self.at("saturated")] if self.ranges.count else []
             writes = [self.some("flag", servos), self.some("gap", servos)]
