@@ -33,7 +33,8 @@ from whippletree.contact.geometry.rounded_polytopes import (
 )
 from whippletree.contact.geometry.shapes import SEPARATE_CORNERS, HalfSpace, Hull, Shape
 from whippletree.contact.geometry.solid_cells import NO_CELL, Cell, nearest_from_cell
-from whippletree.contact.geometry.solid_distance import Hint, Nearest, choose_vector, nearest_of_solids
+from whippletree.contact.geometry.solid_distance import Hint, Nearest, nearest_of_solids
+from whippletree.contact.geometry.solid_normals import choose_vector
 from whippletree.contact.problem.cones import both, largest
 from whippletree.spatial import Pose
 
