@@ -318,9 +318,11 @@ def _clip(edges: _SeenFlat, area: _SeenFlat, inward: int, own: bool, tables: Sol
         at_line = -depth / select(moves, rate, 1)
         start = select(less(0, rate), largest([start, at_line]), start)
         end = select(less(rate, 0), -largest([-end, -at_line]), end)
-        outside = both(negated(moves), less(depth, 0))
+        start = select(both(negated(moves), less(depth, 0)), 2, start)
         after = at + 1
-        return [select(less(after, other.count), -1, 1), after, select(outside, 2, start), end]
+        # a part that has gone does not come back
+        more = both(less(after, other.count), negated(less(end, start)))
+        return [select(more, -1, 1), after, start, end]
 
     most = _most_corners(tables)
     meet = both(both(less(0, edges.used), less(0, area.used)), _is_met(edges, area, tables))
