@@ -13,6 +13,7 @@ from whippletree.arithmetic.iteration import iterate
 from whippletree.arithmetic.lanes import Lanes
 from whippletree.arithmetic.scalars import less, select
 from whippletree.compiler.cpu.cpu_function import compile_function
+from whippletree.contact.geometry import solid_distance
 from whippletree.contact.geometry.closed_forms import corners_on_plane
 from whippletree.contact.geometry.rounded_polytopes import Sides, solids_of
 from whippletree.contact.geometry.shapes import Cylinder, Ellipsoid, HalfSpace
@@ -159,6 +160,36 @@ def test_a_hint_changes_no_answer(kernel):
             else:
                 # a disc's rim on a mesh is not quite there after the last round, from a hint that is off by 2°
                 assert hinted.gap > plain.gap - 3e-9, (a, b)
+
+
+@pytest.mark.parametrize(
+    ("a", "b"), [("cylinder", "disc"), ("cylinder", "cylinder"), ("cylinder", "ellipsoid"), ("ellipsoid", "ellipsoid")]
+)
+def test_round_solids_that_have_turned_a_little_are_hardly_searched_again(kernel, monkeypatch, a, b):
+    """As a rule a few of Newton's steps lead from the normal of a moment ago to that of now, and two points show it."""
+    rng, pair = np.random.default_rng(11), (SOLIDS[a], SOLIDS[b])
+    poses = random_poses(*pair, 25, rng, kernel)
+    plain = [nearest_of_solids(*pair, X, Y) for X, Y in poses]
+    searches, search = [], solid_distance._nearest_corners
+    monkeypatch.setattr(solid_distance, "_nearest_corners", lambda *given: searches.append(1) or search(*given))
+    found = 0
+    for (X, Y), right in zip(poses, plain, strict=True):
+        searches.clear()
+        askew = right.normal.astype(float) + 0.004 * rng.normal(size=3)
+        again = nearest_of_solids(*pair, X, Y, Hint(vector(*(askew / np.linalg.norm(askew))), 1e9))
+        if not searches and right.gap > -1e-4:
+            found += 1
+            assert again.gap == pytest.approx(right.gap, abs=1e-13)
+            np.testing.assert_allclose(again.normal.astype(float), right.normal.astype(float), atol=1e-6)
+    assert found > 10
+
+
+def test_a_normal_that_ends_beside_both_solids_is_not_taken():
+    """A cylinder whose cap looks past the other one: the hint leads to a normal along which no two points lie."""
+    cylinder = SOLIDS["cylinder"]
+    X, Y = placed(np.eye(3), [0.4, 0, 0.35]), placed(np.eye(3), [0, 0, 0])
+    found = nearest_of_solids(cylinder, cylinder, X, Y, Hint(vector(0, 0, 1), 1e9))
+    assert found.gap == pytest.approx(np.hypot(0.2, 0.05), abs=1e-15)
 
 
 def test_a_hint_is_enough_for_solids_that_are_out_of_reach():

@@ -13,7 +13,8 @@ shape_numbers           shapes and poses as rows of numbers, and back
 box_pairs               two boxes in closed form, for time steps
 step_forms              capsules on boxes and cylinders, and the table of what time steps can do
 rounded_polytopes       bounded convex shapes as polytopes with a rounding, in common tables
-solid_distance          how far two solids are apart or overlap, and where; their normal by Newton's method
+solid_distance          how far two solids are apart or overlap, and where
+solid_normals           their normal by Newton's method, also from that of a moment ago
 solid_cells             where that search begins: cells of relative poses
 solid_pairs             candidates of two solids, for time steps
 bounds                  boxes around shapes, to tell pairs that cannot touch

@@ -24,14 +24,8 @@ from whippletree.arithmetic.scalars import Table, entry, less, select
 from whippletree.contact.geometry.box_pairs import NOWHERE
 from whippletree.contact.geometry.closed_forms import unit_or
 from whippletree.contact.geometry.rounded_polytopes import Solid
-from whippletree.contact.geometry.solid_distance import (
-    Hint,
-    Nearest,
-    Simplex,
-    choose_vector,
-    nearest_of_solids,
-    size_of_solid,
-)
+from whippletree.contact.geometry.solid_distance import Hint, Nearest, nearest_of_solids, size_of_solid
+from whippletree.contact.geometry.solid_normals import Simplex, choose_vector
 from whippletree.contact.problem.cones import largest, not_less
 from whippletree.spatial import Pose, cross
 

@@ -16,14 +16,8 @@ give the next one:
 So no round is worse than the one before, and where n stays, the gap along it is a local maximum of sep: the shortest
 way out. A face that meets a corner is found in one round. Round solids come closer and closer only, so the rounds end
 early for them; and where solids are close the vector between two edges is mostly rounding. There Newton's method goes
-on from the corners that are nearest: on the sphere of unit vectors n, with corners that stay, sep(n) has the gradient
-a(n) − b(n), the vector between the points of both solids for that normal, and the curvature −(H_A + H_B) − sep, where H
-is that of the rounding:
-
-    h(n) = |A n|        H = A²/h − A² n (A² n)ᵀ/h³
-
-Where an edge or a face is nearest, several corners of it have a share in the nearest point; n stays across the lines
-between them. Of two such lines n is their common normal, of one it has a single freedom left.
+on from the corners that are nearest (:mod:`~whippletree.contact.geometry.solid_normals`), which also begins where a
+normal of a moment ago is known, before anything is searched.
 """
 
 from __future__ import annotations
@@ -37,9 +31,16 @@ from whippletree.arithmetic.arrays import Array, vector
 from whippletree.arithmetic.iteration import iterate
 from whippletree.arithmetic.scalars import is_zero, less, negated, select, sqrt
 from whippletree.contact.geometry.box_pairs import NOWHERE
-from whippletree.contact.geometry.closed_forms import axes_of, unit_or
+from whippletree.contact.geometry.closed_forms import unit_or
 from whippletree.contact.geometry.rounded_polytopes import Sides, Solid, solid_reach
-from whippletree.contact.geometry.terrain import EDGE_ON
+from whippletree.contact.geometry.solid_normals import (
+    Corners,
+    Simplex,
+    choose_vector,
+    is_slim,
+    normal_again,
+    polished_normal,
+)
 from whippletree.contact.problem.cones import both, largest
 from whippletree.spatial import Pose, cross
 
@@ -82,17 +83,6 @@ class Nearest(NamedTuple):
     """The corners between which they are."""
 
 
-class Simplex(NamedTuple):
-    """Between which corners of two solids a point of A − B is."""
-
-    share: Array
-    """Of each of the three, (3,)."""
-    first: Array
-    """Numbers of the first solid's corners, (3,); several may be the same."""
-    second: Array
-    """And of the second one's."""
-
-
 class Hint(NamedTuple):
     """What is known of two solids, and when that is enough."""
 
@@ -132,19 +122,26 @@ def nearest_of_solids(first: Solid, second: Solid, X: Pose, Y: Pose, hint: Hint 
         over = select(both(less(0, begins), apart), 1, select(stays, 1, -1))
         return [over, choose_vector(worse, n, found), select(worse, gap, reached), point, -1, 1, *between]
 
+    def again(state: list[Any], given: list[Any]) -> list[Any]:
+        _, _, n, gap, point = state
+        *parts, size = given
+        found = normal_again(sides.of(parts), n, size)
+        holds = less(0, found.holds)
+        now = choose_vector(holds, found.normal, n), select(holds, found.gap, gap)
+        return [1, found.holds, *now, choose_vector(holds, found.point, point)]
+
+    if not is_zero(start.tries):
+        before = [-start.tries, -1, start.normal, start.gap, start.point]
+        _, holds, n, gap, point = iterate(again, before, [*sides.parts(), size], 1)
+        start = start._replace(enough=largest([start.enough, holds]), normal=n, gap=gap, point=point)
     # the corners of one round are where the next one begins
     begin = Simplex(vector(1, 0, 0), vector(0, 0, 0), vector(0, 0, 0))
     known = -1
     if hint.between is not None:
         begin, known = hint.between, select(less(0, hint.normal @ hint.normal), 1, -1)
-    state = iterate(move_on, [*start, known, *begin], [*sides.parts(), size], WAY_OUT_ROUNDS)
+    state = iterate(move_on, [*start[:5], known, *begin], [*sides.parts(), size], WAY_OUT_ROUNDS)
     _, n, gap, point, _, _, *between = state
     return Nearest(gap, vector(*n), vector(*point), Simplex(*[vector(*part) for part in between]))
-
-
-def choose_vector(condition: Any, a: Array, b: Array) -> Array:
-    """One of two vectors (n,)."""
-    return vector(*[select(condition, x, y) for x, y in zip(a, b, strict=True)])
 
 
 def size_of_solid(solid: Solid) -> Any:
@@ -213,6 +210,8 @@ class _Start(NamedTuple):
     """Of the first solid, (3,), from the second one's origin."""
     afresh: Any
     """1 if the solids are looked at where they are; −1 if one is moved away at once, since they nearly touch."""
+    tries: Any
+    """Whether the normal of a moment ago may lead to that of now, 1 or −1; 0 where none is known."""
 
 
 def _start(sides: Sides, hint: Hint, size: Any) -> _Start:
@@ -228,7 +227,7 @@ def _start(sides: Sides, hint: Hint, size: Any) -> _Start:
         return [1, *_guess(sides.of(given))]
 
     if all(map(is_zero, hint.normal)):
-        return _Start(-1, *_guess(sides), vector(0, 0, 0), 1)
+        return _Start(-1, *_guess(sides), vector(0, 0, 0), 1, 0)
     known = select(less(0, hint.normal @ hint.normal), -1, 1)
     _, gap, point = iterate(along, [known, -NOWHERE, vector(0, 0, 0)], [*sides.parts(), hint.normal], 1)
     margins = sum(solid.margin for solid in sides.solids)
@@ -236,7 +235,10 @@ def _start(sides: Sides, hint: Hint, size: Any) -> _Start:
     useful = select(less(-TOO_DEEP * size, gap), 1, -1) if hint.between is None else select(less(0, known), -1, 1)
     _, n, gap = iterate(anew, [useful, hint.normal, gap], sides.parts(), 1)
     touching = both(less(0, useful), less(gap, CLOSE_BY * size))
-    return _Start(enough, vector(*n), gap, vector(*point), select(touching, -1, 1))
+    tries: Any = 0
+    if hint.between is None:
+        tries = select(both(both(less(known, 0), less(0, useful)), both(less(enough, 0), is_slim(sides))), 1, -1)
+    return _Start(enough, vector(*n), gap, vector(*point), select(touching, -1, 1), tries)
 
 
 def _guess(sides: Sides) -> tuple[Array, Any]:
@@ -416,128 +418,3 @@ def _nearer_of(
         [select(nearer, a, b) for a, b in zip(own, shares, strict=True)],
         select(nearer, distance, square),
     )
-
-
-# --- the normal of two round solids, by Newton's method from the corners that are nearest -----------------------------
-
-
-NORMAL_ROUNDS = 8
-"""Newton steps, at most; three are usual."""
-
-SAME_NORMAL = 1e-16
-"""Square of a step, rad², that is the last one."""
-
-SHARE = 1e-4
-"""Share in the nearest point from which on a corner tells what is nearest."""
-
-ASKEW = 1e-6
-"""Sine of the angle between two lines from which on they have a common normal."""
-
-
-class Corners(NamedTuple):
-    """Between which corners two solids are nearest."""
-
-    share: Array
-    """Of each of the three, (3,)."""
-    first: Array
-    """Corners of the first solid, (3, 3); several may be the same."""
-    second: Array
-    """And of the second one."""
-
-    @staticmethod
-    def of(sides: Sides, between: Simplex) -> Corners:
-        """Those with some numbers."""
-        places = [sides.corners_at(a, b) for a, b in zip(between.first, between.second, strict=True)]
-        return Corners(between.share, np.stack([a for a, _ in places]), np.stack([b for _, b in places]))
-
-    def first_point(self, sides: Sides, n: Array, gap: Any) -> Array:
-        """The point (3,) of the first solid that is nearest, along n.
-
-        A cylinder that looks at the other solid with its cap has no one point that is farthest along n: where the other
-        one's point meets the cap counts.
-        """
-        own, other = sides.roundings(n)
-        (first, _), (R, _) = sides.solids, sides.turns
-        stretched = [r * x for r, x in zip(first.radii, R.T @ n, strict=True)]
-        flush = less(sum(x * x for x in stretched), EDGE_ON * EDGE_ON * (first.radii @ first.radii))
-        theirs = vector(*(self.share @ self.second)) + other + gap * n
-        return choose_vector(flush, theirs, vector(*(self.share @ self.first)) + own)
-
-
-def polished_normal(sides: Sides, corners: Corners, n: Array) -> Array:
-    """The normal (3,) at which the gap between these corners is stationary, by steps from n on."""
-    one, two = _lines(corners)
-    # across one line, or both
-    n = unit_or(n - (n @ one) * one, n)[1]
-    common = cross(one, two)
-    square = common @ common
-    fixed = less(ASKEW * ASKEW, square)
-    scale = select(less(common @ n, 0), -1, 1) / sqrt(select(fixed, square, 1))
-    n = vector(*[select(fixed, scale * x, y) for x, y in zip(common, n, strict=True)])
-    apart = vector(*(corners.share @ (corners.first - corners.second)))
-
-    def step(state: list[Any], given: list[Any]) -> list[Any]:
-        _, n = state
-        *parts, apart, line = given
-        own = sides.of(parts)
-        move = _newton_step(own, apart, line, n)
-        _, after = unit_or(n + move, n)
-        return [select(less(move @ move, SAME_NORMAL), 1, -1), after]
-
-    begin = [select(fixed, 1, -1), n]
-    return vector(*iterate(step, begin, [*sides.parts(), apart, one], NORMAL_ROUNDS)[1])
-
-
-def _newton_step(sides: Sides, apart: Array, line: Array, n: Array) -> Array:
-    """By how much n moves (3,), across itself and across a line, which may be none."""
-    lined = less(0, line @ line)
-    _, u, w = axes_of(n)
-    across = cross(line, n)
-    u = vector(*[select(lined, a, b) for a, b in zip(across, u, strict=True)])
-    p, q = sides.roundings(n)
-    gradient = apart + p - q
-    gap = n @ gradient
-    a, b, c = (_curvature(sides, n, x, y) + gap * (x @ y) for x, y in ((u, u), (u, w), (w, w)))
-    b, c = select(lined, 0, b), select(lined, 1, c)
-    x, y = gradient @ u, select(lined, 0, gradient @ w)
-    det = a * c - b * b
-    sound = less(0, abs(det))
-    rate = select(sound, 1 / select(sound, det, 1), 0)
-    # sep falls off to all sides of its maximum: gradient · e = (H + sep) step
-    return vector(*(rate * (c * x - b * y) * u + rate * (a * y - b * x) * w))
-
-
-def _curvature(sides: Sides, n: Array, x: Array, y: Array) -> Any:
-    """xᵀ (H_A + H_B) y."""
-    total: Any = 0
-    for solid, R in zip(sides.solids, sides.turns, strict=True):
-        s, own, other = (vector(*[r * e for r, e in zip(solid.radii, R.T @ d, strict=True)]) for d in (n, x, y))
-        square = s @ s
-        some = less(0, square)
-        h = sqrt(select(some, square, 1))
-        total = total + select(some, (own @ other - (own @ s) * (other @ s) / (h * h)) / h, 0)
-    return total
-
-
-def _lines(corners: Corners) -> tuple[Array, Array]:
-    """Unit vectors (3,) along two lines between corners with a share, 0 where there is none: the longest, and the one
-    that is farthest from it, not normalised."""
-    found = []
-    for own in (corners.first, corners.second):
-        for i, j in ((0, 1), (0, 2), (1, 2)):
-            counts = both(less(SHARE, corners.share[i]), less(SHARE, corners.share[j]))
-            found.append(vector(*[select(counts, x, 0) for x in own[i] - own[j]]))
-    longest, square = found[0], found[0] @ found[0]
-    for line in found[1:]:
-        longer = less(square, line @ line)
-        longest = vector(*[select(longer, x, y) for x, y in zip(line, longest, strict=True)])
-        square = select(longer, line @ line, square)
-    _, one = unit_or(longest, vector(0, 0, 0))
-    two, most = vector(0, 0, 0), 0
-    for line in found:
-        _, other = unit_or(line, vector(0, 0, 0))
-        off = cross(one, other)
-        farther = less(most, off @ off)
-        two = vector(*[select(farther, x, y) for x, y in zip(other, two, strict=True)])
-        most = select(farther, off @ off, most)
-    return one, two

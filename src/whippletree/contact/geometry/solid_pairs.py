@@ -33,7 +33,8 @@ from whippletree.contact.geometry.rounded_polytopes import (
 )
 from whippletree.contact.geometry.shapes import SEPARATE_CORNERS, HalfSpace, Hull, Shape
 from whippletree.contact.geometry.solid_cells import NO_CELL, Cell, nearest_from_cell
-from whippletree.contact.geometry.solid_distance import Hint, Nearest, choose_vector, nearest_of_solids
+from whippletree.contact.geometry.solid_distance import Hint, Nearest, nearest_of_solids
+from whippletree.contact.geometry.solid_normals import choose_vector
 from whippletree.contact.problem.cones import both, largest
 from whippletree.spatial import Pose
 
@@ -321,6 +322,7 @@ def _clip(edges: _SeenFlat, area: _SeenFlat, inward: int, own: bool, tables: Sol
         outside = both(negated(moves), less(depth, 0))
         start = select(outside, 2, start)
         after = at + 1
+        # a part that has gone does not come back
         goes_on = both(less(after, other.count), negated(less(end, start)))
         return [select(goes_on, -1, 1), after, start, end, b]
 
