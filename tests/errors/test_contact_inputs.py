@@ -153,3 +153,15 @@ def test_a_scene_that_blows_up_says_so_and_not_that_its_controller_did(runs):
         found = run(ball(mass=1e-6), *start, controller=damper, duration=0.5)
     why = [found.attrs["failure"]] if runs == 1 else found.failure.values
     assert all("no longer finite" in str(text) and "controller" in str(text) for text in why)
+
+
+@pytest.mark.parametrize("inertia", [(0, 0, 0), (0.01, 0.01, 0)])
+def test_a_free_body_that_has_no_inertia_against_turning_is_named(inertia):
+    """It was an error of NumPy's in time steps of free bodies."""
+    builder = wt.Builder("points").geometry("floor", "world", "half_space").body("point", 1.0, inertia=inertia)
+    builder.joint("fly", "free", "world", "point", start=(0, 0, 0.5, 1, 0, 0, 0)).geometry(
+        "skin", "point", "sphere", radius=0.1
+    )
+    model = builder.contact_group("all", ["floor", "skin"], friction=0.3).build()
+    with pytest.raises(wt.SingularSystemError, match="the motion of 'point' about joint 'fly' has no inertia"):
+        wt.simulate(model, duration=0.1, method="time_stepping")

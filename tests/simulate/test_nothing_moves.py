@@ -1,5 +1,6 @@
 """Models in which nothing can move are runs as well: no body, a floor alone, a body that is welded to the world."""
 
+import numpy as np
 import pytest
 
 import whippletree as wt
@@ -24,3 +25,10 @@ def test_a_model_without_velocities_runs_by_every_method(what, method):
     assert run.attrs["failure"] == ""
     assert run.q.shape == run.v.shape == (3, 0)
     assert not (run.kinetic_energy + run.potential_energy - run.potential_energy[0]).values.any()
+
+
+@pytest.mark.parametrize("name", ["rollout", "contact_rollout"])
+def test_there_is_nothing_to_roll_out(name):
+    dyn = wt.compile(wt.Builder("nothing").build())
+    with pytest.raises(wt.UnsupportedError, match=f"^{name}: nothing can move in model 'nothing': use wt.simulate"):
+        getattr(dyn, name)([], [], np.zeros((5, 0)), 1e-3)

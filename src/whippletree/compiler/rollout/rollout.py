@@ -210,9 +210,11 @@ def commands_and_forces(model: Model, name: str, ctrl: Any, tau: Any) -> tuple[A
     """Commands and joint forces of a roll-out; forces of 0 where only commands are given.
 
     Raises:
-        UnsupportedError: commands for a model without actuators.
+        UnsupportedError: commands for a model without actuators; a model in which nothing can move.
         ShapeError: commands whose last dimensions are not (T, actuators), or neither of both.
     """
+    if not model.nv:
+        raise UnsupportedError(f"{name}: nothing can move in model {model.name!r}: use wt.simulate, or give it a joint")
     if ctrl is None:
         if tau is None:
             raise ShapeError(f"{name}: tau is None, expected (..., T, {model.nv}), or commands as ctrl=")

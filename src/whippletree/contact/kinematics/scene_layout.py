@@ -18,6 +18,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.constraints.constraint_set import constraint_set, reason_against_ties
+from whippletree.constraints.light_loops import weightless_motions
 from whippletree.contact.geometry.bounds import bounding_radius
 from whippletree.contact.geometry.closed_forms import Touching, closed_form
 from whippletree.contact.geometry.coal_pairs import can_collide
@@ -286,7 +287,7 @@ def _find_unsuited(model: Model) -> Unsuited | None:
         return Unsuited("none of its bodies moves freely")
     if {tree.bodies[e.body].node for e in model.elements if isinstance(e, FluidBox)} & {*free_nodes(tree)}:
         return Unsuited("a fluid acts on bodies that move freely")
-    if any(not tree.nodes[k].inertia.mass > 0 for k in free_nodes(tree)):
+    if any(weightless_motions(tree.nodes[k].inertia) for k in free_nodes(tree)):
         return Unsuited("a body has no inertia")
     mechanism = scene_mechanism(model)
     if mechanism is not None and not pivots_have_inertia(mechanism.model):
