@@ -61,7 +61,7 @@ def elimination_order(edges: Iterable[Sequence[int]], count: int) -> list[int]:
     return min(elimination_orders(every, count), key=lambda order: elimination_cost(order, every))
 
 
-NUMBERED, UNCUT = 2, 3
+NUMBERED, WITHOUT_CUTS = 2, 3
 """How many of the orders that may be good come as nodes are numbered, and how many without cuts. The sooner it is in
 this list, the more likely an order repeats itself along a mechanism of many cells."""
 

@@ -36,7 +36,7 @@ from whippletree.contact.geometry.shape_numbers import (
 )
 from whippletree.contact.geometry.shapes import Box
 from whippletree.contact.geometry.solid_cells import CELL_NUMBERS, NO_CELL, Cell
-from whippletree.contact.geometry.solid_distance import Motion, separation_as_they_move, separation_at_least
+from whippletree.contact.geometry.solid_distance import StraightMotion, separation_as_they_move, separation_at_least
 from whippletree.contact.geometry.solid_pairs import SolidForm
 from whippletree.contact.kinematics.pairs import Pair
 from whippletree.spatial import Pose
@@ -322,7 +322,7 @@ class _Kind:
         the normal, twists and poses of both bodies, and the time."""
         *own, n, V, W, X, Y, h = given
         (first, second), (A, B), margin = self._placed(*own)
-        motions = [Motion(pose_of(pose).p, twist, h) for twist, pose in ((V, X), (W, Y))]
+        motions = [StraightMotion(pose_of(pose).p, twist, h) for twist, pose in ((V, X), (W, Y))]
         return separation_as_they_move(first, second, A, B, n, motions) - margin
 
     def _boxes_apart(self, *given: Array) -> Any:

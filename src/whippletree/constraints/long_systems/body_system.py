@@ -42,7 +42,7 @@ from whippletree.constraints.rows import (
 )
 from whippletree.graph.elimination import (
     NUMBERED,
-    UNCUT,
+    WITHOUT_CUTS,
     Front,
     elimination_cost,
     elimination_orders,
@@ -374,7 +374,7 @@ class Unknowns:
 
     def in_repeating_order(self) -> Unknowns | None:
         """The same unknowns in an order that is more likely to repeat itself and costs little more; None if none is."""
-        for ways in (self._ways[:NUMBERED], self._ways[NUMBERED:UNCUT]):
+        for ways in (self._ways[:NUMBERED], self._ways[NUMBERED:WITHOUT_CUTS]):
             way = min(ways, key=lambda way: way.cost)
             if way is self._way:
                 return None

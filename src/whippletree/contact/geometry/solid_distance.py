@@ -292,7 +292,7 @@ def separation_at_least(first: Solid, second: Solid, X: Pose, Y: Pose, normal: A
     return largest([_boxes_apart(sides)[2], apart]) - margins
 
 
-class Motion(NamedTuple):
+class StraightMotion(NamedTuple):
     """How the points of a body move on straight lines within a time."""
 
     origin: Array
@@ -307,14 +307,19 @@ class Motion(NamedTuple):
         return n + turned, self.time * (n @ self.twist[3:]) - turned @ self.origin
 
 
-def separation_as_they_move(first: Solid, second: Solid, X: Pose, Y: Pose, n: Array, motions: Sequence[Motion]) -> Any:
+def separation_as_they_move(
+    first: Solid, second: Solid, X: Pose, Y: Pose, n: Array, motions: Sequence[StraightMotion]
+) -> Any:
     """How far two solids are apart along n (3,) after their motions, m, all points of them on straight lines; far
     inside each other where n is 0."""
 
     def along(state: list[Any], given: list[Any]) -> list[Any]:
         a, R, p, b, S, q, n, *moving = given
         solids = first.with_numbers(a), second.with_numbers(b)
-        (down, fallen), (up, risen) = Motion(*moving[:3]).seen_along(n), Motion(*moving[3:]).seen_along(n)
+        (down, fallen), (up, risen) = (
+            StraightMotion(*moving[:3]).seen_along(n),
+            StraightMotion(*moving[3:]).seen_along(n),
+        )
         lowest, highest = (
             solid_reach(solid, pose, d)
             for solid, pose, d in zip(solids, (Pose(R, p), Pose(S, q)), (-down, up), strict=True)

@@ -194,7 +194,7 @@ class Again(NamedTuple):
     """Of the first solid (3,), from the second one's origin."""
 
 
-class _Part(NamedTuple):
+class _SeenPart(NamedTuple):
     """The part of a solid of one or two corners that looks in a direction."""
 
     end: Array
@@ -247,7 +247,7 @@ def _rows(rows: list[Array]) -> Array:
     return np.stack([vector(*row) for row in rows])
 
 
-def _part(sides: Sides, side: int, towards: Array, n: Array) -> _Part:
+def _part(sides: Sides, side: int, towards: Array, n: Array) -> _SeenPart:
     """What of a solid looks in a direction (3,), along n or against it."""
     solid, R = sides.solids[side], sides.turns[side]
     origin = vector(0, 0, 0) if side else sides.offset
@@ -260,10 +260,10 @@ def _part(sides: Sides, side: int, towards: Array, n: Array) -> _Part:
     disc = both(less(solid.radii[2], EDGE_ON * solid.radii[0]), less(0, solid.radii[0]))
     capped = both(disc, less(along[0] * along[0] + along[1] * along[1], NEARLY_FLUSH * NEARLY_FLUSH))
     axis = select(less(R[:, 2] @ n, 0), -1, 1) * R[:, 2]
-    return _Part(origin + R @ farthest.point, R @ line, lined, capped, axis, solid.radii[0])
+    return _SeenPart(origin + R @ farthest.point, R @ line, lined, capped, axis, solid.radii[0])
 
 
-def _along_lines(w: Array, n: Array, one: _Part, two: _Part) -> tuple[Any, Any]:
+def _along_lines(w: Array, n: Array, one: _SeenPart, two: _SeenPart) -> tuple[Any, Any]:
     """Shares of the lines of both parts at which they are nearest beside n, where they have lines; w (3,): from the end
     of the second part to that of the first."""
     w = w - (w @ n) * n

@@ -19,32 +19,32 @@ from whippletree.compiler.frontend.loops.hand_traced import Code
 from whippletree.compiler.program import Index
 from whippletree.constraints.long_systems.body_system import Element
 
-NOWHERE = -1
+NOT_IN_MEMORY = -1
 """The place of a number that is known beforehand."""
 
 
-class Share(NamedTuple):
+class ScaledNumber(NamedTuple):
     """A number of an element: a factor of one in memory, or the factor alone."""
 
     factor: float
-    place: int = NOWHERE
+    place: int = NOT_IN_MEMORY
     """Counted from the element's first number."""
 
     def times(self, load: Any) -> Any:
         """The number, where ``load`` gives what is at a place."""
-        return self.factor if self.place == NOWHERE else load(self.place) * self.factor
+        return self.factor if self.place == NOT_IN_MEMORY else load(self.place) * self.factor
 
 
 class ElementNumbers(NamedTuple):
     """The numbers of all elements of one type, with their meaning."""
 
-    K: list[tuple[int, int, Share]]
+    K: list[tuple[int, int, ScaledNumber]]
     """Entries of the lower triangle, (i, j, share)."""
-    B: list[tuple[int, int, Share]]
-    load: list[tuple[int, Share]]
-    bias: list[tuple[int, Share]]
-    h: dict[tuple[int, int], Share]
-    shift: list[Share]
+    B: list[tuple[int, int, ScaledNumber]]
+    load: list[tuple[int, ScaledNumber]]
+    bias: list[tuple[int, ScaledNumber]]
+    h: dict[tuple[int, int], ScaledNumber]
+    shift: list[ScaledNumber]
     size: int
     """How many of them are in memory."""
 
@@ -73,19 +73,19 @@ class _Kept:
         self.places: dict[int, int] = {}
         """Node of the trace -> place."""
 
-    def share(self, x: Any) -> Share:
+    def share(self, x: Any) -> ScaledNumber:
         if not isinstance(x, Traced):
-            return Share(float(x))
+            return ScaledNumber(float(x))
         sign = 1.0
         if (x.index not in self.places and (-x).index in self.places) or x.trace.nodes[x.index][0] == "neg":
             x, sign = -x, -1.0
         if x.index not in self.places:
             self.code.store(x, "values", Index("values at", len(self.places)))
             self.places[x.index] = len(self.places)
-        return Share(sign, self.places[x.index])
+        return ScaledNumber(sign, self.places[x.index])
 
 
-class Shares(NamedTuple):
+class ScaledNumbers(NamedTuple):
     """Entries of a sparse system, each a share of an element's number; several for one place add up."""
 
     rows: Array
@@ -95,17 +95,19 @@ class Shares(NamedTuple):
     factors: Array
 
     @staticmethod
-    def of(entries: Sequence[tuple[int, int, int, Share]]) -> Shares:
+    def of(entries: Sequence[tuple[int, int, int, ScaledNumber]]) -> ScaledNumbers:
         """Entries (row, column, element, share)."""
         whole = [(i, j, e, share.place) for i, j, e, share in entries]
         rows, columns, elements, places = np.array(whole, dtype=int).reshape(-1, 4).T
-        return Shares(rows, columns, elements, places, np.array([share.factor for *_, share in entries], dtype=float))
+        return ScaledNumbers(
+            rows, columns, elements, places, np.array([share.factor for *_, share in entries], dtype=float)
+        )
 
-    def chosen(self, which: Array) -> Shares:
+    def chosen(self, which: Array) -> ScaledNumbers:
         """Some of them."""
-        return Shares(*(column[which] for column in self))
+        return ScaledNumbers(*(column[which] for column in self))
 
     @property
     def known(self) -> Array:
         """Which of them are known beforehand."""
-        return np.asarray(self.places == NOWHERE)
+        return np.asarray(self.places == NOT_IN_MEMORY)

@@ -28,7 +28,12 @@ from whippletree.arithmetic.trace import Traced
 from whippletree.compiler.frontend.flatten import rebuild
 from whippletree.compiler.frontend.loops.body_types import BodyTypes, TableColumn, classify
 from whippletree.compiler.frontend.loops.demand_rows import DemandRows
-from whippletree.compiler.frontend.loops.element_numbers import ElementNumbers, Share, Shares, keep_numbers
+from whippletree.compiler.frontend.loops.element_numbers import (
+    ElementNumbers,
+    ScaledNumber,
+    ScaledNumbers,
+    keep_numbers,
+)
 from whippletree.compiler.frontend.loops.front_loops import FrontLoops
 from whippletree.compiler.frontend.loops.hand_traced import Code, lookups
 from whippletree.compiler.frontend.unrolled import STATUS
@@ -369,16 +374,16 @@ class EliminationProgram(WorkSpace):
             (self.closure_values[t], b.unknowns, tuple(x for _, x in b.rigid))
             for t, b in zip(self.closure_types.of, un.demands, strict=True)
         ]
-        entries: list[tuple[int, int, int, Share]] = []
-        loads: list[tuple[int, int, int, Share]] = []
+        entries: list[tuple[int, int, int, ScaledNumber]] = []
+        loads: list[tuple[int, int, int, ScaledNumber]] = []
         for e, (values, own, rows) in enumerate(parts):
             for i, j, share in values.K:
                 entries += [(own[i], own[j], e, share)] * (2 if i != j and own[i] == own[j] else 1)
             entries += [(rows[i], own[j], e, share) for i, j, share in values.B]
             loads += [(own[i], own[i], e, share) for i, share in values.load]
             loads += [(rows[i], rows[i], e, share) for i, share in values.bias]
-        table, right = Shares.of(entries), Shares.of(loads)
-        seeds = [own[i] for values, own, _ in parts for (i, _), x in values.h.items() if x != Share(0.0)]
+        table, right = ScaledNumbers.of(entries), ScaledNumbers.of(loads)
+        seeds = [own[i] for values, own, _ in parts for (i, _), x in values.h.items() if x != ScaledNumber(0.0)]
         seeds += [x for _, _, rows in parts[len(self.tree.nodes) :] for x in rows]
         self.plan = EliminationPlan(un, table.rows, table.columns, np.array([*right.rows, *seeds], dtype=int))
         used = self.plan.used
@@ -401,7 +406,7 @@ class EliminationProgram(WorkSpace):
             *self.fronts.mobilities(),
         ]
 
-    def _begin_with(self, target: str, shares: Shares) -> Block:
+    def _begin_with(self, target: str, shares: ScaledNumbers) -> Block:
         """target[unknown] := what is known of it beforehand."""
         known, total = shares.chosen(shares.known), np.zeros(self.un.count)
         np.add.at(total, known.rows, known.factors)
@@ -412,7 +417,7 @@ class EliminationProgram(WorkSpace):
         code.store(code.load(f"known {target}", Index("unknown")), target, Index("unknown"))
         return code.block()
 
-    def _add_list(self, target: str, shares: Shares, starts: Array) -> list[Statement]:
+    def _add_list(self, target: str, shares: ScaledNumbers, starts: Array) -> list[Statement]:
         """target[unknown] += the shares of numbers in memory, or −= where a share is −1 of one."""
         found: list[Statement] = []
         for sign, word in ((1, "to"), (-1, "from")):
@@ -536,7 +541,7 @@ class EliminationProgram(WorkSpace):
         return self.program(self.function.name, body)
 
 
-def _number(code: Code, share: Share, register: str) -> Any:
+def _number(code: Code, share: ScaledNumber, register: str) -> Any:
     """A number of an element whose numbers begin at a register."""
     return share.times(lambda place: code.load("values", Index(register, place)))
 

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from whippletree.compiler.frontend.loops.element_numbers import Share, Shares
+from whippletree.compiler.frontend.loops.element_numbers import ScaledNumber, ScaledNumbers
 from whippletree.constraints.long_systems.front_elimination import EliminationPlan
 
 MOST_OPERATIONS = 15_000
@@ -50,9 +50,9 @@ class FrontKind(NamedTuple):
     """Which of its unknowns are multipliers."""
     least_inertia: tuple[float, ...]
     """Of its motions, what counts as inertia of a body along them where that is less."""
-    entries: tuple[tuple[tuple[int, int, Share], ...], ...]
+    entries: tuple[tuple[tuple[int, int, ScaledNumber], ...], ...]
     """Of each element that adds to it: row, column, and the share of a number of the element."""
-    loads: tuple[tuple[tuple[int, Share], ...], ...]
+    loads: tuple[tuple[tuple[int, ScaledNumber], ...], ...]
     """Of each element what it adds to right-hand sides: row, and the share of a number of the element."""
     taken: tuple[Pair, ...]
     """Places at which children have left something."""
@@ -78,7 +78,7 @@ class FrontKind(NamedTuple):
         """Where its pairs begin, behind all pivots that stand alone."""
         return self.size - 2 * self.pairs
 
-    def felt(self, i: int, j: int, _: Share) -> list[Pair]:
+    def felt(self, i: int, j: int, _: ScaledNumber) -> list[Pair]:
         """The row and the motion that an entry couples, where it does, and where the row is a pivot."""
         row, motion = (i, j) if self.multipliers[i] else (j, i)
         couples = self.multipliers[row] and not self.multipliers[motion] and row < self.single
@@ -122,7 +122,9 @@ class EliminatedFront(NamedTuple):
 class KindsOfFronts:
     """Which fronts of a plan have a kind, and what each of these needs to know."""
 
-    def __init__(self, plan: EliminationPlan, order: Sequence[int], entries: Shares, loads: Shares) -> None:
+    def __init__(
+        self, plan: EliminationPlan, order: Sequence[int], entries: ScaledNumbers, loads: ScaledNumbers
+    ) -> None:
         """``entries`` of the system, and of its right-hand side, whose columns are its rows."""
         self.plan = plan
         children: dict[int, list[int]] = {}
@@ -157,7 +159,7 @@ class KindsOfFronts:
     def _all(self, f: int, straight: set[int]) -> bool:
         return all(child in straight for child in self._children.get(f, ()))
 
-    def _entries(self, entries: Shares, loads: Shares) -> tuple[list[list[int]], list[tuple[Any, ...]]]:
+    def _entries(self, entries: ScaledNumbers, loads: ScaledNumbers) -> tuple[list[list[int]], list[tuple[Any, ...]]]:
         """Of each front, the elements that add to it, and what they add where: to the triangle, to the right."""
         found: list[dict[int, tuple[list[Any], list[Any]]]] = [{} for _ in self.plan.fronts]
         for which, shares in enumerate((entries, loads)):
@@ -165,7 +167,7 @@ class KindsOfFronts:
             lists = (x.tolist() for x in (fronts, rows, columns, *shares[2:]))
             for f, i, j, element, place, factor in zip(*lists, strict=True):
                 where = (i, j) if which == 0 else (i,)
-                found[f].setdefault(element, ([], []))[which].append((*where, Share(factor, place)))
+                found[f].setdefault(element, ([], []))[which].append((*where, ScaledNumber(factor, place)))
         own = [
             sorted((tuple(sorted(entries)), tuple(sorted(right)), e) for e, (entries, right) in one.items())
             for one in found

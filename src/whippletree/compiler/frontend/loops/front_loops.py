@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.compiler.frontend.loops.element_numbers import Shares
+from whippletree.compiler.frontend.loops.element_numbers import ScaledNumbers
 from whippletree.compiler.frontend.loops.front_kinds import KindsOfFronts
 from whippletree.compiler.frontend.loops.hand_traced import Code, lookups
 from whippletree.compiler.frontend.loops.straight_fronts import StraightFronts, free_mobility
@@ -36,7 +36,9 @@ grid of 1176 rods took about 0.85 of the time that it took with two; six were no
 class FrontLoops:
     """The fronts of a plan in the memory of a program."""
 
-    def __init__(self, space: WorkSpace, plan: EliminationPlan, entries: Shares, loads: Shares, starts: Array) -> None:
+    def __init__(
+        self, space: WorkSpace, plan: EliminationPlan, entries: ScaledNumbers, loads: ScaledNumbers, starts: Array
+    ) -> None:
         """``entries`` of the system, and of its right-hand side, whose columns are its rows; ``starts``: where the
         numbers of each element begin in ``values``."""
         self.space, self.plan, self.entries, self.starts = space, plan, entries, starts
@@ -139,7 +141,7 @@ class FrontLoops:
         look = Lookup("chunk", Address("begun chunks", (Index("entry"),)))
         return [Loop("entry", len(chunks), (look, code.block()))]
 
-    def _of_loops(self, which: Array) -> tuple[Shares, Array, Array]:
+    def _of_loops(self, which: Array) -> tuple[ScaledNumbers, Array, Array]:
         """Those of some entries that are in fronts without a kind; for each the first chunk of its row there, and its
         column."""
         fronts, i, j = self.plan.places(self.entries.rows, self.entries.columns)

@@ -11,7 +11,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.scalars import is_zero, less, select
 from whippletree.arithmetic.trace import Traced
-from whippletree.compiler.frontend.loops.element_numbers import Share
+from whippletree.compiler.frontend.loops.element_numbers import ScaledNumber
 from whippletree.compiler.frontend.loops.front_kinds import FrontKind, KindsOfFronts, Pair
 from whippletree.compiler.frontend.loops.hand_traced import Code
 from whippletree.compiler.program import Address, Index, Lookup, Statement
@@ -265,7 +265,7 @@ class PivotRows:
         return {at.indices[0].register for at in places if at is not None and at.buffer == "values"}
 
 
-def _number(code: Code, element: int, share: Share) -> Any:
+def _number(code: Code, element: int, share: ScaledNumber) -> Any:
     """A number of an element."""
     return share.times(lambda place: code.load("values", Index(_element(element), place)))
 
