@@ -15,6 +15,7 @@ Explanations   diagnose, conditioning, assemble, embed, constraint_set, contact_
 Analysis       equilibrium, linearize, eigenmodes, frequency_response, inverse_kinematics, dexterity, workspace
 Control        control (whole_body, task, projected, lqr, external)
 Simulations    simulate, controllers, Event, event_states, event_impulses, read_sensors, saltation_matrices, single_run
+Many runs      sweep, open_sweep, sweep_report, on_batch
 Files of runs  save_run, load_run, tidy_frame, read_checkpoint, load_scenario
 Pictures       plot, replay, show, export_html, export_film
 

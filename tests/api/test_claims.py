@@ -188,7 +188,7 @@ def every_function_of_the_catalogue_has_derivatives():
 @claim(
     "docs/compiler.md",
     "Up to 48 moving bodies code is unrolled.",
-    "is unrolled up to 150 bodies and refused beyond",
+    "are unrolled up to 150 bodies and refused beyond",
     "up to 500 entries of the mass matrix",
 )
 @claim(
@@ -531,7 +531,7 @@ def operations_are_counted():
 @claim(
     "docs/compiler.md",
     "complex and exact numbers are an error that points to `wt.reference`",
-    "A NaN *input* is no failure",
+    "A NaN *input* is not a failure",
 )
 @claim(
     "docs/compiler.md",

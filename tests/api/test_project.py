@@ -1,5 +1,6 @@
 """The project's habits: a quick import, a README that runs, one version, a Makefile that explains itself."""
 
+import ast
 import importlib.metadata
 import os
 import re
@@ -157,3 +158,15 @@ def test_every_module_and_every_class_has_a_name_of_its_own():
     assert len(classes) > 500
     assert not [name for name, count in modules.items() if count > 1]
     assert not [name for name, count in classes.items() if count > 1]
+
+
+def test_the_docstring_of_a_folder_names_its_modules():
+    """A reader who opens a chapter finds every module there, in one line."""
+    unnamed = []
+    for start in sorted((ROOT / "src" / "whippletree").glob("*/**/__init__.py")):
+        words = set(re.findall(r"\w+", ast.get_docstring(ast.parse(start.read_text(encoding="utf-8"))) or ""))
+        inside = [
+            path.stem for path in start.parent.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
+        ]
+        unnamed += [f"{start.parent.name}/{name}" for name in inside if not name.startswith("_") and name not in words]
+    assert unnamed == []

@@ -10,8 +10,7 @@
     inverse_kinematics wt.inverse_kinematics: many problems from many starts
     maps               wt.dexterity and wt.workspace: how well a frame moves, and where
 
-Everything is evaluated by compiled functions of the catalogue over whole batches; what is left for NumPy are small
-dense matrices, one per state.
+Compiled functions of the catalogue evaluate whole batches; NumPy handles only small dense matrices, one per state.
 
 The chapter imports ``simulation``, ``compiler`` and what is below them.
 """

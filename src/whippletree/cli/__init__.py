@@ -1,7 +1,12 @@
 """The command line: ``whippletree COMMAND``.
 
+    commands        the commands
+    demonstration   ``whippletree demo``
+    drawing         models and numbers as they appear on the terminal
+
 A command is a frozen dataclass: its fields are the arguments, its docstring is the help text, ``run`` does the work.
-tyro reads the dataclasses and rich draws the output; both are imported when a command runs, so nobody else waits.
+tyro reads the dataclasses and rich draws the output; both are imported when a command runs, so that
+``import whippletree`` stays quick.
 
 Exit codes: 0 done, 1 a run that failed on its way (what it had is kept), 2 a mistake in what was asked (a message on
 stderr, no traceback), 130 interrupted (what a run had is kept). Warnings are one line each on stderr. Any other

@@ -6,7 +6,7 @@
     llvm             from a program to LLVM IR and machine code; the cache of object code
     cpu              SIMD lanes across the batch, NumPy ufuncs, single calls, threads, export to C
     cuda             one thread per state on an NVIDIA GPU
-    named_function, call_shapes   functions that take a name first; shapes of a call told to users
+    named_function, call_shapes   functions that take a name first; the shapes of a call in messages
     compiled, compiled_table   ``wt.compile``; its functions as type checkers see them
     bound            functions whose open parameters have been given
     casadi           ``wt.symbolic``

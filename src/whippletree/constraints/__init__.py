@@ -7,14 +7,14 @@ From what a constraint demands to what it carries:
     constraint_set           the rows of a model with their names (``wt.constraint_set``)
     kkt                      the block matrix [M Aᵀ; A 0], its dagger terms, every route to them
     redundancy               which rows repeat others, found at generic configurations
-    light_loops              whether a loop is so light that the route through M⁻¹ would lose digits
+    light_loops              which loops are so light that the route through M⁻¹ would lose digits
     loop_closure             the iteration that closes loops
     assembly                 ``wt.assemble``, the home state, and loops of rounded drawings repaired
-    singular                 configurations at which rows depend on each other: what can move there, and where to
+    singular                 configurations at which rows depend on each other, and the motions that leave them
     massless_rows            rows that hold a motion without inertia, or let dampers and springs decide it
-    massless                 the search for such motions, and their treatment in a model
+    massless                 the search for motions without inertia, and their treatment in a model
     routes                   the one factor of a block matrix, and the tolerances of its pivots
-    ties                     which rows belong together
+    ties                     which joints the constraints tie together
     clusters                 constraint embedding: the bodies of a loop as one node of a tree
     long_systems             long trees by recursion; ladders, trusses and grids by elimination at body level
     dynamics                 accelerations and forces under constraints, the route chosen

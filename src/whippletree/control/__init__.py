@@ -3,7 +3,7 @@
     operational_tasks   tasks: rows of frames, centre of mass, momentum and posture, on any scalar
     tiled_algebra       products, a factor and a solution inside a kernel, four numbers at a time
     cone_program        a quadratic program with limits and friction cones, as statements of a kernel
-    whole_body_layout   which row and which unknown of a whole-body program is where, and which fall short, by name
+    whole_body_layout   where each row and unknown of a whole-body program stands; shortfalls by name
     whole_body_program  inverse dynamics as such a program: tasks, cones, limits, one compiled function
     projected_dynamics  projected inverse dynamics in closed form, hybrid control of motion and force
     regulator           a linear-quadratic regulator on the constraint manifold

@@ -2,13 +2,13 @@
 
 ``wt.reference``, ``wt.compile`` and ``wt.symbolic`` read this table; none of them knows a function by name.
 
-    registry               the table, what an entry says of inputs, outputs, shapes and units, and types of results
+    registry               the table; inputs, outputs, shapes and units of an entry; types of results
     tree_functions         functions of the tree: kinematics, inertia, dynamics, derivatives, energies, actuators, and
                            how well the mass matrix is conditioned
     constraint_functions   functions of the rows: residuals, forces, dagger terms, impacts, steps; reactions of joints
     contact_functions      functions of the contact candidates: gaps, points, axes, rows
     differentiate          derivatives of any entry along a direction, and pulled back
-    lost_digits            direct calls watched for digits that rounding costs
+    lost_digits            the check of direct calls for digits lost to rounding
     reference              ``wt.reference``: the table on plain NumPy
     stubs, reference_table   the table as type checkers see it, generated
 

@@ -1,7 +1,12 @@
 """Files to models and back.
 
-:func:`load` reads URDF, SDF, MJCF and this library's own files; :func:`save` writes the latter. Each format is a reader
-of its own, imported when it is first needed, that produces a :class:`~whippletree.model.Model` and nothing else.
+:func:`load` reads URDF, SDF, MJCF and this library's own files; :func:`save` writes the latter. Each format has its own
+reader, which is imported when it is first needed and produces a :class:`~whippletree.model.Model`.
+
+    urdf, sdf, mjcf, native   one folder for each format
+    loops_file                loops for a model whose format has none
+    draft                     a model while it is read: builder, line numbers, faults, notes
+    paths, xml, rotations     what the readers share
 
 Constraints that files bring are those of :mod:`whippletree.constraints`: a URDF mimic, an SDF gearbox and an MJCF joint
 equality are a ``coupling``; SDF joints that close a loop, MJCF connect and weld tie two frames. ``active`` is False

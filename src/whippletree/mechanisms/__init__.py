@@ -1,5 +1,10 @@
 """Ready-made models, to learn with, to test with and to measure with.
 
+    trees              pendulums, chains, random trees
+    linkages, andrews  closed loops
+    contact_textbook   contact with known answers
+    legged             machines that walk, roll and hop
+
 The planar ones live in the x–y plane with y up: joint axes along z, gravity (0, −9.81, 0). Their links lie along x
 when all coordinates are zero, so a pendulum hangs down at q = −π/2 (a cart-pole's pole stands up along y instead).
 Lengths are in m, masses in kg; a mass may be 0, and numbers may be exact (``Fraction``).

@@ -6,9 +6,9 @@
     fixed_step             explicit and implicit steps of one length
     events                 contact by events: phases, guards, impacts, modes
     time_stepping          contact in steps
-    contacts_in_python     contact kinematics where nothing is compiled
+    contacts_in_python     contact kinematics for steps in Python
     checkpoint, run_identity   parts of a run on disk, and which run they belong to
-    progress, one_by_one, record, conditioning_watch   what surrounds a run
+    progress, one_by_one, record, conditioning_watch   progress bar, batches, rows of output, lost digits
     sensing                readings of sensors
     output                 the dataset, its labels and its files
 

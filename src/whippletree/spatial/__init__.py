@@ -2,7 +2,7 @@
 
     vectors   cross products, poses X_AB (the block weights φ of document 002), rigid inertias, rotations
     joints    the kinds of joints: pose, motion subspace, bias, integration and difference
-    modal     bodies with modes: inertia as a function of them, and the edges to their parent and to their frames
+    modal     bodies with modes: their inertia, and the transforms to their parent and their frames
 
 The chapter imports ``arithmetic`` and ``errors``.
 """

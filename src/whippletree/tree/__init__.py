@@ -5,7 +5,7 @@ The theory first, then the recursions in the order in which they build on each o
     operators        spatial operators as matrices: one equation of 002 per line
     sweeps           scatter and gather: the only place that indexes bodies
     skeleton         the moving parts of a model: welds lumped, axes along z
-    links            what the dynamics needs to know of each body at one state
+    links            the data of each body that the dynamics needs, at one state
     mechanism        a model ready for the recursions
     kinematics       poses, Jacobians and twists of frames
     inverse          joint forces of a motion: Newton–Euler, and by composite inertias

@@ -3,8 +3,8 @@
     traced         the scalar that records what is done to it, and the hash-consed graph
     passes         dead code removed, multiply-adds fused, constants as inputs, a graph evaluated
     schedule       an order of operations that keeps few values alive
-    signed         signs set apart: values that differ only in their sign are one
-    symmetry       which values of one part do for it what others do for the next one
+    signed         values that differ only in their sign stored once
+    symmetry       parts of a graph that are alike, and which value of one corresponds to which of another
     derivative     forward and reverse differentiation, as more graph
     linear_parts   which results are linear in which inputs
 

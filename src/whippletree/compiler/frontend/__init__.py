@@ -3,11 +3,11 @@
 code_forms    which of these forms a function takes for a model
 unrolled      one straight-line block: for robots of ordinary size
 loops         loops over bodies, whose code does not grow with the system
-limbs         parts of a tree that are alike, and how functions follow when they take each other's places
-placed_mechanisms   scenes of separate mechanisms: every kind written once
+limbs         parts of a tree that are alike, and how functions change when two of them are exchanged
+placed_mechanisms   scenes of separate mechanisms: every kind compiled once
 tendon_loops  actuators of many tendons: loops over spots, obstacles, pieces and muscles
 node_wrenches   wrenches on the nodes of a tree as joint forces, in loops
 flatten       values taken apart into numbers and put together again
 controller    a user's controller traced into a program
-fingerprint   a short name for the content of a model, by which the cache knows it again
+fingerprint   a hash of a model's content, its key in the cache
 """

@@ -4,10 +4,10 @@ ir              writing LLVM IR as text
 target_memory   how a target reads and writes the buffers of a program
 emit            statements: blocks, loops, switches
 straight_line   the arithmetic of one block
-packs           operations on neighbours in memory that one vector does
-spill_plan      where values wait when registers are few
+packs           operations on neighbours in memory as one operation on a vector
+spill_plan      where values are stored when there are too few registers
 sine, atan2, exponential   elementary functions in our own arithmetic, with the same bits everywhere
 kernel            a program compiled on first use, or found in the cache; small functions that all kernels share
-compile_progress  what is being compiled, told to whom it keeps waiting
+compile_progress  the line on the terminal that says what is being compiled
 jit               LLVM's just-in-time compiler
 """

@@ -1,13 +1,13 @@
-"""Kernel programs: what a back end is asked to emit, and nothing about how.
+"""Kernel programs: what a back end has to emit, and nothing about how.
 
 program         statements and buffers; the table of buffer roles
-shared_outputs  programs of one block, with loops for numbers that an output holds in many places
-folding         limbs that are alike written once, as loops over the parts of a symmetry
-folding_plan    which values make rows, when each is computed, and with which sign (equations over two elements)
-store_or_recompute   what a later loop loads of an earlier one and what it computes again: a minimum cut
+shared_outputs  loops that write a number which an output holds in many places
+folding         limbs that are alike compiled once, as a loop over them
+folding_plan    which values of the limbs correspond, when each is computed, and with which sign
+store_or_recompute   which values a later loop loads from an earlier one, and which it computes again: a minimum cut
 moving_numbers  which numbers depend on which inputs, from the addresses of all rounds
 linearise       the derivative of a program along directions, and its transpose
-work_space      named buffers of a program that is being written
+work_space      named buffers of a program under construction
 traced_blocks   straight-line blocks from generic functions, and loops from those that iterate
 check           every address proved to lie in its buffer before any code exists
 interpret       the meaning of a program, in plain Python: the oracle of the back ends
