@@ -11,7 +11,7 @@ import whippletree as wt
 from long_mechanisms import floating_ladder, grid, ring_of_rings, truss
 from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.compiler.frontend.loops import front_kinds
-from whippletree.compiler.frontend.loops.element_numbers import NOWHERE
+from whippletree.compiler.frontend.loops.element_numbers import NOT_IN_MEMORY
 from whippletree.compiler.frontend.loops.elimination_program import EliminationProgram, elimination_program
 from whippletree.constraints.long_systems.body_system import REPETITION
 from whippletree.functions import find
@@ -103,6 +103,6 @@ def test_elements_keep_each_number_once():
     writer.write()
     for numbers in (*writer.node_values, *writer.closure_values):
         shares = [share for entry in (numbers.K, numbers.B, numbers.load, numbers.bias) for *_, share in entry]
-        assert {share.place for share in shares if share.place != NOWHERE} == set(range(numbers.size))
-        assert all(share.factor in (1.0, -1.0) for share in shares if share.place != NOWHERE)
+        assert {share.place for share in shares if share.place != NOT_IN_MEMORY} == set(range(numbers.size))
+        assert all(share.factor in (1.0, -1.0) for share in shares if share.place != NOT_IN_MEMORY)
         assert numbers.size <= 10

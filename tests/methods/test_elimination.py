@@ -371,6 +371,39 @@ def test_rods_in_one_line_give_no_inertia():
     assert not unknowns.weights.moves_inertia
 
 
+def thin_rods_on_a_free_one() -> wt.Model:
+    """Two thin rods hang on a third one, which floats, by hinges in gear; they are in one line at −0.7."""
+    c, s = np.cos(0.7), np.sin(0.7)
+    turned = np.array([[c, -s, 0], [s, c, 0], [0, 0, 1]])
+    builder = wt.Builder("rods", (0, -9.81, 0))
+    for k in range(3):
+        builder.body(f"rod {k}", 1.0, (0.5, 0, 0), (0, 1 / 12, 1 / 12))
+    builder.joint("base", "free", "world", "rod 0")
+    for k in range(2):
+        builder.joint(f"hinge {k}", "revolute", f"rod {k}", f"rod {k + 1}", position=(1, 0, 0), rotation=turned)
+    return builder.constraint("gear", "gear", "hinge 0", "hinge 1", ratios=(1.0, 2.0)).build()
+
+
+@pytest.mark.parametrize("make", [wt.reference, wt.compile])
+def test_a_floating_rod_that_a_state_leaves_without_inertia_is_told(make):
+    """Bent, the other rods give its turn inertia; in one line nothing does, and rounding must not pass for inertia."""
+    model = thin_rods_on_a_free_one()
+    unknowns = unknowns_of(constraint_set(model))
+    assert unknowns.weights.lacking == [0]
+    assert unknowns.weights.moves_inertia
+    dynamics = make(model, route="elimination").forward_dynamics
+    q, v, tau = model.home.q.copy(), np.zeros(model.nv), np.ones(model.nv)
+    q[-2:] = 0.8, -0.4
+    expected = wt.reference(model, route="block").forward_dynamics(q, v, tau)
+    np.testing.assert_allclose(dynamics(q, v, tau), expected, rtol=1e-11)
+    rng = np.random.default_rng(8)
+    for _ in range(5):
+        quaternion = rng.normal(size=4)
+        line = np.concatenate([rng.normal(size=3), quaternion / np.linalg.norm(quaternion), [-0.7, -0.7]])
+        with pytest.raises(wt.SingularSystemError):
+            dynamics(line, v, tau)
+
+
 def test_mobilities_of_light_bodies_are_bounded():
     """The size of a row's pivot is what its bodies allow: of a body that is light along it, not without bounds, or
     rounding in its inertia would make the row count as dependent."""

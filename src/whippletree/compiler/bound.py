@@ -129,9 +129,9 @@ class Bound(Compiled):
         """Compiled for this design: the steps of a scene do not leave parameters open."""
         return self._of_this_design.contact_steps
 
-    def driven_contact_steps(self, driven: Driven, world_only: bool = False) -> NamedFunction:
+    def driven_contact_steps(self, driven: Driven, *, world_only: bool = False) -> NamedFunction:
         """Those steps under a traced controller, traced commands, or with dampers of a controller."""
-        return self._of_this_design.driven_contact_steps(driven, world_only)
+        return self._of_this_design.driven_contact_steps(driven, world_only=world_only)
 
     @cached_property
     def _of_this_design(self) -> Compiled:

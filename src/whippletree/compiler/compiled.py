@@ -470,7 +470,7 @@ class Compiled(CompiledTable):
 
         return self.program(("contact_list_loads",), lambda: contact_list_loads_program(self.model))
 
-    def driven_contact_steps(self, driven: Driven, world_only: bool = False) -> NamedFunction:
+    def driven_contact_steps(self, driven: Driven, *, world_only: bool = False) -> NamedFunction:
         """Those steps under a traced controller and traced commands, or one in Python, or with dampers that come with
         each call; ``world_only``: while nothing but the world is touched."""
         from whippletree.compiler.rollout.contact_lists.contact_list_step import contact_lists_program

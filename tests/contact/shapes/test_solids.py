@@ -20,7 +20,7 @@ from whippletree.contact.geometry.shapes import Cylinder, Ellipsoid, HalfSpace
 from whippletree.contact.geometry.solid_cells import NO_CELL, nearest_from_cell
 from whippletree.contact.geometry.solid_distance import (
     Hint,
-    Motion,
+    StraightMotion,
     nearest_of_solids,
     separation_as_they_move,
     separation_at_least,
@@ -243,7 +243,7 @@ def test_how_far_solids_are_apart_after_they_have_moved():
     for _ in range(20):
         X, Y = (placed(Rotation.random(rng=rng).as_matrix(), rng.normal(size=3)) for _ in range(2))
         n = turned_slightly(np.array([1.0, 0, 0]), rng)
-        motions = [Motion(rng.normal(size=3), rng.normal(size=6), 0.1) for _ in range(2)]
+        motions = [StraightMotion(rng.normal(size=3), rng.normal(size=6), 0.1) for _ in range(2)]
         found = separation_as_they_move(*pair, X, Y, n, motions)
         reaches = []
         for solid, pose, motion, side in zip(pair, (X, Y), motions, (-1, 1)):

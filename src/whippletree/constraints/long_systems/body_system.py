@@ -345,6 +345,16 @@ class Unknowns:
         return np.where(found > 0, found, 1.0)
 
     @cached_property
+    def carried_inertia(self) -> Array:
+        """The same of motions of bodies that are eliminated last, and 0 of all others, (count,): their own inertia is
+        no measure of what they are given, which states may take away again."""
+        found = np.zeros(self.count)
+        for k in self._carried:
+            own = list(self.accelerations[k])
+            found[own] = self.least_inertia[own]
+        return found
+
+    @cached_property
     def edges(self) -> list[Sequence[int]]:
         """Nodes that joints and constraints couple."""
         joints: list[Sequence[int]] = [(k, p) for k, p in enumerate(self.tree.parents) if p >= 0]
@@ -556,6 +566,8 @@ def _are_given_inertia(system: ConstraintSet, unknowns: Unknowns, roots: Sequenc
     tree, largest = unknowns.tree, unknowns.weights.scales.max(axis=0)
     if any(tree.parents[k] >= 0 for k in roots) or any(k < 0 for d in unknowns.demands for k, _ in d.places):
         return False
+    if any(unknowns.shapes[k].explicit for k in roots):
+        return False  # along which components its body moves depends on the state
     m = Mechanism(tree)
     links = m.still(system.structure.configuration.astype(object))
     freedoms = articulate(m.sweep, links, [zeros(link.H.shape[1]) for link in links])

@@ -117,6 +117,11 @@ class EliminationPlan:
         """Of each motion, what counts as inertia of a body along it where that is less."""
         return self._of.least_inertia
 
+    @property
+    def carried_inertia(self) -> Array:
+        """Of motions that only other bodies give inertia, what is added to the measure of their pivots; else 0."""
+        return self._of.carried_inertia
+
     @cached_property
     def judged(self) -> Array:
         """Unknowns with a pivot that can fail."""
@@ -161,7 +166,8 @@ class Fronts(NamedTuple):
     pivots: Array
     reciprocals: Array
     sizes: Array
-    """Measure of a pivot: the diagonal entry of a motion; of a row how far each body alone would let it move, or, where
+    """Measure of a pivot: the diagonal entry of a motion, and of one that others must give inertia what counts as some;
+    of a row how far each body alone would let it move, or, where
     negligible rows are left out, all motions that are eliminated before it."""
 
     def solve(self, right: Array) -> Array:
@@ -240,6 +246,8 @@ def factor_fronts(plan: EliminationPlan, entries: Entries, negligible: float | N
     found = Fronts(plan, memory, pivots, reciprocals, sizes)
     diagonal = entries.rows[kept] == entries.columns[kept]
     np.add.at(sizes, entries.rows[kept][diagonal], values[diagonal])
+    for x in np.flatnonzero(plan.carried_inertia).tolist():
+        sizes[x] = sizes[x] + plan.carried_inertia[x]
     if negligible is None:
         _add_mobilities(sizes, plan, entries.rows[kept], entries.columns[kept], values)
     for f, front in enumerate(plan.fronts):

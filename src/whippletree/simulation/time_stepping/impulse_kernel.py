@@ -226,7 +226,7 @@ def _steps_of_results(
 def _kernel(stepper: ImpulseStep, world_only: bool = False) -> NamedFunction:
     """The kernel for forces that come with each call; ``world_only``: that of long trees which touch nothing else."""
     if stepper.motors.holds or world_only:
-        return stepper.dyn.driven_contact_steps(Driven(held=stepper.motors.holds), world_only)
+        return stepper.dyn.driven_contact_steps(Driven(held=stepper.motors.holds), world_only=world_only)
     return stepper.dyn.contact_steps
 
 

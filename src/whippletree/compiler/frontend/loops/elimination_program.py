@@ -397,8 +397,9 @@ class EliminationProgram(WorkSpace):
             return []  # fronts take the numbers of elements themselves
         diagonal = table.chosen((table.rows == table.columns) & ~self.plan.rows[table.rows])
         begin = self.put(0.0, self.at("x", "unknown"))
+        sizes = self._begin_with("size", diagonal, self.plan.carried_inertia)
         return [
-            Loop("unknown", un.count, (begin, self._begin_with("y", right), self._begin_with("size", diagonal))),
+            Loop("unknown", un.count, (begin, self._begin_with("y", right), sizes)),
             *self.fronts.begin(),
             *self.fronts.scatter(),
             *self._add_list("y", right, starts),
@@ -406,9 +407,9 @@ class EliminationProgram(WorkSpace):
             *self.fronts.mobilities(),
         ]
 
-    def _begin_with(self, target: str, shares: ScaledNumbers) -> Block:
-        """target[unknown] := what is known of it beforehand."""
-        known, total = shares.chosen(shares.known), np.zeros(self.un.count)
+    def _begin_with(self, target: str, shares: ScaledNumbers, beside: Array | float = 0.0) -> Block:
+        """target[unknown] := what is known of it beforehand, and ``beside``."""
+        known, total = shares.chosen(shares.known), np.full(self.un.count, beside, dtype=float)
         np.add.at(total, known.rows, known.factors)
         if not np.any(total):
             return self.put(0.0, self.at(target, "unknown"))

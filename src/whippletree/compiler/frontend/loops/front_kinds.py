@@ -50,6 +50,8 @@ class FrontKind(NamedTuple):
     """Which of its unknowns are multipliers."""
     least_inertia: tuple[float, ...]
     """Of its motions, what counts as inertia of a body along them where that is less."""
+    carried_inertia: tuple[float, ...]
+    """Of its motions that only other bodies give inertia, what is added to the measure of their pivots; else 0."""
     entries: tuple[tuple[tuple[int, int, ScaledNumber], ...], ...]
     """Of each element that adds to it: row, column, and the share of a number of the element."""
     loads: tuple[tuple[tuple[int, ScaledNumber], ...], ...]
@@ -199,6 +201,7 @@ class KindsOfFronts:
                 plan.pairs[f],
                 multipliers,
                 tuple(plan.least_inertia[own].tolist()),
+                tuple(plan.carried_inertia[own].tolist()),
                 added,
                 loads,
                 tuple(sorted(taken)),

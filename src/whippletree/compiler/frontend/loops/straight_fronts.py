@@ -146,8 +146,11 @@ class StraightFronts:
                     inertia[i] = inertia.get(i, 0) + _number(code, k, share)
                 for pair in kind.felt(i, j, share):
                     felt[pair] = felt.get(pair, 0) + _number(code, k, share)
-        for i, x in inertia.items() if kind.complete else ():
-            sizes[i] = sizes[i] + x
+        if kind.complete:
+            for i, x in inertia.items():
+                sizes[i] = sizes[i] + x
+            for i in range(kind.inner, kind.size):
+                sizes[i] = sizes[i] + kind.carried_inertia[i] if kind.carried_inertia[i] else sizes[i]
         for (row, motion), x in felt.items():
             free = free_mobility(inertia.get(motion, 0), kind.least_inertia[motion])
             sizes[row] = sizes[row] + x * free * x
