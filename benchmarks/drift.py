@@ -14,7 +14,8 @@ import time
 import numpy as np
 
 import whippletree as wt
-from whippletree.simulation.adaptive.integrator import Integrator, Progress
+from whippletree.simulation.adaptive.integrator import Integrator
+from whippletree.simulation.adaptive.motion_pieces import Progress
 from whippletree.simulation.motion import Motion
 
 STEP = 1e-3

@@ -36,7 +36,7 @@ from whippletree.compiler.rollout.rollout_blocks import has_passive_forces
 from whippletree.controllers import ActuatorForces
 from whippletree.mechanisms.andrews import MOTOR_TORQUE
 from whippletree.simulation.adaptive.adaptive_method import Adaptive
-from whippletree.simulation.adaptive.integrator import Progress
+from whippletree.simulation.adaptive.motion_pieces import Progress
 from whippletree.simulation.method import Task
 from whippletree.simulation.motion import Motion
 

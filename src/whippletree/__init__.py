@@ -86,7 +86,7 @@ if TYPE_CHECKING:
     from whippletree.model.contact_pairs import with_contacts as with_contacts
     from whippletree.model.moving_bodies import with_motion as with_motion
     from whippletree.scenario.scenario_reader import load_scenario as load_scenario
-    from whippletree.simulation.adaptive.integrator import Event as Event
+    from whippletree.simulation.adaptive.user_events import Event as Event
     from whippletree.simulation.checkpoint import read_checkpoint as read_checkpoint
     from whippletree.simulation.events.event_log import event_impulses as event_impulses
     from whippletree.simulation.events.event_log import event_states as event_states
@@ -107,7 +107,7 @@ __version__ = "0.1.0"
 
 _LAZY = {
     "Builder": "whippletree.model.builder",
-    "Event": "whippletree.simulation.adaptive.integrator",
+    "Event": "whippletree.simulation.adaptive.user_events",
     "assemble": "whippletree.constraints.assembly",
     "conditioning": "whippletree.accuracy.report",
     "constraint_set": "whippletree.constraints.constraint_set",

@@ -11,6 +11,8 @@
     ├── ScalarError           a scalar type that cannot do what an algorithm needs
     ├── SingularSystemError   the equations of motion do not determine an acceleration
     ├── AssemblyError         loops that cannot close, or a state that violates the constraints
+    ├── IntegrationError      a motion cannot be followed any further; says when
+    │   └── StepError         ... since no step, however short, meets the tolerances
     ├── EquilibriumError      no configuration was found in which all forces balance
     ├── UnsupportedError      valid, but not something this function can do; nothing is ever ignored
     ├── MissingExtraError     an optional dependency is needed; says what to install
@@ -157,6 +159,18 @@ class AssemblyError(WhippletreeError, ArithmeticError):
         super().__init__(message)
         self.q = q
         self.residuals = dict(residuals or {})
+
+
+class IntegrationError(WhippletreeError, ArithmeticError):
+    """The integration cannot go on; ``time`` is where it stopped."""
+
+    def __init__(self, message: str, time: float) -> None:
+        self.time = time
+        super().__init__(message)
+
+
+class StepError(IntegrationError):
+    """No step, however short, meets the tolerances."""
 
 
 class EquilibriumError(WhippletreeError, ArithmeticError):

@@ -88,7 +88,7 @@ def test_many_threads_may_compile_one_function_at_once():
 
 @pytest.mark.parametrize("way", WAYS)
 def test_errors_cross_processes(way):
-    from whippletree.simulation.adaptive.integrator import IntegrationError
+    from whippletree.errors import IntegrationError
 
     errors = [
         wt.NameLookupError("joint", "elbwo", ["elbow"], where="arm"),

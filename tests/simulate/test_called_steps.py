@@ -14,7 +14,7 @@ import whippletree as wt
 from whippletree.controllers import ActuatorForces
 from whippletree.model import Activation
 from whippletree.simulation.adaptive.adaptive_method import Adaptive
-from whippletree.simulation.adaptive.integrator import Progress
+from whippletree.simulation.adaptive.motion_pieces import Progress
 from whippletree.simulation.method import Task
 from whippletree.simulation.motion import Motion
 

@@ -9,7 +9,7 @@ import pytest
 
 import whippletree as wt
 from whippletree import controllers
-from whippletree.simulation.adaptive.integrator import IntegrationError
+from whippletree.errors import IntegrationError
 
 
 def last(run, name):

@@ -8,7 +8,9 @@ import pytest
 import whippletree as wt
 from whippletree.simulation.adaptive.adaptive_method import Adaptive
 from whippletree.simulation.adaptive.collocation import MORE_POINTS, POINTS, Polynomial, basis_integrals, gauss_rule
-from whippletree.simulation.adaptive.integrator import LONG_RUN, Event, Integrator, Progress
+from whippletree.simulation.adaptive.integrator import LONG_RUN, Integrator
+from whippletree.simulation.adaptive.motion_pieces import Progress
+from whippletree.simulation.adaptive.user_events import Event
 from whippletree.simulation.method import Task
 from whippletree.simulation.motion import Motion
 

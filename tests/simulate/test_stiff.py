@@ -17,7 +17,8 @@ from whippletree.model import Constraint
 from whippletree.simulation.adaptive import compiled_steps
 from whippletree.simulation.adaptive.adaptive_method import Adaptive, memo_of, progress_of
 from whippletree.simulation.adaptive.collocation import Polynomial, radau_rule
-from whippletree.simulation.adaptive.integrator import Integrator, Progress
+from whippletree.simulation.adaptive.integrator import Integrator
+from whippletree.simulation.adaptive.motion_pieces import Progress
 from whippletree.simulation.adaptive.newton import Stiffness, radau_modes, rate_jacobian
 from whippletree.simulation.method import Task
 from whippletree.simulation.motion import Motion

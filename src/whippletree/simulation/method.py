@@ -23,7 +23,7 @@ from whippletree.contact.kinematics.joint_contacts import limited_axes, rubbing_
 from whippletree.errors import NameLookupError
 from whippletree.model import Model
 from whippletree.model.input_checks import is_text
-from whippletree.simulation.adaptive.integrator import Event
+from whippletree.simulation.adaptive.user_events import Event
 from whippletree.simulation.motion import Motion
 from whippletree.tree.mechanism import Mechanism
 

@@ -20,9 +20,8 @@ from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.singular.tangent_cone import TieWarning
 from whippletree.contact.kinematics.contact_set import contact_set
 from whippletree.controllers import ActuatorForces, is_batched, together
-from whippletree.errors import ShapeError, SingularSystemError, UnsupportedError
+from whippletree.errors import IntegrationError, ShapeError, SingularSystemError, UnsupportedError
 from whippletree.functions.reference import Reference
-from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.contacts_in_python import PlainContacts
 from whippletree.tree.skeleton import skeleton
 

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.errors import warn_caller
-from whippletree.simulation.adaptive.integrator import IntegrationError
+from whippletree.errors import IntegrationError, warn_caller
 from whippletree.simulation.checkpoint import Checkpoint, Finished
 from whippletree.simulation.method import Chunk, Memo, Method
 from whippletree.simulation.progress import Shows

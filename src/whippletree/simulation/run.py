@@ -25,10 +25,18 @@ from whippletree.constraints.singular.exploration import LONG_SYSTEM
 from whippletree.constraints.singular.tangent_cone import TieWarning
 from whippletree.contact.kinematics.joint_contacts import limited_axes, nearer_ends_of_many, rubbing_axes
 from whippletree.controllers import ActuatorForces, limited
-from whippletree.errors import NameLookupError, ShapeError, UnsupportedError, list_items, quote, warn_caller
+from whippletree.errors import (
+    IntegrationError,
+    NameLookupError,
+    ShapeError,
+    UnsupportedError,
+    list_items,
+    quote,
+    warn_caller,
+)
 from whippletree.model import Model, require_model
 from whippletree.model.input_checks import PART_OF_STATE, as_names, floats, refuse_zero_quaternions
-from whippletree.simulation.adaptive.integrator import Event, IntegrationError
+from whippletree.simulation.adaptive.user_events import Event
 from whippletree.simulation.checkpoint import Checkpoint
 from whippletree.simulation.conditioning_watch import Watch
 from whippletree.simulation.method import METHODS, Method, Task, find_method, limited_tendons, positive, suitable

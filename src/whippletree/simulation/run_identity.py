@@ -27,7 +27,7 @@ from whippletree.compiler.compiled import Compiled
 from whippletree.compiler.cpu.cpu_function import CompiledFunction
 from whippletree.compiler.frontend.fingerprint import fingerprint
 from whippletree.model import Model
-from whippletree.simulation.adaptive.integrator import Event
+from whippletree.simulation.adaptive.user_events import Event
 from whippletree.simulation.method import Task
 
 INCOMPARABLE = "cannot be compared: "

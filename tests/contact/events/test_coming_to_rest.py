@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import whippletree as wt
-from whippletree.simulation.adaptive.integrator import IntegrationError
+from whippletree.errors import IntegrationError
 from whippletree.simulation.events.event_log import event_states
 from whippletree.simulation.events.smooth_motion import CRAWLING_STEPS, Crawl
 from whippletree.simulation.method import suitable

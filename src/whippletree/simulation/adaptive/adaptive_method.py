@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.errors import NameLookupError
+from whippletree.errors import IntegrationError, NameLookupError
 from whippletree.simulation.adaptive.collocation import MORE_POINTS, Polynomial, gauss_rule, states_along
 from whippletree.simulation.adaptive.compiled_steps import CompiledSteps
-from whippletree.simulation.adaptive.integrator import IntegrationError, Integrator, MotionPiece, Progress, Statistics
+from whippletree.simulation.adaptive.integrator import Integrator
+from whippletree.simulation.adaptive.motion_pieces import MotionPiece, Progress, Statistics
 from whippletree.simulation.method import Chunk, Memo, Method, Task
 
 MOST_ADAPTIVE_STEPS = 1_000_000

@@ -23,8 +23,8 @@ from whippletree.compiler.named_function import Wording
 from whippletree.compiler.program import Program
 from whippletree.compiler.rollout.collocation.collocation_calls import CalledCollocation, CalledModel, Callee, Callees
 from whippletree.compiler.rollout.collocation.collocation_frame import IterationLimits, Scheme
+from whippletree.errors import IntegrationError
 from whippletree.files.cache import default_cache
-from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.motion import Motion
 
 Asked: TypeAlias = Callable[[Array, Array, Array], Array]

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -25,10 +25,12 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.rollout.collocation import step_control
 from whippletree.compiler.rollout.collocation.step_control import COLLOCATION_ITERATIONS, HALVINGS, LEAP
-from whippletree.errors import SingularSystemError, WhippletreeError
+from whippletree.errors import IntegrationError, SingularSystemError, StepError, WhippletreeError
 from whippletree.simulation.adaptive.collocation import Polynomial, Rule, gauss_rule, radau_rule
+from whippletree.simulation.adaptive.motion_pieces import MotionPiece, Progress, Statistics
 from whippletree.simulation.adaptive.newton import Stiffness, radau_modes
 from whippletree.simulation.adaptive.strides import AcceptedStep, Departure, StepSolver, Stride, TriedStep
+from whippletree.simulation.adaptive.user_events import Event, locate_events
 
 CONVERGED_POINTS = 1e-3
 """How small, in units of the tolerance, the last change of the collocation points must be."""
@@ -96,97 +98,8 @@ Corrector: TypeAlias = Callable[[Array, Array, Array, Array], Correction]
 weights @ slopes) and the first slopes (s, n) to the correction with which its equations are solved."""
 
 
-class IntegrationError(WhippletreeError, ArithmeticError):
-    """The integration cannot go on; ``time`` is where it stopped."""
-
-    def __init__(self, message: str, time: float) -> None:
-        self.time = time
-        super().__init__(message)
-
-
 NO_RATES = (IntegrationError, SingularSystemError)
 """Errors raised where a trial has left the states that a motion can have."""
-
-
-class StepError(IntegrationError):
-    """No step, however short, meets the tolerances."""
-
-
-@dataclass(frozen=True)
-class Event:
-    """Something to find: a function whose sign changes, of (t, q, v) for ``wt.simulate`` and of (t, y) in this module.
-
-    ``direction``: 1 for rising, −1 for falling, 0 for both. A terminal event ends the run. What is zero at the start
-    has not changed its sign there, so that a run may begin where another ended; what is no number (NaN) ends the run.
-    """
-
-    name: str
-    function: Callable[..., float]
-    _: KW_ONLY
-    direction: int = 0
-    terminal: bool = False
-
-
-@dataclass
-class Statistics:
-    """Costs of a run."""
-
-    steps: int = 0
-    iterations: int = 0
-    rejections: int = 0
-    projections: int = 0
-    """Ends of steps that had to be brought back onto the constraints, or quaternions to unit length."""
-    largest_correction: float = 0.0
-    relaxed: float = 1.0
-    """Largest factor by which the tolerance of a single step was relaxed, at a dead point."""
-    newton_steps: int = 0
-    """Accepted steps that were solved by Newton's method."""
-    jacobians: int = 0
-    """How often ∂ẏ/∂y was worked out."""
-    largest_rtol: float = 0.0
-    """Loosest relative tolerance that steps were held to, or that rounding would have allowed them."""
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far an integration has come, and what the next step takes over from the last: all that it needs to go on."""
-
-    time: float
-    state: Array
-    length: float = 0.0
-    """Of the next step, s; without a guess it is chosen anew."""
-    guess: Polynomial | None = None
-    """The last step's polynomial, whose continuation starts the next iteration."""
-    stiff: bool = False
-    """Whether the next step is solved by Newton's method."""
-    error: float = 0.0
-    """Of the last step, in units of the tolerance."""
-    failed: bool = False
-    """Whether machine code has tried the next step in vain."""
-    rtol: float | None = None
-    """Of the next step; that of the run if None."""
-
-
-@dataclass(frozen=True)
-class MotionPiece:
-    """One accepted step: the interpolant holds from ``start`` to ``end``."""
-
-    start: float
-    progress: Progress
-    """At the end, with the projected state."""
-    interpolant: Polynomial
-    found: tuple[tuple[str, float], ...] = ()
-    """Events inside the step, (name, time), in order."""
-
-    @property
-    def end(self) -> float:
-        """When the step ends, s."""
-        return self.progress.time
-
-    @property
-    def state(self) -> Array:
-        """The projected state at the end."""
-        return self.progress.state
 
 
 def worthwhile(size: int) -> float:
@@ -244,6 +157,7 @@ class Integrator:
         # a state that an earlier step has left is on the manifold: projecting it again would change its last bits
         y = self.problem.project(t, np.asarray(start.state, dtype=float)) if guess is None else start.state
         before = {event.name: event.function(t, y) for event in self.events}
+        terminal = {event.name for event in self.events if event.terminal}
         slope = np.zeros(len(y))
         if guess is None:
             slope = self.problem.rates(np.array([t]), y[None])[0]
@@ -279,8 +193,8 @@ class Integrator:
                         self._reject(t, length)
                         failed = False  # in vain by Picard iteration: machine code has Newton's method as well
                 following = self._guess_after(step, stiff)
-                found = self._locate_events(begin, t, guess, y, before)
-                stop = next((time for name, time in found if self._event(name).terminal), None)
+                found = locate_events(self.events, begin, step, before, self.event_tolerance)
+                stop = next((time for name, time in found if name in terminal), None)
                 if stop is not None:
                     found = [f for f in found if f[1] <= stop]
                     t, y = stop, self._project(stop, guess(stop))
@@ -631,34 +545,6 @@ class Integrator:
         self.statistics.projections += int(correction > 0)
         self.statistics.largest_correction = max(self.statistics.largest_correction, correction)
         return state
-
-    def _locate_events(
-        self, start: float, end: float, interpolant: Polynomial, state: Array, before: dict[str, float]
-    ) -> list[tuple[str, float]]:
-        """Events whose function changes sign in a step, with their times, in order."""
-        if not self.events:
-            return []
-        from scipy.optimize import brentq  # slow to import, and few runs look for events
-
-        found = []
-        for event in self.events:
-            old, new = before[event.name], event.function(end, state)
-            before[event.name] = new
-            rising, falling = old < 0 <= new, old > 0 >= new
-            if (rising and event.direction >= 0) or (falling and event.direction <= 0):
-
-                def value(t: float, event: Event = event) -> float:
-                    return event.function(t, interpolant(t))
-
-                # the interpolant may miss the projected end by its own small error
-                same_side = value(start) * value(end) > 0
-                found.append(
-                    (event.name, end if same_side else float(brentq(value, start, end, xtol=self.event_tolerance)))
-                )
-        return sorted(found, key=lambda item: item[1])
-
-    def _event(self, name: str) -> Event:
-        return next(event for event in self.events if event.name == name)
 
 
 def _constant(t: float, length: float, y: Array, slope: Array, rule: Rule) -> Polynomial:

@@ -15,7 +15,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.contact.contact_modes import Mode
 from whippletree.errors import ShapeError, UnsupportedError
 from whippletree.simulation.adaptive.collocation import states_along
-from whippletree.simulation.adaptive.integrator import MotionPiece
+from whippletree.simulation.adaptive.motion_pieces import MotionPiece
 from whippletree.simulation.events.equations import EventEquations
 from whippletree.simulation.events.load_sharing import under_contacts
 from whippletree.simulation.events.phase import Phase

@@ -17,10 +17,10 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.contact.contact_modes import OPEN, Mode, open_mode
 from whippletree.contact.impact.laws import Law, law_named
-from whippletree.errors import AssemblyError, UnsupportedError, list_items
+from whippletree.errors import AssemblyError, IntegrationError, UnsupportedError, list_items
 from whippletree.model import Model
 from whippletree.simulation.adaptive.adaptive_method import memo_of, progress_of
-from whippletree.simulation.adaptive.integrator import IntegrationError, Progress, Statistics
+from whippletree.simulation.adaptive.motion_pieces import Progress, Statistics
 from whippletree.simulation.events import event_log, zeno
 from whippletree.simulation.events.equations import EventEquations
 from whippletree.simulation.events.event_log import KINDS, SEQUENCES, EventLog, PhaseOutput

@@ -36,8 +36,8 @@ from whippletree.compiler.program import Statement
 from whippletree.compiler.program.traced_blocks import traced_block
 from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.compiler.rollout.collocation.step_watch import WATCHED, may_dip
+from whippletree.errors import IntegrationError
 from whippletree.simulation.adaptive.collocation import Polynomial, basis_integrals
-from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.events.equations import EventEquations
 from whippletree.simulation.events.massless_feet.foot_contact import Footing
 from whippletree.simulation.events.painleve import room_to_slide, sliding_inertia

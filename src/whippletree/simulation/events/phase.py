@@ -23,7 +23,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.contact.contact_modes import Mode
 from whippletree.contact.impact.impact import block_matrix, holding_rows, massless_basis
-from whippletree.simulation.adaptive.integrator import IntegrationError
+from whippletree.errors import IntegrationError
 from whippletree.simulation.events.compiled_phase import SwitchedRows
 from whippletree.simulation.events.equations import REACHES_MASSLESS, At, EventEquations
 from whippletree.simulation.events.load_sharing import PseudoInverse, share

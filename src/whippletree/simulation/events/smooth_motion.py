@@ -14,16 +14,11 @@ from typing import NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
+from whippletree.errors import IntegrationError, StepError
 from whippletree.simulation.adaptive.collocation import radau_rule
 from whippletree.simulation.adaptive.compiled_steps import CompiledSteps
-from whippletree.simulation.adaptive.integrator import (
-    IntegrationError,
-    Integrator,
-    MotionPiece,
-    Progress,
-    Statistics,
-    StepError,
-)
+from whippletree.simulation.adaptive.integrator import Integrator
+from whippletree.simulation.adaptive.motion_pieces import MotionPiece, Progress, Statistics
 from whippletree.simulation.adaptive.strides import StepSolver
 from whippletree.simulation.events.equations import EventEquations
 from whippletree.simulation.events.guards import (

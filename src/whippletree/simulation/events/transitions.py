@@ -15,8 +15,7 @@ from whippletree.contact.impact.laws import Energetic, Law, Plastic
 from whippletree.contact.problem import active_set
 from whippletree.contact.problem.active_set import OPEN, SLIDE
 from whippletree.contact.problem.sliding_combinations import RANK_OF_LOADS
-from whippletree.errors import SingularSystemError
-from whippletree.simulation.adaptive.integrator import IntegrationError
+from whippletree.errors import IntegrationError, SingularSystemError
 from whippletree.simulation.events.equations import At, EventEquations
 from whippletree.simulation.events.guards import LIFT_OFF, SLIP, TOUCHDOWN, Guard
 from whippletree.simulation.events.massless_feet.foot_contact import settle_feet

@@ -25,8 +25,7 @@ from whippletree.compiler.rollout.rollout import Plan, refuse_compliant_rows
 from whippletree.compiler.rollout.rollout_steps import CLOSED_STEP, CONVERGED_STEP
 from whippletree.constraints import midpoint_step
 from whippletree.controllers import is_batched
-from whippletree.errors import SingularSystemError, UnsupportedError
-from whippletree.simulation.adaptive.integrator import IntegrationError
+from whippletree.errors import IntegrationError, SingularSystemError, UnsupportedError
 from whippletree.simulation.fixed_step.free_bodies import FreeBodies
 from whippletree.simulation.method import Chunk, Memo, Method, Task, positive, step_length
 from whippletree.simulation.motion import Motion

@@ -12,8 +12,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.rollout.contact_rollout import refuse_large
 from whippletree.contact.problem.solver import ContactSolution
-from whippletree.errors import UnsupportedError
-from whippletree.simulation.adaptive.integrator import IntegrationError
+from whippletree.errors import IntegrationError, UnsupportedError
 from whippletree.simulation.time_stepping.impulse_kernel import (
     AskedSteps,
     Steps,

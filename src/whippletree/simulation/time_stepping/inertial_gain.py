@@ -27,7 +27,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.named_function import NamedFunction
 from whippletree.contact.problem.solver import ContactSolution
-from whippletree.simulation.adaptive.integrator import IntegrationError
+from whippletree.errors import IntegrationError
 from whippletree.simulation.time_stepping.impulse_kernel import Steps, kernel_steps
 from whippletree.simulation.time_stepping.impulse_step import STEPS_OF_CALL, ImpulseStep
 

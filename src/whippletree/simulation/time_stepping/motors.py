@@ -33,7 +33,7 @@ from whippletree.compiler.frontend.controller import (
 from whippletree.compiler.rollout.step_space import Driven
 from whippletree.contact.implicit_springs import own_inertias
 from whippletree.controllers import is_batched
-from whippletree.simulation.adaptive.integrator import IntegrationError
+from whippletree.errors import IntegrationError
 from whippletree.simulation.motion import Motion
 
 

@@ -25,10 +25,9 @@ from whippletree.contact.kinematics.contact_set import ContactSet, contact_set_o
 from whippletree.contact.kinematics.joint_contacts import limited_axes, nearer_ends_of_many, rubbing_axes
 from whippletree.contact.kinematics.scene_layout import SceneLayout, Unsuited, scene_layout
 from whippletree.contact.servos import Servos
-from whippletree.errors import UnsupportedError, warn_caller
+from whippletree.errors import IntegrationError, UnsupportedError, warn_caller
 from whippletree.model import Model
 from whippletree.model.frozen import found_once
-from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.method import Chunk, Memo, Method, Task, Variable, positive
 from whippletree.simulation.output.dataset import velocities
 from whippletree.simulation.time_stepping.impulse_batch import step_clock

@@ -20,9 +20,8 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.named_function import NamedFunction
 from whippletree.contact.kinematics.joint_contacts import JointAxis
 from whippletree.contact.time_step import RELAXATION_SPEED
-from whippletree.errors import list_items, warn_caller
+from whippletree.errors import IntegrationError, list_items, warn_caller
 from whippletree.model import Model
-from whippletree.simulation.adaptive.integrator import IntegrationError
 from whippletree.simulation.method import Chunk, Memo, Method, Task, Variable, positive, step_length, whole
 from whippletree.simulation.output.dataset import velocities
 from whippletree.simulation.time_stepping.impulse_batch import WORKS, Advance, advance_batch, step_clock

@@ -28,7 +28,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.contact.contact_modes import Mode
 from whippletree.contact.impact.impact_derivatives import derivative
-from whippletree.simulation.adaptive.integrator import IntegrationError
+from whippletree.errors import IntegrationError
 from whippletree.simulation.events.equations import EventEquations
 from whippletree.simulation.events.phase import Loads, Phase, followed_phase
 from whippletree.simulation.events.sensitivity.phase_sensitivity import PhaseTangent, Slopes

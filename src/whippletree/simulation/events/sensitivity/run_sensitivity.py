@@ -22,9 +22,9 @@ from whippletree.compiler.rollout.collocation.step_control import COLLOCATION_IT
 from whippletree.contact.contact_modes import OPEN, STICK, open_mode
 from whippletree.contact.impact.impact_derivatives import Changes, derivative, impact_derivative, saltation_matrix
 from whippletree.contact.impact.laws import Energetic, Law
-from whippletree.errors import UnsupportedError
+from whippletree.errors import IntegrationError, UnsupportedError
 from whippletree.simulation.adaptive.collocation import Polynomial, Rule, gauss_rule, radau_rule
-from whippletree.simulation.adaptive.integrator import IntegrationError, MotionPiece
+from whippletree.simulation.adaptive.motion_pieces import MotionPiece
 from whippletree.simulation.events.equations import EventEquations
 from whippletree.simulation.events.guards import JAM, LIFT_OFF, SLIP, TOUCHDOWN, Guard, Guards
 from whippletree.simulation.events.guards import STICK as STOPS
