@@ -34,7 +34,7 @@ import numpy as np
 import whippletree as wt
 from whippletree.accuracy.predicted_error import predicted_errors
 from whippletree.compiler.frontend.unrolled import unrolled_program
-from whippletree.constraints.dynamics import ROUTES
+from whippletree.constraints.route_choice import ROUTES
 from whippletree.functions import find
 from whippletree.model import WORLD, Model
 from whippletree.model.builder import Builder

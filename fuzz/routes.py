@@ -24,7 +24,7 @@ from whippletree.accuracy.predicted_error import predicted_errors
 from whippletree.compiler.named_function import ANSWERED_IN_PYTHON
 from whippletree.constraints.clusters.loop_clusters import cluster_tree
 from whippletree.constraints.constraint_set import constraint_set
-from whippletree.constraints.dynamics import COMPILED_ROUTES, ROUTES
+from whippletree.constraints.route_choice import COMPILED_ROUTES, ROUTES
 from whippletree.functions.reference import reference
 from whippletree.model.parameters import with_scalars
 

@@ -8,8 +8,9 @@ compared by their lines:
     diff before.txt after.txt
 
 Programs are those of the whole catalogue, derivatives along a direction, roll-outs and contact steps, for the robots
-UR5, Panda, solo12 and G1 (from the wheel ``example-robot-data``), a four-bar and a crank-slider with a massless rod.
-Nothing is compiled. Names on the command line choose among the mechanisms.
+UR5, Panda, solo12 and G1 (from the wheel ``example-robot-data``), a four-bar and a crank-slider with a massless rod;
+and for mechanisms whose programs are loops: a long chain on the ground, a chain of four-bar cells, a ladder, balls and
+boxes. Nothing is compiled. Names on the command line choose among the mechanisms.
 """
 
 from __future__ import annotations
@@ -27,9 +28,12 @@ from whippletree.compiler.compiled import Compiled
 from whippletree.compiler.llvm.kernel import digest
 from whippletree.compiler.program.program import Program
 from whippletree.compiler.rollout.rollout import METHODS, Plan
-from whippletree.errors import WhippletreeError
+from whippletree.compiler.rollout.scenes.scene_step import scene_program
+from whippletree.contact.kinematics.scene_layout import Unsuited, scene_layout
+from whippletree.errors import UnsupportedError, WhippletreeError
 from whippletree.functions.registry import CATALOGUE
 from whippletree.model import Model
+from whippletree.model.contact_pairs import on_ground
 
 
 class Listing(Compiled):
@@ -71,7 +75,16 @@ def requests(listing: Listing) -> dict[str, Callable[[], object]]:
         asked[f"rollout by {method}"] = partial(listing.rollout_function, Plan(method))
     asked["contact_rollout"] = partial(listing._contact_function, 10, False, True)
     asked["contact_steps"] = lambda: listing.contact_steps
+    asked["scene_steps"] = partial(_scene_steps, listing)
     return asked
+
+
+def _scene_steps(listing: Listing) -> None:
+    layout = scene_layout(listing.model)
+    if isinstance(layout, Unsuited):
+        raise UnsupportedError(layout.reason)
+    about = (layout.classes, layout.kinds, layout.traits, layout.mechanism, layout.has_moments)
+    listing.program(("scene_steps",), lambda: scene_program(*about))
 
 
 def _entry(listing: Listing, name: str, names: tuple[str, ...]) -> object:
@@ -84,6 +97,9 @@ def chosen(names: list[str]) -> dict[str, Model]:
     trees = robots()
     models = {name: trees[name] for name in ("UR5", "Panda", "solo12", "G1") if name in trees}
     models |= {"four-bar": mechanisms.four_bar(), "crank-slider": mechanisms.crank_slider()}
+    models |= {"rope": on_ground(mechanisms.chain(60), frames=["rod_30", "rod_60"], radius=0.02)}
+    models |= {"cells": mechanisms.four_bar_chain(12), "ladder": mechanisms.n_four_bar(20)}
+    models |= {"balls": mechanisms.spheres_in_box(12), "boxes": mechanisms.box_stack(4)}
     return {name: model for name, model in models.items() if not names or name in names}
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import whippletree as wt
 from whippletree.constraints import dynamics, kkt
-from whippletree.constraints.dynamics import ROUTES
+from whippletree.constraints.route_choice import ROUTES
 from whippletree.mechanisms.andrews import MOTOR_TORQUE
 from whippletree.tree.mechanism import Mechanism
 

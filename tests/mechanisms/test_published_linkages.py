@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import whippletree as wt
-from whippletree.constraints.dynamics import COMPILED_ROUTES, ROUTES
+from whippletree.constraints.route_choice import COMPILED_ROUTES, ROUTES
 
 EPS = np.finfo(float).eps
 

@@ -9,7 +9,7 @@ from drawn_mechanisms import MACHINES
 from long_mechanisms import grid
 from whippletree.compiler.frontend.loops.elimination_program import elimination_program
 from whippletree.compiler.frontend.unrolled import unrolled_program
-from whippletree.constraints.dynamics import COMPILED_ROUTES, ROUTES
+from whippletree.constraints.route_choice import COMPILED_ROUTES, ROUTES
 from whippletree.functions import find
 from whippletree.functions.reference import reference
 from whippletree.model.parameters import with_scalars

@@ -5,7 +5,7 @@ import pytest
 
 import whippletree as wt
 from maximal_coordinates import Drawing, frame_along, placed, state_away
-from whippletree.constraints.dynamics import COMPILED_ROUTES, ROUTES
+from whippletree.constraints.route_choice import COMPILED_ROUTES, ROUTES
 
 ROUNDING = 1e-11
 """Of accelerations relative to the largest: both ways lose up to four digits at these configurations."""

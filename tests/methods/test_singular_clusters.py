@@ -14,7 +14,7 @@ from strategies import digits, exact_numbers, make_looped_model
 from whippletree.compiler.named_function import ANSWERED_IN_PYTHON
 from whippletree.constraints.clusters import embedding
 from whippletree.constraints.constraint_set import constraint_set
-from whippletree.constraints.dynamics import ROUTES
+from whippletree.constraints.route_choice import ROUTES
 from whippletree.model import State
 from whippletree.model.parameters import with_scalars
 

@@ -10,7 +10,7 @@ can do to an acceleration, with rₖ for products of errors. That holds for ever
     augmented   the same with M_ρ = M + Aᵀ R A in the place of M
     block       pivoted elimination of the block matrix
 
-and whichever other one of :data:`whippletree.constraints.dynamics.ROUTES` is named. Where something is divided by a
+and whichever other one of :data:`whippletree.constraints.route_choice.ROUTES` is named. Where something is divided by a
 number of which rounding leaves no digit for certain, none is promised (∞). :func:`residual_bound` needs no route: it
 bounds the error of a given acceleration by what its equations leave over.
 """
@@ -27,6 +27,7 @@ from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.arithmetic.rounding_tape import HALF_UNIT, RoundingTape
 from whippletree.constraints import dynamics, kkt
 from whippletree.constraints.constraint_set import constraint_set
+from whippletree.constraints.route_choice import default_route
 from whippletree.errors import SingularSystemError
 from whippletree.model import Model
 from whippletree.model.parameters import with_scalars
@@ -44,7 +45,7 @@ def default_route(model: Model) -> str:
     """The route that forward dynamics takes: the recursion for trees, else what the mechanism calls for."""
     if not model.constraints:
         return "recursive"
-    return dynamics.default_route(Mechanism.of(model), constraint_set(model))
+    return default_route(Mechanism.of(model), constraint_set(model))
 
 
 def predicted_errors(

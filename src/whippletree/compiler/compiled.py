@@ -18,9 +18,9 @@ from whippletree.compiler.llvm.ir import Real
 from whippletree.compiler.llvm.kernel import Recipe, digest
 from whippletree.compiler.named_function import NamedFunction, Wording
 from whippletree.compiler.program import Program
-from whippletree.constraints.dynamics import COMPILED_ROUTES, answers_singular_states, require_route
 from whippletree.constraints.failures import failure
 from whippletree.constraints.massless import with_massless
+from whippletree.constraints.route_choice import COMPILED_ROUTES, answers_singular_states, require_route
 from whippletree.errors import NameLookupError, ShapeError, UnsupportedError
 from whippletree.functions import CATALOGUE, Function, find
 from whippletree.functions.differentiate import derived_function

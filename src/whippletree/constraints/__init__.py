@@ -17,7 +17,8 @@ From what a constraint demands to what it carries:
     ties                     which joints the constraints tie together
     clusters                 constraint embedding: the bodies of a loop as one node of a tree
     long_systems             long trees by recursion; ladders, trusses and grids by elimination at body level
-    dynamics                 accelerations and forces under constraints, the route chosen
+    route_choice             which route a model calls for, and why; routes that do not fit are refused
+    dynamics                 accelerations and forces under constraints, by the chosen route
     constrained_derivatives  of rows, accelerations and constraint forces
     reactions                forces and moments in every joint and closure
     midpoint_step            a step that keeps loops closed

@@ -11,9 +11,9 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.linalg import null_spaces
 from whippletree.constraints.constraint_set import ConstraintSet, constraint_set
-from whippletree.constraints.dynamics import by_sweeps, default_route, loops_over_fronts, route_reason
 from whippletree.constraints.loop_closure import CLOSED_LOOP, Closure, switches_that_clash
 from whippletree.constraints.redundancy import FAINT, independent_rows, row_sines
+from whippletree.constraints.route_choice import by_sweeps, default_route, loops_over_fronts, route_reason
 from whippletree.constraints.routes import RANK_TOLERANCE
 from whippletree.constraints.singular.dead_points import IMMOBILE
 from whippletree.constraints.singular.exploration import generic_configurations, random_combination, try_to_close

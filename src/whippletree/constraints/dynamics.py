@@ -2,14 +2,11 @@
 
     M a + c = τ + Aᵀ f          A a + γ = −C f
 
-The route needs no choosing. ``schur`` where every motion of the tree has inertia and no loop is nearly massless, else
-``augmented``, which is exact for massless links. ``recursion`` forms no mass matrix: accelerations, forces and
-corrections of deep trees (humanoids, chains) by sweeps, and everything beyond 200 velocities. ``embedding`` takes loops
-one by one, ``elimination`` those that reach far: ladders, trusses, grids.
-All are free of branches on values, so they compile; their margins are those of the evaluation. Where a margin fails,
-the reference turns to ``nullspace`` (:mod:`whippletree.functions.reference`), which reveals ranks: dependent rows share
-their force in the least-norm sense, and at a singular configuration the motion keeps to the branch that its velocity
-points along, or, from rest, takes that of least constraint (:mod:`whippletree.constraints.singular.dead_points`).
+The route is chosen by :mod:`~whippletree.constraints.route_choice`. All but ``nullspace`` and ``block`` are free of
+branches on values, so they compile; their margins are those of the evaluation. Where a margin fails, the reference
+turns to ``nullspace`` (:mod:`whippletree.functions.reference`), which reveals ranks: dependent rows share their force
+in the least-norm sense, and at a singular configuration the motion keeps to the branch that its velocity points along,
+or, from rest, takes that of least constraint (:mod:`whippletree.constraints.singular.dead_points`).
 """
 
 from __future__ import annotations
@@ -24,13 +21,18 @@ from whippletree.arithmetic.arrays import Array, identity, zeros
 from whippletree.constraints import kkt
 from whippletree.constraints.clusters import clustered_mechanism, embedding, singular_clusters
 from whippletree.constraints.clusters.cluster_routes import unrolled_clusters
-from whippletree.constraints.clusters.loop_clusters import cluster_tree, is_cheaper_by_clusters, rows_without_cluster
 from whippletree.constraints.constraint_set import ConstraintSet, constraint_set
 from whippletree.constraints.long_systems import front_elimination, recursive_dynamics
-from whippletree.constraints.long_systems.body_system import find_body_fronts, rows_without_bodies
-from whippletree.constraints.long_systems.long_or_wide import is_cheaper_by_bodies, is_faster_by_fronts
-from whippletree.constraints.long_systems.node_rows import LongRows, fits, is_swept, sight_nodes
+from whippletree.constraints.long_systems.node_rows import LongRows, sight_nodes
 from whippletree.constraints.long_systems.recursive_dynamics import recursive
+from whippletree.constraints.route_choice import (
+    by_bodies,
+    by_clusters,
+    by_sweeps,
+    require_bodies,
+    require_clusters,
+    whole_route,
+)
 from whippletree.constraints.routes import (
     MASSLESS_TOLERANCE,
     PIVOT_TOLERANCE,
@@ -50,17 +52,10 @@ from whippletree.constraints.singular.dead_points import (
     require_rest,
 )
 from whippletree.constraints.singular.exploration import LONG_SYSTEM
-from whippletree.errors import NameLookupError, UnsupportedError
-from whippletree.model import Model
 from whippletree.tree import inertia, inverse, kinematics
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import Place
 from whippletree.tree.sweeps import Field, add
-
-COMPILED_ROUTES = ("schur", "augmented", "recursion", "embedding", "elimination")
-"""Routes that never branch on a value."""
-
-ROUTES = (*COMPILED_ROUTES, "nullspace", "block")
 
 DEPENDENT, MASSLESS, PRESCRIBED, UNMOVED = 0, 1, 2, 3
 """Numbers of the ways to fail, after the nodes of the tree in the margins of an evaluation: rows depend on each other,
@@ -233,56 +228,6 @@ def _factor_by_route(
     return factor_block(route, M, A, terms, parents=parents, order=order, doubtful=doubtful)
 
 
-def default_route(m: Mechanism, system: ConstraintSet) -> str:
-    """The route that needs no choosing; ``tree`` where no constraint is on and the articulated recursion is enough."""
-    if not m.tree.model.constraints:
-        return "tree"
-    if is_cheaper_by_clusters(system):
-        return "embedding"
-    if is_cheaper_by_bodies(system):
-        return "elimination"
-    return whole_route(m, system)
-
-
-def route_reason(m: Mechanism, system: ConstraintSet, route: str) -> str:
-    """Why a route was taken, in words; nothing where there was no choice."""
-    if route == "embedding":
-        clusters = cluster_tree(system)
-        assert clusters is not None
-        sizes = [(clusters.kinds[c.word].nv, len(c.kept)) for c in clusters.looped]
-        n, k = max(sizes)
-        if len(sizes) == 1:
-            return f"{n} velocities and {k} rows of its loops cost less by themselves than carried to the world"
-        return (
-            f"{len(sizes)} clusters of loops, the largest of {n} velocities and {k} rows, cost less one by one than "
-            f"rows that are carried to the world"
-        )
-    if route == "elimination":
-        fronts = find_body_fronts(system)
-        widest = max(1 + len(front.boundary) for front in fronts)
-        return (
-            f"its loops reach far: {len(fronts)} bodies are eliminated one by one, at most {widest} of them coupled at "
-            f"a time, which costs less than one matrix of {system.model.nv} velocities and "
-            f"{len(system.structure.independent)} rows"
-        )
-    if route == "augmented":
-        return "some motion of the tree has little or no inertia of its own"
-    if route == "recursion":
-        return "the tree is deep, and sweeps form no mass matrix"
-    return "every motion of the tree has inertia" if route == "schur" else ""
-
-
-def whole_route(m: Mechanism, system: ConstraintSet) -> str:
-    """The route that the block matrix of the whole calls for, where its inverse blocks are wanted."""
-    if m.tree.model.nv > LONG_SYSTEM:
-        return "recursion"
-    if system.light:
-        return "augmented"
-    # a joint may lack inertia in some states (a gimbal without mass, where two axes meet) or calls (an open parameter)
-    carried = bool(m.tree.doubtful) and (m.tree.model.origin is not None or system.feels_weightless)
-    return "augmented" if carried else "schur"
-
-
 def _require_pivots(m: Mechanism, factor: kkt.Factored) -> None:
     tolerance = MASSLESS_TOLERANCE if m.route == "nullspace" else PIVOT_TOLERANCE
     number = {kkt.ROWS: DEPENDENT, kkt.MASS: MASSLESS}
@@ -333,29 +278,6 @@ def pushed_accelerations(
     return solve(m, q, v, tau + kinematics.jacobian(m.tree, m.still(q), place).T @ wrench, t, active)[0]
 
 
-def by_clusters(m: Mechanism) -> bool:
-    """Whether loops are embedded: the recursion over a tree of clusters solves the system."""
-    if m.route is None:
-        return default_route(m, constraint_set(m.tree.model)) == "embedding"
-    return m.route == "embedding"
-
-
-def reveals_by_clusters(model: Model, route: str | None) -> bool:
-    """Whether the rank-revealing route is taken by single clusters where rows depend on each other at a state.
-
-    A mechanism that cannot move at all, though its rows allow it to first order, is a matter of the whole.
-    """
-    system = constraint_set(model)
-    embeds = route == "embedding" or (route is None and is_cheaper_by_clusters(system))
-    return embeds and not system.structure.stuck
-
-
-def answers_singular_states(model: Model, route: str | None) -> bool:
-    """Whether a state at which rows depend on each other is answered in milliseconds to seconds: cluster by cluster, or
-    by the block matrix of the whole, which takes minutes beyond ``LONG_SYSTEM`` velocities."""
-    return bool(model.constraints) and (model.nv <= LONG_SYSTEM or reveals_by_clusters(model, route))
-
-
 def mass_diagonal(m: Mechanism, q: Any) -> Any:
     """diag M (nv,) of the tree; over clusters where there is no sweep over bodies."""
     if m.clustered is not None:
@@ -368,27 +290,6 @@ def clustered_rows(m: Mechanism, q: Any, v: Any, t: Any) -> clustered_mechanism.
     return clustered_mechanism.JoinedRows(m.clustered, q, v, t)
 
 
-def loops_over_clusters(model: Model, route: str | None) -> bool:
-    """Whether constrained functions may run as loops over clusters: rows that can be switched, and flexible bodies, are
-    written out."""
-    system = constraint_set(model)
-    if system.switches or model.is_flexible or route not in (None, "embedding"):
-        return False
-    return route == "embedding" or is_cheaper_by_clusters(system)
-
-
-def loops_over_fronts(model: Model, route: str | None) -> bool:
-    """Whether constrained functions may run as loops over the fronts of the body-level system: flexible bodies are
-    written out. One answer for every target: a GPU and exported C have the bits of the CPU."""
-    if not model.constraints or model.is_flexible or route not in (None, "elimination"):
-        return False
-    system = constraint_set(model)
-    if route == "elimination":
-        return True
-    faster = is_cheaper_by_bodies(system) or is_faster_by_fronts(system)
-    return faster and not is_cheaper_by_clusters(system)
-
-
 def clusters_and_rows(m: Mechanism, active: Array | None) -> tuple[clustered_mechanism.Clustered, Field | None]:
     """The clusters of a mechanism, and which of their rows are on."""
     system = constraint_set(m.tree.model)
@@ -396,66 +297,6 @@ def clusters_and_rows(m: Mechanism, active: Array | None) -> tuple[clustered_mec
     at = m.clustered if m.clustered is not None else unrolled_clusters(m, system)
     mask = system.mask(active)
     return at, None if mask is None else at.of_factored_rows(mask[list(system.structure.independent)])
-
-
-def require_route(model: Model, route: str | None, known: Sequence[str]) -> None:
-    """Refuse a route that does not exist, or that the model's constraints do not fit.
-
-    Raises:
-        NameLookupError: with the routes that there are.
-        UnsupportedError: rows that belong to no loop cannot be embedded.
-    """
-    if route is not None and route not in known:
-        hint = f". wt.reference(model, route={route!r}) has it" if route in ROUTES else ""
-        raise NameLookupError("route", route, known, hint=hint)
-    if route == "embedding" and model.constraints:
-        require_clusters(constraint_set(model))
-    if route == "elimination" and model.constraints:
-        require_bodies(constraint_set(model))
-
-
-def require_clusters(system: ConstraintSet) -> None:
-    """Refuse the embedding of constraints that belong to no cluster.
-
-    Raises:
-        UnsupportedError: naming them.
-    """
-    if cluster_tree(system) is None:
-        names = ", ".join(repr(c.constraint.name) for c in rows_without_cluster(system))
-        raise UnsupportedError(
-            f"route 'embedding': model {system.model.name!r} has rows that belong to no loop ({names}): massless "
-            f"motions that springs and dampers decide depend on the whole mechanism. Leave route= out."
-        )
-
-
-def by_bodies(m: Mechanism) -> bool:
-    """Whether the block matrix is factored at body level."""
-    if m.route is None:
-        return default_route(m, constraint_set(m.tree.model)) == "elimination"
-    return m.route == "elimination"
-
-
-def require_bodies(system: ConstraintSet) -> None:
-    """Refuse the elimination of constraints that have no place at body level.
-
-    Raises:
-        UnsupportedError: naming them.
-    """
-    left = rows_without_bodies(system)
-    if left:
-        names = ", ".join(repr(c.constraint.name) for c in left)
-        raise UnsupportedError(
-            f"route 'elimination': model {system.model.name!r} has rows that no body or joint feels by itself "
-            f"({names}): massless motions that springs and dampers decide depend on the whole mechanism. Leave route= "
-            f"out."
-        )
-
-
-def by_sweeps(m: Mechanism) -> bool:
-    """Whether sweeps alone solve the system: cheaper than a factor of M where the tree is deep."""
-    if m.route is None:
-        return not by_clusters(m) and not by_bodies(m) and is_swept(m.tree.model)
-    return m.route == "recursion" and fits(constraint_set(m.tree.model))
 
 
 def _choose_rows(system: ConstraintSet, active: Array | None) -> recursive_dynamics.Chosen:

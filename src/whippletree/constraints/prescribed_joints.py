@@ -29,11 +29,11 @@ from whippletree.constraints.dynamics import (
     PRESCRIBED,
     UNMOVED,
     bias_forces,
-    by_clusters,
     closed,
     clusters_and_rows,
     row_terms,
 )
+from whippletree.constraints.route_choice import by_clusters
 from whippletree.constraints.routes import MASSLESS_TOLERANCE, PIVOT_TOLERANCE, RowTerms, factor_block
 from whippletree.constraints.singular.exploration import LONG_SYSTEM, STRUCTURE_TOLERANCE
 from whippletree.errors import ShapeError, UnsupportedError

@@ -16,9 +16,9 @@ import numpy as np
 from whippletree import functions
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.rounding_tape import RoundingTape
-from whippletree.constraints.dynamics import ROUTES, require_route, reveals_by_clusters
 from whippletree.constraints.failures import failure
 from whippletree.constraints.massless import with_massless
+from whippletree.constraints.route_choice import ROUTES, require_route, reveals_by_clusters
 from whippletree.constraints.routes import fails
 from whippletree.constraints.singular.dead_points import words_off_branch
 from whippletree.constraints.singular.exploration import LONG_SYSTEM

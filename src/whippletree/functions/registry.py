@@ -19,10 +19,10 @@ from functools import cache
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from whippletree.constraints.constraint_set import constraint_set
-from whippletree.constraints.dynamics import loops_over_clusters
 from whippletree.constraints.long_systems.node_rows import is_long
 from whippletree.constraints.prescribed_joints import task_rows
 from whippletree.constraints.reactions import reaction_names
+from whippletree.constraints.route_choice import loops_over_clusters
 from whippletree.errors import NameLookupError, UnsupportedError
 from whippletree.model import Model
 from whippletree.tree.mechanism import Margin, Mechanism

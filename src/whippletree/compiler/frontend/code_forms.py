@@ -20,9 +20,9 @@ import numpy as np
 from whippletree.compiler.program import Program, map_blocks
 from whippletree.constraints.clusters.separate_mechanisms import by_kind, separate_mechanisms
 from whippletree.constraints.constraint_set import constraint_set
-from whippletree.constraints.dynamics import loops_over_clusters, loops_over_fronts
 from whippletree.constraints.long_systems.body_system import rows_without_bodies
 from whippletree.constraints.long_systems.node_rows import is_long
+from whippletree.constraints.route_choice import loops_over_clusters, loops_over_fronts
 from whippletree.errors import UnsupportedError
 from whippletree.functions import CATALOGUE, Function, find, sizes
 from whippletree.model import Model

@@ -41,8 +41,8 @@ from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.constraints import kkt
 from whippletree.constraints.clusters.loop_clusters import Cluster, cluster_tree
 from whippletree.constraints.constraint_set import ConstraintSet, constraint_set
-from whippletree.constraints.dynamics import require_clusters
 from whippletree.constraints.redundancy import free_velocities, independent_rows
+from whippletree.constraints.route_choice import require_clusters
 from whippletree.errors import SingularSystemError, UnsupportedError
 from whippletree.graph import BlockOperator, Condensation, Operator, Partition, block_diagonal, condense
 from whippletree.model import Model, require_model

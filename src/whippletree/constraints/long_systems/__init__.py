@@ -4,7 +4,9 @@ node_rows             rows of closures on the motions of nodes
 recursive_dynamics    long trees with a few closures, by articulated recursion
 following_bodies      which bodies leave that system by their joints
 row_weights           which of its rows need a weight
-body_system           accelerations of bodies, forces of joints and closures in one system
+body_elements         contribution of one joint with its body, or of one constraint, to the body-level system
+body_system           the unknowns of that system, accelerations of bodies and forces of joints and closures, and the
+                      order in which they are eliminated
 long_or_wide          which mechanisms are eliminated body by body
 front_elimination     that system factored front by front: ladders, trusses, grids
 long_structure        loops closed and redundant rows found by it

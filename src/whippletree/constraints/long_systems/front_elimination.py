@@ -36,20 +36,22 @@ from whippletree.arithmetic import linalg, scalars
 from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.arithmetic.scalars import is_zero
 from whippletree.constraints import kkt
-from whippletree.constraints.long_systems.body_system import (
+from whippletree.constraints.long_systems.body_elements import (
     WORLD,
-    Binding,
     ClosureElement,
     Element,
     Held,
     TiedJoint,
-    Unknowns,
     closure_element,
-    coupled_unknowns,
     frame_rows,
     joint_element,
-    row_weights,
     tied_rows,
+)
+from whippletree.constraints.long_systems.body_system import (
+    Binding,
+    Unknowns,
+    coupled_unknowns,
+    row_weights,
     unknowns_of,
 )
 from whippletree.graph.elimination import Front, find_fronts, merged_fronts

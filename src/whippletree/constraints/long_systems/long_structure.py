@@ -19,18 +19,17 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.arithmetic.dual_numbers import Dual, slopes
 from whippletree.arithmetic.lanes import Lanes, plain
-from whippletree.constraints.long_systems.body_system import (
-    Binding,
+from whippletree.constraints.long_systems.body_elements import (
     Element,
     Held,
     TiedJoint,
-    Unknowns,
     closure_element,
     frame_rows,
     joint_element,
     motion_matrix,
     tied_rows,
 )
+from whippletree.constraints.long_systems.body_system import Binding, Unknowns
 from whippletree.constraints.long_systems.front_elimination import EliminationPlan, Entries, Fronts, factor_fronts
 from whippletree.constraints.long_systems.row_weights import Weight
 from whippletree.constraints.loop_closure import CLOSING_ITERATIONS, Closure

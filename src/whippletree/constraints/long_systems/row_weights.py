@@ -29,7 +29,7 @@ from whippletree.errors import ScalarError
 from whippletree.tree.skeleton import Node, Skeleton
 
 if TYPE_CHECKING:
-    from whippletree.constraints.long_systems.body_system import JointShape
+    from whippletree.constraints.long_systems.body_elements import JointShape
 
 EVEN_SHARE = 1e-2
 """Share of the largest inertia of a mechanism that counts as inertia; also of what is left of it where other components

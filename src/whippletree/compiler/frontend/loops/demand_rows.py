@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from whippletree.arithmetic.arrays import Array, vector
-from whippletree.constraints.long_systems.body_system import (
-    Binding,
+from whippletree.constraints.long_systems.body_elements import (
     Held,
     TiedJoint,
     frame_bias,
@@ -20,6 +19,7 @@ from whippletree.constraints.long_systems.body_system import (
     tied_bias,
     tied_rows,
 )
+from whippletree.constraints.long_systems.body_system import Binding
 from whippletree.constraints.rows import FrameRows, JointRows, Prepared
 from whippletree.spatial import Pose
 

@@ -17,7 +17,7 @@ from whippletree.arithmetic.scalars import is_zero
 from whippletree.arithmetic.trace import Traced
 from whippletree.compiler.frontend.loops.hand_traced import Code
 from whippletree.compiler.program import Index
-from whippletree.constraints.long_systems.body_system import Element
+from whippletree.constraints.long_systems.body_elements import Element
 
 NOT_IN_MEMORY = -1
 """The place of a number that is known beforehand."""

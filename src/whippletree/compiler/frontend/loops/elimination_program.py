@@ -42,17 +42,14 @@ from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.constraints import kkt
 from whippletree.constraints.clusters.clustered_mechanism import FAILURES
 from whippletree.constraints.constraint_set import ConstraintSet, constraint_set
-from whippletree.constraints.long_systems.body_system import (
-    Binding,
+from whippletree.constraints.long_systems.body_elements import (
     Held,
     TiedJoint,
-    Unknowns,
     closure_element,
     joint_bias,
     joint_element,
-    row_weights,
-    unknowns_of,
 )
+from whippletree.constraints.long_systems.body_system import Binding, Unknowns, row_weights, unknowns_of
 from whippletree.constraints.long_systems.front_elimination import EliminationPlan
 from whippletree.constraints.long_systems.row_weights import Weight
 from whippletree.constraints.routes import PIVOT_TOLERANCE
