@@ -25,9 +25,8 @@ import numpy as np
 from whippletree.arithmetic import linalg
 from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.arithmetic.rounding_tape import HALF_UNIT, RoundingTape
-from whippletree.constraints import dynamics, kkt
+from whippletree.constraints import dynamics, kkt, route_choice
 from whippletree.constraints.constraint_set import constraint_set
-from whippletree.constraints.route_choice import default_route
 from whippletree.errors import SingularSystemError
 from whippletree.model import Model
 from whippletree.model.parameters import with_scalars
@@ -45,7 +44,7 @@ def default_route(model: Model) -> str:
     """The route that forward dynamics takes: the recursion for trees, else what the mechanism calls for."""
     if not model.constraints:
         return "recursive"
-    return default_route(Mechanism.of(model), constraint_set(model))
+    return route_choice.default_route(Mechanism.of(model), constraint_set(model))
 
 
 def predicted_errors(

@@ -14,7 +14,8 @@ contact_list_forms         code of their own for blocks of one row: limits, dry 
 contact_list_rows          rows of blocks, and the linear systems made of them: dense
 contact_list_recursion     those of long trees that touch the world alone, by articulated recursions
 contact_list_chains        those of chains, contact by contact from the base to the tip, which loses no digits
-contact_list_solver        sweeps and Newton steps
+contact_list_solver        sweeps, and which method has its turn
+contact_list_newton        Newton's method
 contact_list_law           Coulomb's law of one block, and the derivative
 contact_list_search        how far Newton steps go
 contact_list_interior      the interior-point method, for scenes that are jammed
