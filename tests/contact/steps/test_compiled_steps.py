@@ -12,7 +12,11 @@ from whippletree.compiler.cuda.cuda_function import compile_for_cuda
 from whippletree.compiler.program import Buffer, every_block
 from whippletree.compiler.program.interpret import interpret
 from whippletree.compiler.rollout.contact_kinds import TOUCH, narrow_phase
-from whippletree.compiler.rollout.contact_lists import contact_list_solver, contact_list_suitability
+from whippletree.compiler.rollout.contact_lists import (
+    contact_list_newton,
+    contact_list_solver,
+    contact_list_suitability,
+)
 from whippletree.compiler.rollout.contact_lists.contact_list_solver import too_slow
 from whippletree.compiler.rollout.contact_lists.contact_list_step import contact_lists_program
 from whippletree.compiler.rollout.contact_lists.contact_list_suitability import suits_lists
@@ -194,7 +198,7 @@ def test_what_the_kernel_does_not_solve_is_left_to_python(monkeypatch):
     """With a solver that gives up at once, every step that touches is Python's."""
     monkeypatch.setattr(contact_list_solver, "TURNS", 1)
     monkeypatch.setattr(contact_list_solver, "SWEEPS_OF_TURN", 1)
-    monkeypatch.setattr(contact_list_solver, "SEARCH_TURN", 0)
+    monkeypatch.setattr(contact_list_newton, "SEARCH_TURN", 0)
     model = replace(wt.mechanisms.quadruped(), name="impatient robot")
     taken = []
     step = ImpulseStep.step

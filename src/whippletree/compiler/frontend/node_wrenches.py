@@ -3,8 +3,8 @@
     tau = Σ Hᵀ φ f        f the wrench on a node
 
 Wrenches are in the axes of the world, about their nodes' origins, and so are the screws of all velocities
-(:mod:`~whippletree.compiler.rollout.contact_lists.contact_list_trees`): one pass inwards adds to every node what it
-carries, and then a velocity's force is the power of its screw. The code does not grow with the tree.
+(:mod:`~whippletree.compiler.rollout.contact_lists.contact_list_looped_tree`): one pass inwards adds to every node what
+it carries, and then a velocity's force is the power of its screw. The code does not grow with the tree.
 """
 
 from __future__ import annotations

@@ -17,8 +17,9 @@ from whippletree.contact.time_step import ContactBlocks
 from whippletree.model import Model
 from whippletree.tree.skeleton import skeleton
 
-STEP, ACTIVE, BLOCK = "step", "active", "block"
-"""The register of the time step, the list of blocks that may matter in it, and the register of one of them."""
+STEP, ACTIVE, BLOCK, LIMB = "step", "active", "block", "limb"
+"""The register of the time step, the list of blocks that may matter in it, the register of one of them, and that of the
+limb of the tree that it belongs to."""
 
 
 class Driven(NamedTuple):

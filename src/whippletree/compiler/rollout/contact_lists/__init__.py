@@ -2,7 +2,9 @@
 
 contact_list_suitability   models that can have such steps, and those for which they pay
 contact_list_step          the step, from poses to poses
-contact_list_trees         its tree: poses, free motion, the factor of M; written out, or as loops over nodes
+contact_list_trees         its tree: poses, free motion, the factor of M; which of the two forms suits
+contact_list_written_tree  short trees, written out
+contact_list_looped_tree   long trees, as loops over nodes
 contact_list_limbs         its straight code, with limbs that are alike in the lanes of a vector
 contact_list_momentum      momenta of bodies, carried from pose to pose: long trees in a plane
 contact_list_asking        a controller in Python: what it is asked in every step

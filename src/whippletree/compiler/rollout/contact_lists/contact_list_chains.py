@@ -36,7 +36,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.program import If, Index, Lookup, Loop, Statement
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
-from whippletree.compiler.rollout.contact_lists.contact_list_trees import NODE, TOUCHED
+from whippletree.compiler.rollout.contact_lists.contact_list_looped_tree import NODE, TOUCHED
 from whippletree.compiler.rollout.dense_solve import inverse_matrix
 from whippletree.compiler.rollout.step_space import BLOCK
 from whippletree.tree.skeleton import Skeleton

@@ -38,8 +38,8 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.program import Address, Index, Loop, Statement
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.contact_lists.contact_list_closures import Closures
+from whippletree.compiler.rollout.contact_lists.contact_list_looped_tree import NODE, LoopedTree
 from whippletree.compiler.rollout.contact_lists.contact_list_recursion import VELOCITY
-from whippletree.compiler.rollout.contact_lists.contact_list_trees import NODE, LoopedTree
 from whippletree.compiler.rollout.step_space import STEP, RowPlace, StepSpace
 from whippletree.tree.links import dense, world_poses
 from whippletree.tree.mechanism import Mechanism

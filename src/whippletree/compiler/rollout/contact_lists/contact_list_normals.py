@@ -23,9 +23,10 @@ from whippletree.arithmetic.scalars import less, select
 from whippletree.compiler.program import Address, Collect, Each, If, Index, Loop, PerLane, Statement, Until
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.contact_lists.contact_list_closures import Closures
+from whippletree.compiler.rollout.contact_lists.contact_list_looped_tree import NODE
 from whippletree.compiler.rollout.contact_lists.contact_list_recursion import VELOCITY, RecursiveRows
 from whippletree.compiler.rollout.contact_lists.contact_list_rows import DenseRows
-from whippletree.compiler.rollout.contact_lists.contact_list_trees import NODE, TreeInStep
+from whippletree.compiler.rollout.contact_lists.contact_list_trees import TreeInStep
 from whippletree.compiler.rollout.dense_solve import multiply_in_strands
 from whippletree.compiler.rollout.step_space import BLOCK, STEP, RowPlace, StepSpace, jacobian_rows
 from whippletree.contact.problem.cones import largest

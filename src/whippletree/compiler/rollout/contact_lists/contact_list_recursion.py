@@ -18,7 +18,7 @@ elimination, and any solution loses Y (A Y)⁻¹ A dv.
 
 What a node yields to an impulse at itself, Ω = Σ over its path, comes from the factor of M, base first:
 Ω = Z T Ω⁺ Tᵀ Zᵀ + turned turnedᵀ with Z = 1 − turned Wᵀ
-(:mod:`~whippletree.compiler.rollout.contact_lists.contact_list_trees`).
+(:mod:`~whippletree.compiler.rollout.contact_lists.contact_list_looped_tree`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.contact_lists.contact_list_chains import ChainSystem, is_unbranched
 from whippletree.compiler.rollout.contact_lists.contact_list_closures import Closures
 from whippletree.compiler.rollout.contact_lists.contact_list_forms import WHOLE
-from whippletree.compiler.rollout.contact_lists.contact_list_trees import NODE, TOUCHED, LoopedTree
+from whippletree.compiler.rollout.contact_lists.contact_list_looped_tree import NODE, TOUCHED, LoopedTree
 from whippletree.compiler.rollout.dense_solve import inverse_matrix
 from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, RowPlace, StepSpace
 from whippletree.constraints.constraint_set import constraint_set

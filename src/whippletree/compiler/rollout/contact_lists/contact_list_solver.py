@@ -7,8 +7,8 @@ velocities. In a sweep every block responds to what the others do; where sweeps 
 What sweeps do not solve is left to Newton's method
 (:mod:`~whippletree.compiler.rollout.contact_lists.contact_list_newton`), and where that does not get through either, to
 an interior-point method (:mod:`~whippletree.compiler.rollout.contact_lists.contact_list_interior`): scenes that are
-jammed, or whose forces are far from unique. All take turns until the natural map of every block is within the tolerance, judged for impulses inside
-their cones.
+jammed, or whose forces are far from unique. All take turns until the natural map of every block is within the
+tolerance, judged for impulses inside their cones.
 """
 
 from __future__ import annotations

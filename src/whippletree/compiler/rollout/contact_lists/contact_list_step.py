@@ -68,6 +68,7 @@ from whippletree.compiler.rollout.contact_lists.contact_list_forms import (
     block_of_form,
     row_of,
 )
+from whippletree.compiler.rollout.contact_lists.contact_list_looped_tree import LoopedTree
 from whippletree.compiler.rollout.contact_lists.contact_list_moments import MomentRows
 from whippletree.compiler.rollout.contact_lists.contact_list_momentum import CarriedMomentum
 from whippletree.compiler.rollout.contact_lists.contact_list_normals import DenseNormals, Displacement, RecursiveNormals
@@ -83,7 +84,7 @@ from whippletree.compiler.rollout.contact_lists.contact_list_recursion import (
 from whippletree.compiler.rollout.contact_lists.contact_list_results import StepResults
 from whippletree.compiler.rollout.contact_lists.contact_list_rows import DenseRows, rows_of_blocks
 from whippletree.compiler.rollout.contact_lists.contact_list_solver import ListSolver
-from whippletree.compiler.rollout.contact_lists.contact_list_trees import LoopedTree, tree_in_step
+from whippletree.compiler.rollout.contact_lists.contact_list_trees import tree_in_step
 from whippletree.compiler.rollout.dense_solve import multiply_in_strands
 from whippletree.compiler.rollout.motion_space import screw_count, screw_rows
 from whippletree.compiler.rollout.step_bounces import ListBounces
