@@ -2,6 +2,9 @@
 
 contact_list_suitability   models that can have such steps, and those for which they pay
 contact_list_step          the step, from poses to poses
+contact_list_memory        its memory: arguments, what its parts leave for each other, tables of all blocks
+contact_list_members       which blocks are in the list: a guess before the solution, a check after it
+contact_list_preparation   rows and numbers of a block in the list, for the solver
 contact_list_trees         its tree: poses, free motion, the factor of M; which of the two forms suits
 contact_list_written_tree  short trees, written out
 contact_list_looped_tree   long trees, as loops over nodes

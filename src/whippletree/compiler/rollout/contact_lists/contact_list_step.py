@@ -5,8 +5,10 @@ writes every block of it out and computes all of them in every sweep, which suit
 Here a step
 
 1. finds the factor of M and the velocity without impulses;
-2. lists the blocks that may matter: those that carried an impulse or would close within the step;
-3. works out rows for the blocks of the list alone, as B = F Jᵀ with M⁻¹ = Fᵀ F, so that G = Bᵀ B is never formed: with
+2. lists the blocks that may matter: those that carried an impulse or would close within the step
+   (:mod:`~whippletree.compiler.rollout.contact_lists.contact_list_members`);
+3. works out rows for the blocks of the list alone
+   (:mod:`~whippletree.compiler.rollout.contact_lists.contact_list_preparation`), as B = F Jᵀ with M⁻¹ = Fᵀ F, so that G = Bᵀ B is never formed: with
    y = Σ B λ a block's velocity is g + Bᵀ y, and an impulse changes y by B dλ. Constraints are projections of B
    (:mod:`~whippletree.compiler.rollout.contact_lists.contact_list_closures`), trees of any length have an F
    (:mod:`~whippletree.compiler.rollout.contact_lists.contact_list_trees`);
@@ -35,85 +37,49 @@ from typing import Any
 
 import numpy as np
 
-from whippletree.arithmetic.arrays import Array, vector
-from whippletree.arithmetic.scalars import less, select, sqrt
-from whippletree.compiler.frontend.node_wrenches import SCREW, TWIST
+from whippletree.arithmetic.arrays import Array
+from whippletree.arithmetic.scalars import less, select
+from whippletree.compiler.frontend.node_wrenches import TWIST
 from whippletree.compiler.program import (
     Address,
     Block,
-    Buffer,
     Collect,
-    Dimension,
     Each,
     If,
     Index,
-    Lookup,
     Loop,
     PerLane,
     Program,
     Statement,
-    Switch,
     Until,
 )
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
-from whippletree.compiler.rollout.contact_kinds import TOUCH
 from whippletree.compiler.rollout.contact_lists.contact_list_asking import PythonDrives
 from whippletree.compiler.rollout.contact_lists.contact_list_chains import is_unbranched
 from whippletree.compiler.rollout.contact_lists.contact_list_closures import Closures, LongClosures
-from whippletree.compiler.rollout.contact_lists.contact_list_forms import (
-    FORM,
-    NORMAL,
-    TANGENT,
-    WHOLE,
-    block_of_form,
-    row_of,
-)
+from whippletree.compiler.rollout.contact_lists.contact_list_forms import FORM, NORMAL, TANGENT, WHOLE
 from whippletree.compiler.rollout.contact_lists.contact_list_looped_tree import LoopedTree
-from whippletree.compiler.rollout.contact_lists.contact_list_moments import MomentRows
+from whippletree.compiler.rollout.contact_lists.contact_list_members import ListMembers
+from whippletree.compiler.rollout.contact_lists.contact_list_memory import ListSpace
 from whippletree.compiler.rollout.contact_lists.contact_list_momentum import CarriedMomentum
 from whippletree.compiler.rollout.contact_lists.contact_list_normals import DenseNormals, Displacement, RecursiveNormals
-from whippletree.compiler.rollout.contact_lists.contact_list_positions import Positions, target_of
-from whippletree.compiler.rollout.contact_lists.contact_list_ranges import ServoRanges
-from whippletree.compiler.rollout.contact_lists.contact_list_reach import CLOSE, LATE
-from whippletree.compiler.rollout.contact_lists.contact_list_recursion import (
-    RecursiveRows,
-    left_out_of_recursion,
-    own_block,
-    suits_recursion,
-)
-from whippletree.compiler.rollout.contact_lists.contact_list_results import StepResults
+from whippletree.compiler.rollout.contact_lists.contact_list_positions import Positions
+from whippletree.compiler.rollout.contact_lists.contact_list_preparation import BlockPreparation
+from whippletree.compiler.rollout.contact_lists.contact_list_recursion import RecursiveRows, suits_recursion
 from whippletree.compiler.rollout.contact_lists.contact_list_rows import DenseRows, rows_of_blocks
 from whippletree.compiler.rollout.contact_lists.contact_list_solver import ListSolver
 from whippletree.compiler.rollout.contact_lists.contact_list_trees import tree_in_step
-from whippletree.compiler.rollout.dense_solve import multiply_in_strands
-from whippletree.compiler.rollout.motion_space import screw_count, screw_rows
 from whippletree.compiler.rollout.step_bounces import ListBounces
-from whippletree.compiler.rollout.step_space import (
-    ACTIVE,
-    BLOCK,
-    COLUMN_ROOM,
-    STEP,
-    Driven,
-    RowPlace,
-    StepSpace,
-    jacobian_rows,
-    symmetric_block,
-)
+from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, COLUMN_ROOM, STEP, Driven
 from whippletree.contact.geometry.shape_numbers import POSE
 from whippletree.contact.kinematics.contact_set import contact_set
-from whippletree.contact.problem.cones import both, largest
-from whippletree.contact.problem.contact_problem import Local, local
-from whippletree.contact.time_step import shifts
 from whippletree.model import Model
-from whippletree.spatial import add_cross
 from whippletree.tree.mechanism import Mechanism
 
 JOINING_ROUNDS = 8
 """Times that blocks which were left out may join the list of a step."""
 
-ROW, ROUND, PASS = "row", "round", "pass"
-CONTACT, LIMIT, TAUT, FRICTION, SERVO = range(5)
-"""Kinds of blocks, before those of moments."""
+ROUND, PASS = "round", "pass"
 
 
 def _sweeps_first(model: Model) -> bool:
@@ -151,26 +117,20 @@ def contact_step_program(model: Model) -> Program:
     return _ListBuilder(model, Driven(), single=True).rollout()
 
 
-class _ListBuilder(StepSpace):
-    """Writes the statements of a step."""
+class _ListBuilder(ListSpace):
+    """Writes the statements of a step, whose parts share its memory."""
 
     def __init__(self, model: Model, driven: Driven, single: bool = False, world_only: bool = False) -> None:
-        """``single``: one step, whose arguments and results have no dimension for steps; ``world_only``: as in
-        :func:`contact_lists_program`."""
-        super().__init__(model, driven, single)
-        self.world_only = world_only
-        self.ranges = ServoRanges(self)
-        self.moments = MomentRows(self)
-        self._arguments()
+        super().__init__(model, driven, single, world_only)
         self.drives = PythonDrives(self) if driven.in_python else None
-        self._memory()
-        self._tables()
         self.in_tree = tree_in_step(self)
         looped = self.in_tree if isinstance(self.in_tree, LoopedTree) else None
         self.closures = Closures(self, self.in_tree) if looped is None else LongClosures(self, looped)
         self.momentum = CarriedMomentum(self, looped, self.closures) if looped and looped.carries else None
         self.long_rows = self._long_rows()
+        """Short rows of contacts on the nodes of a long tree; else rows are over velocities."""
         rows = self.long_rows or self._dense_rows()
+        self.preparation = BlockPreparation(self, self.in_tree, self.closures, rows)
         self.work(B=(self.blocks.count, 3, rows.width))
         if self.long_rows is None:
             self.work(J=(self.blocks.count, model.nv, COLUMN_ROOM), response=(model.nv,))  # y of the solution
@@ -178,138 +138,25 @@ class _ListBuilder(StepSpace):
         hyperstatic = bool(model.constraints) or self.long_rows is not None
         self.solver = ListSolver(self, self.blocks.count, rows, hyperstatic, _sweeps_first(model))
         self.bounces = ListBounces(self, self.solver)
-        self.positions = Positions(self, self.in_tree, self.closures, self._displacement())
+        self.positions = Positions(self, self.in_tree, self.closures, self._displacement(rows))
+        self.members = ListMembers(self, self.positions)
 
     def _dense_rows(self) -> DenseRows:
         """Rows over velocities."""
-        supports = self._supports(self._paths())
+        supports = self._supports(self.index_paths())
         self.in_tree.tell_limbs(supports)
         blocks = self.blocks
         forms = [WHOLE] * self.contacts + [NORMAL] * (blocks.closing - self.contacts) + [TANGENT] * len(blocks.rubbing)
         forms += [WHOLE] * len(blocks.moments) + [TANGENT] * len(blocks.servos)
         if {*forms} != {WHOLE}:
             self.index(FORM, forms)
-        self.dense_rows = rows_of_blocks(self, self.model.nv, supports)
-        return self.dense_rows
+        return rows_of_blocks(self, self.model.nv, supports)
 
     def _long_rows(self) -> RecursiveRows | None:
         """Rows by recursion over the tree, where that suits it."""
         if isinstance(self.in_tree, LoopedTree) and (self.world_only or suits_recursion(self.model, self.blocks)):
             return RecursiveRows(self, self.in_tree, self.closures)
         return None
-
-    def _arguments(self) -> None:
-        nq, nv, k = self.model.nq, self.model.nv, self.blocks.count
-        steps: tuple[Dimension, ...] = () if self.single else ("T",)
-        shapes: dict[str, tuple[Dimension, ...]] = {
-            "q0": (nq,),
-            "v0": (nv,),
-            "impulses0": (k, 3),
-            **self._drives(steps),
-            "dt": steps,
-            "tolerance": (),
-        }
-        if not self.single:
-            shapes["patience"] = ()
-        if self.asks_clock:
-            shapes["clock"] = steps
-        if self.driven.held:
-            shapes["held"] = (nv,)
-        self.add(*[Buffer(name, "input", shape) for name, shape in shapes.items()])
-        self.results = StepResults(self, steps)
-
-    def _drives(self, steps: tuple[Dimension, ...]) -> dict[str, tuple[Dimension, ...]]:
-        """Inputs of forces and commands, if they are given."""
-        if self.driven.in_python:
-            return {}
-        given = self.actuators.acting and self.driven.commands is None
-        commands = {"ctrl": (*steps, len(self.model.actuators))} if given else {}
-        return {"tau": (*steps, self.model.nv), **commands}
-
-    def _memory(self) -> None:
-        """Memory of a step for its later parts and for the next step."""
-        nq, nv, k, nodes = self.model.nq, self.model.nv, self.blocks.count, len(self.tree.nodes)
-        self.work(
-            now_q=(nq,),
-            now_v=(nv,),
-            impulse=(k, 3),
-            alive=(1,),
-            lost=(1,),
-            stepping=(1,),  # whether a pass takes a step, or only looks
-            through=(1,),
-            pose=(nodes + 1, POSE),  # the last row is the world
-            twist=(nodes + 1, TWIST),
-            screw=(screw_count(self.tree), SCREW),
-            free=(nv,),
-            end_v=(nv,),
-            touch=(self.contacts, TOUCH),
-            gap=(k,),
-            sign=(len(self.blocks.limited),),
-            tendon_row=(len(self.blocks.taut), nv),
-            flag=(k,),
-            own=(k, 6),  # the block's own part of G, its upper triangle
-            local=(k, len(Local._fields)),
-            g=(k, 3),
-            shift=(k,),
-            approach=(k, 3),
-            left=(1,),  # the worst of what was left out, m/s
-            complete=(1,),
-        )
-        self.numbers_list(ACTIVE, k)
-        if self.tells_forces:
-            self.work(drive=(nv,))  # forces that do not depend on the velocity at the end of the step
-        if self.actuators.coupling:
-            self.work(coupling=(len(self.actuators.coupling), nv))  # their rows G
-        if self.blocks.servos:
-            self.work(servo_row=(len(self.blocks.servos), nv), soft=(k,), offset=(k,))
-            self.ranges.reserve()
-
-    def _tables(self) -> None:
-        """Numbers of every block that are known beforehand."""
-        blocks = self.blocks
-        servos, moments, taut = len(blocks.servos), len(blocks.moments), len(blocks.taut)
-        kinds = [CONTACT] * self.contacts + [LIMIT] * len(blocks.limited)
-        kinds += [TAUT] * taut + [FRICTION] * len(blocks.rubbing)
-        kinds += [1 + SERVO + kind for kind in self.moments.kinds]
-        self.index("kind", kinds + [SERVO] * servos)
-        axes = [*[None] * self.contacts, *blocks.limited, *[None] * taut, *blocks.rubbing, *[None] * (moments + servos)]
-        self.index("axis", [0 if axis is None else axis.v for axis in axes])
-        self.index("place", [0 if axis is None else axis.q for axis in axes])
-        self.index("tendon", [max(i - blocks.first_tendon, 0) for i in range(blocks.closing)])
-        self.index("servo", [0] * blocks.passive + list(range(servos)))
-        self.table("passive", [1] * blocks.passive + [0] * servos)
-        self.index("limit", [max(i - self.contacts, 0) for i in range(self.contacts + len(blocks.limited))])
-        if self.world_only:
-            self.table("left out", left_out_of_recursion(self.model, blocks).astype(int).tolist())
-        self.table("friction", blocks.friction)
-        self.table("restitution", blocks.restitution)
-        self.table("cap", blocks.cap(1))
-        self.table("lower", [axis.lower for axis in blocks.limited])
-        self.table("upper", [axis.upper for axis in blocks.limited])
-        world = len(self.tree.nodes)
-        nodes = [
-            [self.tree.bodies[body].node for body in (c.first_body, c.second_body)] for c in blocks.contacts.candidates
-        ]
-        for side in (0, 1):
-            self.index(f"node {side}", [world if pair[side] < 0 else pair[side] for pair in nodes])
-
-    def _paths(self) -> list[list[int]]:
-        """Velocities that move the bodies of each contact; those that move both move neither against the other."""
-        nodes = [
-            [self.tree.bodies[body].node for body in (c.first_body, c.second_body)]
-            for c in self.blocks.contacts.candidates
-        ]
-        own = screw_rows(self.tree)
-        moved = [[{x for k in self.tree.path(node) for x in own[k]} for node in pair] for pair in nodes]
-        paths = [[(i, 1) for i in sorted(a - b)] + [(i, -1) for i in sorted(b - a)] for a, b in moved]
-        longest = max(map(len, paths), default=0) or 1
-        filled = [path + [((0, 0), 0)] * (longest - len(path)) for path in paths]
-        self.index("moving", [len(path) for path in paths])
-        self.index("path", [[i for (i, _), _ in path] for path in filled])
-        if self.model.is_flexible:
-            self.index("screw row", [[row for (_, row), _ in path] for path in filled])
-        self.table("side", [[s for _, s in path] for path in filled])
-        return [[i for (i, _), _ in path] for path in paths]
 
     def _supports(self, paths: Sequence[Sequence[int]]) -> list[list[int]]:
         """For every block, the velocities at which its rows F Jᵀ may differ from zero; ``paths``: of the contacts."""
@@ -320,20 +167,14 @@ class _ListBuilder(StepSpace):
         moved += [*[[axis.v] for axis in blocks.rubbing], *[paths[moment.candidate] for moment in blocks.moments]]
         return [self.in_tree.reached(own) for own in moved] + [every] * len(blocks.servos)
 
-    def _displacement(self) -> Callable[[int], Displacement]:
+    def _displacement(self, rows: DenseRows | RecursiveRows) -> Callable[[int], Displacement]:
         """How overlaps are undone."""
-        if self.long_rows is not None:
-            rows = self.long_rows
+        if isinstance(rows, RecursiveRows):
             return lambda closing: RecursiveNormals(self, rows, closing)
-        return lambda closing: DenseNormals(
-            self, self.in_tree, self.closures, closing, self._jacobian(NORMAL), self.dense_rows
-        )
+        normal = self.preparation.jacobian(NORMAL)
+        return lambda closing: DenseNormals(self, self.in_tree, self.closures, closing, normal, rows)
 
     # ---- statements ----------------------------------------------------------------------------------------------
-
-    def look_up(self, *names: str) -> list[Lookup]:
-        """Registers with the names of tables: what these say of the block in hand."""
-        return [Lookup(name, self.address(name, BLOCK)) for name in names]
 
     def rollout(self) -> Program:
         """The whole program.
@@ -374,7 +215,7 @@ class _ListBuilder(StepSpace):
         """Steps 2 to 5."""
         return [
             *(self.long_rows.prepare() if self.long_rows else []),
-            *self._flags(),
+            *self.members.guess(),
             self.put(-1, self.at("complete")),
             # a scene that is complete finds the same again
             Until(ROUND, JOINING_ROUNDS, self.address("complete"), tuple(self._round()), "run along"),
@@ -417,83 +258,6 @@ class _ListBuilder(StepSpace):
         rigid += self.momentum.begin() if self.momentum else []
         return [PerLane((start, *impulses)), *rigid, self.put(-1, self.at("stepping")), *self.positions.begin()]
 
-    def _flags(self) -> list[Statement]:
-        """Step 2: blocks that carried an impulse, or would close within the step at their present velocity.
-
-        What gravity alone does within the step is added, so that whatever begins to rest is there at once. It is a
-        guess: step 5 decides.
-        """
-        fall = sqrt(sum(float(x) ** 2 for x in self.model.gravity))
-
-        def flagged(p: Array, closing: Any, left_out: Any) -> Any:
-            return select(less(0, left_out), -1, select(less(0, p[0]), 1, select(less(closing, 0), 1, -1)))
-
-        def near(
-            touch: Array, first: Array, second: Array, X: Array, Y: Array, p: Array, h: Any, *out: Any
-        ) -> list[Any]:
-            closing = touch[0] + h * (_normal_velocity(touch, first, second, X, Y) - fall * h)
-            return [flagged(p, closing, sum(out)), target_of(touch[0], h)]
-
-        def limited(gap: Any, sign: Any, v: Any, p: Array, h: Any) -> list[Any]:
-            return [flagged(p, gap + h * sign * v, int(self.world_only)), target_of(gap, h)]
-
-        def stretched(gap: Any, row: Array, v: Array, p: Array, h: Any) -> list[Any]:
-            return limited(gap, 1, row @ v, p, h)
-
-        found: list[Statement] = []
-        if self.contacts:
-            reads = [self.at("touch", BLOCK), *self._sides(), self.at("impulse", BLOCK), self.at("dt", STEP)]
-            reads += self._left_out()
-            block = traced_block(near, reads, self.each(("flag", "target"), BLOCK))
-            close = Collect(CLOSE, BLOCK, self.contacts, self.address("within", BLOCK))
-            forget = [*self.positions.reach.forget("flag"), *self.positions.no_targets()]
-            found += [*forget, close, Each(BLOCK, CLOSE, (*self.look_up("node 0", "node 1"), block))]
-        if self.blocks.limited:
-            own = self.positions.of_limit
-            reads = [own("gap"), self.at("sign", BLOCK), self.at("now v", "axis"), own("impulse"), self.at("dt", STEP)]
-            block = traced_block(limited, reads, [own("flag"), own("target")])
-            found.append(Loop(BLOCK, len(self.blocks.limited), (*self._look_up_limit(), block)))
-        if self.blocks.taut:
-            of = self.positions.of_tendon
-            reads = [of("gap"), self.at("tendon row", BLOCK), self.at("now v"), of("impulse"), self.at("dt", STEP)]
-            block = traced_block(stretched, reads, [of("flag"), of("target")])
-            found.append(Loop(BLOCK, len(self.blocks.taut), (block,)))
-        return [*found, *self._flags_without_gaps()]
-
-    def _left_out(self) -> list[Piece]:
-        """Whether the contact in hand is left out, where some are."""
-        return [self.at("left out", BLOCK)] if self.world_only else []
-
-    def _flags_without_gaps(self) -> list[Statement]:
-        """Flags of blocks that nothing has to close for: dry friction and moments, and servos at an end of a range."""
-        found: list[Statement] = []
-        first, servos = self.blocks.closing, range(self.blocks.passive, self.blocks.count)
-        if self.blocks.passive > first:  # moments are taken in with their contacts, later; there may be thousands
-            flag, gap = (Piece((), (Address(name, (Index(BLOCK, first),)),)) for name in ("flag", "gap"))
-            block = traced_block(lambda: [1, 0], [], [flag, gap])
-            found.append(Loop(BLOCK, self.blocks.passive - first, (block,), side_by_side=True))
-        if servos:
-            reads = [self.at("saturated")] if self.ranges.count else []
-            writes = [self.some("flag", servos), self.some("gap", servos)]
-            none = [0] * len(servos)
-            found.append(traced_block(lambda *at_end: [*(at_end or [[1] * len(servos)]), none], reads, writes))
-        return found
-
-    def _sides(self) -> list[Piece]:
-        """Twists of both bodies of a contact, and where their origins are."""
-        twists = [self.at("twist", f"node {side}") for side in (0, 1)]
-        places = [
-            Piece((3,), tuple(Address("pose", (Index(f"node {side}"), Index(None, 9 + i))) for i in range(3)))
-            for side in (0, 1)
-        ]
-        return [*twists, *places]
-
-    def _ends(self) -> list[Piece]:
-        return [self.at("lower", BLOCK), self.at("upper", BLOCK)]
-
-    def _look_up_limit(self) -> list[Lookup]:
-        return [Lookup(name, Address(name, (Index(BLOCK, self.contacts),))) for name in ("place", "axis")]
-
     def _round(self) -> list[Statement]:
         """Steps 3 to 5."""
         solve = (
@@ -502,7 +266,7 @@ class _ListBuilder(StepSpace):
                 ACTIVE, BLOCK, self.contacts if self.world_only else self.blocks.count, self.address("flag", BLOCK)
             ),
             *self.solver.rows.clear("y"),
-            Each(BLOCK, ACTIVE, tuple(self._rows_by_form())),
+            Each(BLOCK, ACTIVE, tuple(self.preparation.statements())),
             *self.solver.rows.compute_motion("y"),
             *self.bounces.around(self.solver.statements()),
             *self._impulse_velocity(),
@@ -511,7 +275,7 @@ class _ListBuilder(StepSpace):
             PerLane(solve),
             *([] if self.long_rows else self.in_tree.forward("response", "end v", "free")),
             *self.in_tree.twists("end v"),
-            *self._look_around(),
+            *self.members.look_around(),
             *self._give_up(),
         ]
 
@@ -528,97 +292,6 @@ class _ListBuilder(StepSpace):
         )
         return [block]
 
-    def _rows_by_form(self) -> list[Statement]:
-        """Step 3 for one block, whatever its form."""
-        if self.long_rows is not None:
-            return self._short_rows(self.long_rows)
-        return [*self.dense_rows.enter(), *self.dense_rows.by_form(self._rows)]
-
-    def _jacobian(self, form: int = WHOLE) -> list[Statement]:
-        """J (3, nv) of one block, or the one row that it has, from the screws and touches of the present poses."""
-
-        def entry(row: int) -> Piece:
-            return jacobian_rows(None, row).entry("axis")
-
-        def whole(row: int) -> Piece:
-            return jacobian_rows(None, row).whole(self.model.nv)
-
-        cases: list[tuple[Statement, ...]] = [()] * (1 + SERVO)
-        if self.contacts:
-            cases[CONTACT] = self._contact_rows(form)
-        cases += self.moments.rows()
-        if self.blocks.limited:
-            copy = traced_block(lambda s: [s], [self.at("sign", "limit")], [entry(0)])
-            cases[LIMIT] = (*self.look_up("limit"), copy)
-        if self.blocks.taut:
-            copy = traced_block(lambda row: [row], [self.at("tendon row", "tendon")], [whole(0)])
-            cases[TAUT] = (*self.look_up("tendon"), copy)
-        if self.blocks.rubbing:
-            cases[FRICTION] = (traced_block(lambda: [1], [], [entry(1)]),)
-        if self.blocks.servos:
-            copy = traced_block(lambda G: [G], [self.at("servo row", "servo")], [whole(1)])
-            cases[SERVO] = (*self.look_up("servo"), copy)
-        nothing = self.put(0, self.at("J", BLOCK) if form == WHOLE else whole(row_of(form)))
-        return [nothing, *self.look_up("kind", "axis"), Switch("kind", tuple(cases))]
-
-    def _rows(self, form: int) -> list[Statement]:
-        """Step 3 for one block of a form."""
-
-        def prepare(J: Array, B: Array, free: Array, v: Array, y: Array, *rest: Any) -> list[Any]:
-            gap, e, h, impulse, *servo = rest
-            a, b, c = B
-            own = vector(*[multiply_in_strands(x, y) for x, y in ((a, a), (a, b), (a, c), (b, b), (b, c), (c, c))])
-            if servo:
-                own[3] = own[3] + servo[0]
-            # roots and quotients first: they wait for each other, and what follows does not
-            prepared = list(local(symmetric_block(own)))
-            both = multiply_in_strands(J, v), multiply_in_strands(J, free)
-            approach, g = (found[:3].copy() for found in both)
-            shift = shifts(vector(gap), vector(approach[0]), vector(e), h)[0]
-            g[0] = g[0] + shift
-            if servo:
-                g[1] = g[1] - servo[1]
-            found = [own, prepared, g, [shift], approach, [0] * 3, y + B.T @ impulse]
-            return [*found, [found[3] for found in both]] if form == WHOLE else found
-
-        rows = self.dense_rows
-        reads = [
-            rows.columns(jacobian_rows(COLUMN_ROOM if form == WHOLE else 3)),
-            self.at("B", BLOCK),
-            *map(rows.at, ("free", "now v", "y")),
-        ]
-        reads += [*self.each(("gap", "restitution"), BLOCK), self.at("dt", STEP), self.at("impulse", BLOCK)]
-        reads += self.each(("soft", "offset"), BLOCK) if self.blocks.servos else []
-        writes = [self.at(n, BLOCK) for n in ("own", "local", "g", "shift", "approach", "delta")]
-        count, row = (3, None) if form == WHOLE else (None, row_of(form))
-        J, own = jacobian_rows(count, row), RowPlace("B", (BLOCK,), count, row)
-        more = [self.some("unasked", range(2))] if form == WHOLE else []
-        none = [] if form == WHOLE else [RowPlace("B", (BLOCK,), row=i).whole(rows.width) for i in range(3) if i != row]
-        return [
-            *self._jacobian(form),
-            *self.in_tree.backward(J, rows.raw(own), of_block=True),
-            *self.closures.project(rows.raw(own)),
-            *rows.keep(own),
-            *([self.put(0, *none)] if none else []),
-            block_of_form(form, prepare, reads, [*writes, rows.at("y"), *more]),
-        ]
-
-    def _short_rows(self, rows: RecursiveRows) -> list[Statement]:
-        """Step 3 for one contact with the world, whose rows are on the twist of its node."""
-
-        def prepare(B: Array, now: Array, free: Array, gap: Any, e: Any, h: Any, *yielding: Array) -> list[Any]:
-            G = own_block(B, *yielding)
-            approach, g = B @ now, B @ free
-            shift = shifts(vector(gap), vector(approach[0]), vector(e), h)[0]
-            g[0] = g[0] + shift
-            own = [G[0, 0], G[0, 1], G[0, 2], G[1, 1], G[1, 2], G[2, 2]]
-            return [own, list(local(G)), g, [shift], approach, [0] * 3]
-
-        reads = [self.at("B", BLOCK), rows.at("now"), rows.at("free"), *self.each(("gap", "restitution"), BLOCK)]
-        reads += [self.at("dt", STEP), *rows.own_yielding()]
-        writes = [self.at(n, BLOCK) for n in ("own", "local", "g", "shift", "approach", "delta")]
-        return [*rows.own_rows(), traced_block(prepare, reads, writes), rows.add_to("y", "impulse")]
-
     def _impulse_velocity(self) -> list[Statement]:
         """``response``: y of the solution; on a long tree, ``end v``: the velocity with all impulses."""
         if self.long_rows is None:
@@ -627,72 +300,6 @@ class _ListBuilder(StepSpace):
         add = Each(BLOCK, ACTIVE, (*rows.enter(), rows.add_to("y", "impulse")))
         return [*rows.clear("y"), add, *rows.velocities("free", "end v")]
 
-    def _contact_rows(self, form: int) -> tuple[Statement, ...]:
-        """Rows of J, or that of the normal: a velocity that moves one of the bodies moves the material points at the
-        contact."""
-        count = 3 if form == WHOLE else 1
-
-        def along(touch: Array, screw: Array, side: Any) -> list[Any]:
-            velocity = add_cross(screw[3:6], screw[:3], touch[1:4] - screw[6:])
-            return [side * (touch[4:].reshape(3, 3)[:count] @ velocity)]
-
-        # rows of screws have the numbers of their velocities, but for those of modes
-        names = ("path", "screw row") if self.model.is_flexible else ("path",)
-        reads = [self.at("touch", BLOCK), self.at("screw", names[-1]), self.at("side", BLOCK, ROW)]
-        found = [Lookup(name, self.address(name, BLOCK, ROW)) for name in names]
-        body: tuple[Statement, ...] = (*found, traced_block(along, reads, [jacobian_rows(count).column("path")]))
-        return (*self.look_up("moving"), Loop(ROW, Index("moving"), body))
-
-    def _look_around(self) -> list[Statement]:
-        """Step 5: whatever was left out and would overlap is taken in."""
-
-        def outside(
-            flag: Any, speed: Any, tolerance: Any, left: Array, complete: Array, left_out: Any = int(self.world_only)
-        ) -> list[Any]:
-            """``speed``: at which the gap is missed, m/s; ``left_out``: it is missed, and told."""
-            missed = select(less(0, flag), 0, largest([speed, 0]))
-            joins = both(less(left_out, 1), less(tolerance, missed))
-            return [
-                [select(joins, 1, flag)],
-                [largest([left[0], missed])],
-                [select(joins, -1, complete[0])],
-            ]
-
-        def contact(touch: Array, first: Array, second: Array, X: Array, Y: Array, h: Any, *rest: Any) -> list[Any]:
-            return outside(rest[0], -(touch[0] / h + _normal_velocity(touch, first, second, X, Y)), *rest[1:])
-
-        def limit(lower: Any, upper: Any, q: Any, v: Any, h: Any, *rest: Any) -> list[Any]:
-            ahead = q + h * v
-            return outside(rest[0], largest([lower - ahead, ahead - upper]) / h, *rest[1:])
-
-        def tendon(gap: Any, row: Array, v: Array, h: Any, *rest: Any) -> list[Any]:
-            return outside(rest[0], -(gap / h + row @ v), *rest[1:])
-
-        totals = [self.at("left"), self.at("complete")]
-        found: list[Statement] = [self.put(0, self.at("left")), self.put(1, self.at("complete"))]
-        if self.contacts:
-            reads = [
-                self.at("touch", BLOCK),
-                *self._sides(),
-                self.at("dt", STEP),
-                self.at("flag", BLOCK),
-                self.at("tolerance"),
-            ]
-            block = traced_block(contact, [*reads, *totals, *self._left_out()], [self.at("flag", BLOCK), *totals])
-            found += self.positions.reach.look_back(self.positions.narrow.late)
-            found.append(Each(BLOCK, LATE, (*self.look_up("node 0", "node 1"), block)))
-        if self.blocks.limited:
-            reads = [*self._ends(), self.at("now q", "place"), self.at("end v", "axis"), self.at("dt", STEP)]
-            reads += [self.positions.of_limit("flag"), self.at("tolerance")]
-            block = traced_block(limit, [*reads, *totals], [self.positions.of_limit("flag"), *totals])
-            found.append(Loop(BLOCK, len(self.blocks.limited), (*self._look_up_limit(), block)))
-        if self.blocks.taut:
-            of = self.positions.of_tendon
-            reads = [of("gap"), self.at("tendon row", BLOCK), self.at("end v"), self.at("dt", STEP)]
-            block = traced_block(tendon, [*reads, of("flag"), self.at("tolerance"), *totals], [of("flag"), *totals])
-            found.append(Loop(BLOCK, len(self.blocks.taut), (block,)))
-        return found
-
     def _advance(self) -> Block:
         """Where the velocities alone lead."""
 
@@ -700,10 +307,3 @@ class _ListBuilder(StepSpace):
             return list(Mechanism(self.tree).manifold().straight(q, v, h * v))
 
         return traced_block(move, [*self.each(("now q", "end v")), self.at("dt", STEP)], self.each(("now q", "now v")))
-
-
-def _normal_velocity(touch: Array, first: Array, second: Array, X: Array, Y: Array) -> Any:
-    """Rate of a gap: the material points of two bodies with these twists, whose origins are at X and Y (3,)."""
-    point, normal = touch[1:4], touch[4:7]
-    ours, theirs = (add_cross(twist[3:], twist[:3], point - origin) for twist, origin in ((first, X), (second, Y)))
-    return normal @ (ours - theirs)

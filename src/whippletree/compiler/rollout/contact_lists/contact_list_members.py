@@ -1,0 +1,186 @@
+"""Which blocks are in the list of a step: those that may matter, and in the end all that do.
+
+Before the solution, a guess: blocks that carried an impulse in the step before, or would close within the step. After
+it, a check of all that was left out, at the velocity that came out: what would overlap joins the list, and the solution
+goes on. So the guess decides how long a step takes, never what comes out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from whippletree.arithmetic.arrays import Array
+from whippletree.arithmetic.scalars import less, select, sqrt
+from whippletree.compiler.program import Address, Collect, Each, Index, Lookup, Loop, Statement
+from whippletree.compiler.program.traced_blocks import Piece, traced_block
+from whippletree.compiler.rollout.contact_lists.contact_list_memory import ListSpace
+from whippletree.compiler.rollout.contact_lists.contact_list_positions import Positions, target_of
+from whippletree.compiler.rollout.contact_lists.contact_list_reach import CLOSE, LATE
+from whippletree.compiler.rollout.step_space import BLOCK, STEP
+from whippletree.contact.problem.cones import both, largest
+from whippletree.spatial import add_cross
+
+
+class ListMembers:
+    """Statements that set ``flag`` of every block: 1 for those in the list, −1 for the others."""
+
+    def __init__(self, space: ListSpace, positions: Positions) -> None:
+        self.space, self.positions = space, positions
+        self.blocks, self.contacts = space.blocks, space.contacts
+
+    def guess(self) -> list[Statement]:
+        """Step 2: blocks that carried an impulse, or would close within the step at their present velocity.
+
+        What gravity alone does within the step is added, so that whatever begins to rest is there at once. It is a
+        guess: step 5 decides.
+        """
+        found: list[Statement] = []
+        if self.contacts:
+            found += self._guess_contacts()
+        if self.blocks.limited:
+            found.append(self._guess_limits())
+        if self.blocks.taut:
+            found.append(self._guess_tendons())
+        return [*found, *self._flags_without_gaps()]
+
+    def _guess_contacts(self) -> list[Statement]:
+        at, each = self.space.at, self.space.each
+        fall = sqrt(sum(float(x) ** 2 for x in self.space.model.gravity))
+
+        def near(
+            touch: Array, first: Array, second: Array, X: Array, Y: Array, p: Array, h: Any, *out: Any
+        ) -> list[Any]:
+            closing = touch[0] + h * (_normal_velocity(touch, first, second, X, Y) - fall * h)
+            return [_flag(p, closing, sum(out)), target_of(touch[0], h)]
+
+        reads = [at("touch", BLOCK), *self._sides(), at("impulse", BLOCK), at("dt", STEP), *self._left_out()]
+        block = traced_block(near, reads, each(("flag", "target"), BLOCK))
+        close = Collect(CLOSE, BLOCK, self.contacts, self.space.address("within", BLOCK))
+        forget = [*self.positions.reach.forget("flag"), *self.positions.no_targets()]
+        return [*forget, close, Each(BLOCK, CLOSE, (*self.space.look_up("node 0", "node 1"), block))]
+
+    def _guess_limits(self) -> Statement:
+        at, of = self.space.at, self.positions.of_limit
+
+        def limited(gap: Any, sign: Any, v: Any, p: Array, h: Any) -> list[Any]:
+            return self._flag_of_gap(gap, h * sign * v, p, h)
+
+        reads = [of("gap"), at("sign", BLOCK), at("now v", "axis"), of("impulse"), at("dt", STEP)]
+        block = traced_block(limited, reads, [of("flag"), of("target")])
+        return Loop(BLOCK, len(self.blocks.limited), (*self._look_up_limit(), block))
+
+    def _guess_tendons(self) -> Statement:
+        at, of = self.space.at, self.positions.of_tendon
+
+        def stretched(gap: Any, row: Array, v: Array, p: Array, h: Any) -> list[Any]:
+            return self._flag_of_gap(gap, h * (row @ v), p, h)
+
+        reads = [of("gap"), at("tendon row", BLOCK), at("now v"), of("impulse"), at("dt", STEP)]
+        block = traced_block(stretched, reads, [of("flag"), of("target")])
+        return Loop(BLOCK, len(self.blocks.taut), (block,))
+
+    def _flag_of_gap(self, gap: Any, change: Any, p: Array, h: Any) -> list[Any]:
+        """Flag and target of a limit with this gap and what it changes by within the step."""
+        return [_flag(p, gap + change, int(self.space.world_only)), target_of(gap, h)]
+
+    def _flags_without_gaps(self) -> list[Statement]:
+        """Flags of blocks that nothing has to close for: dry friction and moments, and servos at an end of a range."""
+        space, found = self.space, list[Statement]()
+        first, servos = self.blocks.closing, range(self.blocks.passive, self.blocks.count)
+        if self.blocks.passive > first:  # moments are taken in with their contacts, later; there may be thousands
+            flag, gap = (Piece((), (Address(name, (Index(BLOCK, first),)),)) for name in ("flag", "gap"))
+            block = traced_block(lambda: [1, 0], [], [flag, gap])
+            found.append(Loop(BLOCK, self.blocks.passive - first, (block,), side_by_side=True))
+        if servos:
+            reads = [space.at("saturated")] if space.ranges.count else []
+            writes = [space.some("flag", servos), space.some("gap", servos)]
+            none = [0] * len(servos)
+            found.append(traced_block(lambda *at_end: [*(at_end or [[1] * len(servos)]), none], reads, writes))
+        return found
+
+    def look_around(self) -> list[Statement]:
+        """Step 5: whatever was left out and would overlap is taken in."""
+        at = self.space.at
+        found: list[Statement] = [self.space.put(0, at("left")), self.space.put(1, at("complete"))]
+        if self.contacts:
+            found += self._look_at_contacts()
+        if self.blocks.limited:
+            found.append(self._look_at_limits())
+        if self.blocks.taut:
+            found.append(self._look_at_tendons())
+        return found
+
+    def _look_at_contacts(self) -> list[Statement]:
+        at, totals = self.space.at, self._totals()
+
+        def contact(touch: Array, first: Array, second: Array, X: Array, Y: Array, h: Any, *rest: Any) -> list[Any]:
+            return self._outside(rest[0], -(touch[0] / h + _normal_velocity(touch, first, second, X, Y)), *rest[1:])
+
+        reads = [at("touch", BLOCK), *self._sides(), at("dt", STEP), at("flag", BLOCK), at("tolerance")]
+        block = traced_block(contact, [*reads, *totals, *self._left_out()], [at("flag", BLOCK), *totals])
+        late = self.positions.reach.look_back(self.positions.narrow.late)
+        return [*late, Each(BLOCK, LATE, (*self.space.look_up("node 0", "node 1"), block))]
+
+    def _look_at_limits(self) -> Statement:
+        at, flag, totals = self.space.at, self.positions.of_limit("flag"), self._totals()
+
+        def limit(lower: Any, upper: Any, q: Any, v: Any, h: Any, *rest: Any) -> list[Any]:
+            ahead = q + h * v
+            return self._outside(rest[0], largest([lower - ahead, ahead - upper]) / h, *rest[1:])
+
+        ends = [at("lower", BLOCK), at("upper", BLOCK)]
+        reads = [*ends, at("now q", "place"), at("end v", "axis"), at("dt", STEP), flag, at("tolerance")]
+        block = traced_block(limit, [*reads, *totals], [flag, *totals])
+        return Loop(BLOCK, len(self.blocks.limited), (*self._look_up_limit(), block))
+
+    def _look_at_tendons(self) -> Statement:
+        at, of, totals = self.space.at, self.positions.of_tendon, self._totals()
+
+        def tendon(gap: Any, row: Array, v: Array, h: Any, *rest: Any) -> list[Any]:
+            return self._outside(rest[0], -(gap / h + row @ v), *rest[1:])
+
+        reads = [of("gap"), at("tendon row", BLOCK), at("end v"), at("dt", STEP), of("flag"), at("tolerance")]
+        block = traced_block(tendon, [*reads, *totals], [of("flag"), *totals])
+        return Loop(BLOCK, len(self.blocks.taut), (block,))
+
+    def _outside(
+        self, flag: Any, speed: Any, tolerance: Any, left: Array, complete: Array, left_out: Any = None
+    ) -> list[Any]:
+        """The flag of a block whose gap is missed at a speed (m/s), the worst of what was left out, and whether the
+        list is complete; ``left_out``: whether a miss is noted, and the block stays outside."""
+        stays = int(self.space.world_only) if left_out is None else left_out
+        missed = select(less(0, flag), 0, largest([speed, 0]))
+        joins = both(less(stays, 1), less(tolerance, missed))
+        return [[select(joins, 1, flag)], [largest([left[0], missed])], [select(joins, -1, complete[0])]]
+
+    # ---- the block in hand ---------------------------------------------------------------------------------------
+
+    def _totals(self) -> list[Piece]:
+        return self.space.each(("left", "complete"))
+
+    def _left_out(self) -> list[Piece]:
+        """Whether the contact in hand is left out, where some are."""
+        return [self.space.at("left out", BLOCK)] if self.space.world_only else []
+
+    def _sides(self) -> list[Piece]:
+        """Twists of both bodies of a contact, and where their origins are."""
+        nodes = [f"node {side}" for side in (0, 1)]
+        places = [
+            Piece((3,), tuple(Address("pose", (Index(node), Index(None, 9 + i))) for i in range(3))) for node in nodes
+        ]
+        return [*(self.space.at("twist", node) for node in nodes), *places]
+
+    def _look_up_limit(self) -> list[Lookup]:
+        return [Lookup(name, Address(name, (Index(BLOCK, self.contacts),))) for name in ("place", "axis")]
+
+
+def _flag(p: Array, closing: Any, left_out: Any) -> Any:
+    """1 for a block that carried an impulse p, or whose gap ``closing`` at the end of the step is negative; else −1."""
+    return select(less(0, left_out), -1, select(less(0, p[0]), 1, select(less(closing, 0), 1, -1)))
+
+
+def _normal_velocity(touch: Array, first: Array, second: Array, X: Array, Y: Array) -> Any:
+    """Rate of a gap: the material points of two bodies with these twists, whose origins are at X and Y (3,)."""
+    point, normal = touch[1:4], touch[4:7]
+    ours, theirs = (add_cross(twist[3:], twist[:3], point - origin) for twist, origin in ((first, X), (second, Y)))
+    return normal @ (ours - theirs)
