@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from whippletree.simulation.time_stepping.scene_run import rotations
+from whippletree.simulation.time_stepping.pair_lists import rotations
 
 
 def with_world(q):

@@ -10,7 +10,7 @@ import pytest
 import whippletree as wt
 from whippletree.contact.kinematics.scene_layout import scene_layout
 from whippletree.simulation.time_stepping.box_bounds import BoxBounds
-from whippletree.simulation.time_stepping.scene_run import rotations
+from whippletree.simulation.time_stepping.pair_lists import rotations
 
 FORMS = [
     ("sphere", {"radius": 0.07}),

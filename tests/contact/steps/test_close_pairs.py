@@ -213,7 +213,7 @@ def test_steps_in_python_find_the_same_candidates_by_the_compiled_narrow_phase(t
     for reach in (0.0, 0.02, 0.3):
         for seed in range(3):
             q = start(thrown, seed, 0.0)[0]
-            compiled, plain = stepper.neighbourhood.within(q, reach), Neighbourhood(contacts).within(q, reach)
+            compiled, plain = stepper.near.neighbourhood.within(q, reach), Neighbourhood(contacts).within(q, reach)
             np.testing.assert_array_equal(compiled.numbers, plain.numbers)
             np.testing.assert_allclose(compiled.gaps, plain.gaps, atol=1e-12)
             np.testing.assert_allclose(compiled.jacobian.toarray(), plain.jacobian.toarray(), atol=1e-9)

@@ -8,8 +8,9 @@ import pytest
 import whippletree as wt
 from whippletree.contact.time_step import RELAXATION_SPEED
 from whippletree.simulation.time_stepping import scene_method
+from whippletree.simulation.time_stepping.pair_lists import rotations
 from whippletree.simulation.time_stepping.scene_method import SCENE_OVERLAP
-from whippletree.simulation.time_stepping.scene_run import SteppedScene, rotations
+from whippletree.simulation.time_stepping.scene_run import SteppedScene
 
 H = 2e-3
 HALF = np.array([0.05, 0.03, 0.02])

@@ -18,15 +18,9 @@ from whippletree.errors import ModelError
 from whippletree.simulation.motion import Motion
 from whippletree.simulation.time_stepping import near_lists, scene_method, scene_run
 from whippletree.simulation.time_stepping.impulse_step import ImpulseStep
+from whippletree.simulation.time_stepping.pair_lists import MOST_SLOTS, NEARLY_TOUCHING
 from whippletree.simulation.time_stepping.scene_method import SceneStepping
-from whippletree.simulation.time_stepping.scene_run import (
-    MOST_SLOTS,
-    NEARLY_TOUCHING,
-    ROWS,
-    STEPS_OF_THICK,
-    SteppedScene,
-    Warm,
-)
+from whippletree.simulation.time_stepping.scene_run import ROWS, STEPS_OF_THICK, SteppedScene, Warm
 from whippletree.simulation.time_stepping.scene_skins import STEPS_AHEAD, Skins
 from whippletree.simulation.time_stepping.stepping_method import TimeStepping
 from whippletree.spatial import Pose

@@ -9,8 +9,9 @@ from whippletree.contact.geometry.coal_pairs import nearest_touch
 from whippletree.contact.kinematics.contact_set import contact_set_of_steps
 from whippletree.contact.kinematics.scene_layout import scene_layout
 from whippletree.simulation.time_stepping import scene_method
+from whippletree.simulation.time_stepping.pair_lists import MOST_SLOTS
 from whippletree.simulation.time_stepping.scene_method import is_scene
-from whippletree.simulation.time_stepping.scene_run import MOST_SLOTS, SteppedScene
+from whippletree.simulation.time_stepping.scene_run import SteppedScene
 from whippletree.spatial import Pose
 from whippletree.tree.mechanism import Mechanism
 

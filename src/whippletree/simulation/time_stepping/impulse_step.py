@@ -1,8 +1,7 @@
 """One time step of one scene, from compiled parts and matrices: any shapes, any number of contacts.
 
-The mathematics is that of :mod:`whippletree.contact.time_step`, whose unrolled form the batches use. Here the contacts
-that are far away are left out, so that the matrix has the size of what touches, and the problem is solved to a
-tolerance.
+The mathematics is that of :mod:`whippletree.contact.time_step`, whose unrolled form the batches use. Here only what is
+near takes part (:mod:`~whippletree.simulation.time_stepping.near_blocks`), and the problem is solved to a tolerance.
 """
 
 from __future__ import annotations
@@ -18,8 +17,6 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.lanes import lanes_of_columns, plain
 from whippletree.arithmetic.scalars import is_zero
 from whippletree.compiler.compiled import Compiled, compile
-from whippletree.compiler.rollout.contact_kinds import TOUCH
-from whippletree.compiler.rollout.contact_lists.contact_list_gaps import tendon_limits
 from whippletree.compiler.rollout.contact_lists.contact_list_recursion import left_out_of_recursion
 from whippletree.compiler.rollout.contact_lists.contact_list_suitability import (
     lists_pay,
@@ -31,12 +28,10 @@ from whippletree.compiler.rollout.contact_lists.contact_list_trees import is_wri
 from whippletree.compiler.rollout.contact_sweeps import coloured_sweeps, contact_sweeps
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.contact.implicit_springs import StepDamping, dampings, implicit_dampings, implicit_model
-from whippletree.contact.kinematics.broad_phase import LOOK_AHEAD, Near, Neighbourhood
-from whippletree.contact.kinematics.contact_set import Points, contact_set
-from whippletree.contact.kinematics.joint_contacts import nearer_ends, nearer_ends_of_many
+from whippletree.contact.kinematics.contact_set import contact_set
 from whippletree.contact.problem.contact_problem import ContactProblem, Measure
 from whippletree.contact.problem.delassus import Matrix, delassus, is_sparse, scale_delassus, with_diagonal
-from whippletree.contact.problem.independent_parts import append_rows, parts_of, responses, stack_rows
+from whippletree.contact.problem.independent_parts import parts_of, responses
 from whippletree.contact.problem.solver import ContactSolution, solve
 from whippletree.contact.restitution_share import gains, islands_of, may_gain, restitution_share
 from whippletree.contact.servos import AT_AN_END, Servo
@@ -47,6 +42,7 @@ from whippletree.simulation.fixed_step.free_bodies import FreeBodies
 from whippletree.simulation.motion import Motion
 from whippletree.simulation.time_stepping.asking_kernel import AskingKernel
 from whippletree.simulation.time_stepping.motors import Motors
+from whippletree.simulation.time_stepping.near_blocks import NearBlocks
 from whippletree.tree.mechanism import Mechanism
 
 STEPS_OF_CALL = 500
@@ -55,10 +51,6 @@ STEPS_OF_CALL = 500
 SWEEPS_TRIED = (0, 5, 15, 30)
 """Sweeps of a round that moves overlaps apart, until it is as exact as the velocities are, or to the last; what they
 leave is left to the next round or step."""
-
-
-HELD_ROW, TINY = 1e-12, 1e-300
-"""Share of a row below which what constraints leave of it is rounding; and a length that is none."""
 
 STIFFENED_MODELS = 4
 """Models with dampers and servos in their inertia that are kept for later runs: one for each length of steps."""
@@ -126,16 +118,12 @@ class ImpulseStep:
         self.free_bodies = FreeBodies(self.model)
         self.written = contact_set(self.model).closed_form
         """Whether compiled functions know all contacts."""
-        every = list(zip(self.blocks.contacts.pairs, contact_set(self.model).pairs, strict=True))
-        # a hull without corners in some octant has a slot for each octant here, and fewer candidates there
-        alike = all(pair.slots == usual.slots for pair, usual in every)
         self.kernel = suits_lists(self.model)
         """Whether single scenes are stepped in machine code,
         :mod:`whippletree.simulation.time_stepping.impulse_kernel`.
         """
-        self._compiled = Neighbourhood(self.blocks.contacts).is_compiled and self.written and alike
-        compares = self.kernel and not self._compiled
-        self.neighbourhood = Neighbourhood(self.blocks.contacts, self._compare if compares else None)
+        self.near = NearBlocks(motion, self.blocks, written=self.written, kernel=self.kernel)
+        """Which blocks may matter in a step."""
         self.timed = bool(self.model.constraints) and constraint_set(self.model).timed
         """Whether a constraint depends on time."""
         self.wary = False
@@ -224,8 +212,7 @@ class ImpulseStep:
             implicit, t, q, v, drive + springs - damping.times(v) - coupled.coupling_force(v)
         )
         free = v + h * coupled.add_coupling(rate)
-        numbers, gaps, rows = self._rows(q, v, free, h)
-        numbers, gaps, rows = self._without_immovable(numbers, gaps, self._without_held(t, q, rows))
+        numbers, gaps, rows = self.near.rows(t, q, v, free, h)
 
         def respond(rows: Any) -> Any:
             return coupled.add_coupling(self._responses(implicit, t, q, rows))
@@ -256,7 +243,7 @@ class ImpulseStep:
         works = (impulse * (u + approach) / 2)[numbers < self.blocks.passive]
         force = drive - self._servo_damping(h) * after - coupled.coupling_force(after)
         if self.blocks.servos:
-            force = force + self._servo_rows(q).T @ every[self.blocks.passive :, 1] / h
+            force = force + self.near.servo_rows(q).T @ every[self.blocks.passive :, 1] / h
         work = float(self.joint_work(force, q, v, after, h))
         corrected = self._correction_energy(q, after, h, state) if state is not alone or self.model.constraints else 0.0
         state = np.concatenate([state, act])
@@ -282,10 +269,6 @@ class ImpulseStep:
     def _servo_damping(self, h: float) -> Array:
         """Damping that servos and controllers add to that of their joints (nv,)."""
         return np.asarray(self.actuators.damping(h).astype(float) + self.motors.held_dampers(h))
-
-    def _servo_rows(self, q: Array) -> Array:
-        """Rows (bounded, nv) of servos with a force range."""
-        return self.actuators.rows(self._mechanism, q, self.blocks.servos).astype(float)
 
     def _within_range(self, impulses: Array, h: float) -> list[Servo]:
         """Servos with a force range that are within it: they hold their joints as those without one do."""
@@ -334,24 +317,12 @@ class ImpulseStep:
         return self._implicit[rounded]
 
     def gaps(self, q: Array) -> tuple[Array, Array, Array]:
-        """Of all contacts (..., contacts) and limits of joints and tendons (..., limits), m or rad, and their signs."""
-        limits, signs = nearer_ends_of_many(self.blocks.limited, q)
-        if self.blocks.taut:
-            own, ways, _ = tendon_limits(self.dyn)(q)
-            limits, signs = np.concatenate([limits, own], axis=-1), np.concatenate([signs, ways], axis=-1)
-        return self._gaps(q), limits, signs
+        """See :meth:`~whippletree.simulation.time_stepping.near_blocks.NearBlocks.gaps`."""
+        return self.near.gaps(q)
 
-    def _gaps(self, q: Array) -> Array:
-        if not self.contacts:
-            return np.zeros((*q.shape[:-1], 0))
-        if self._compiled:
-            return np.asarray(self.dyn.contact_gaps(q)).reshape(*q.shape[:-1], self.contacts)
-        if self.kernel:
-            found = self.dyn.contact_list_touches(q, reach=self.neighbourhood.told_within)
-            return np.asarray(found)[..., 0].reshape(*q.shape[:-1], self.contacts)
-        if q.ndim > 1:
-            return np.array([self._gaps(one) for one in q])
-        return self.neighbourhood.gaps(q)
+    def immovable(self, q: Array) -> set[int]:
+        """See :meth:`~whippletree.simulation.time_stepping.near_blocks.NearBlocks.immovable`."""
+        return self.near.immovable(q)
 
     def _problem(self, numbers: Array, G: Matrix, velocity: Array, shift: Array, h: float) -> ContactProblem:
         g = velocity.copy()
@@ -360,120 +331,6 @@ class ImpulseStep:
         hosts = self.blocks.hosts
         moments = None if hosts is None else hosts._replace(share=hosts.share.astype(float)).part(numbers)
         return ContactProblem.of(G, g, self._friction[numbers], cap, moments)
-
-    def _rows(self, q: Array, v: Array, free: Array, h: float) -> tuple[Array, Array, Any]:
-        """Numbers (k,), gaps (k,) and J (3k, nv), sparse if they are many, of blocks that may matter in this step."""
-        span = LOOK_AHEAD * h * max(np.abs(v).max(initial=0.0), np.abs(free).max(initial=0.0))
-        near = self._near(q, v, free, h)
-        numbers, gaps, rows = self._join_rows(q, near, span, np.arange(len(self.blocks.rubbing)))
-        if self.blocks.moments:
-            numbers, gaps, rows = self._with_moments(q, near, numbers, gaps, rows)
-        count = len(self.blocks.servos)
-        if not count:
-            return numbers, gaps, rows
-        own = np.zeros((count, 3, self.model.nv))
-        own[:, 1] = self._servo_rows(q)
-        every = np.concatenate([numbers, np.arange(self.blocks.passive, self.blocks.count)])
-        return every, np.concatenate([gaps, np.zeros(count)]), append_rows(rows, own.reshape(3 * count, -1))
-
-    def _without_immovable(self, numbers: Array, gaps: Array, rows: Any) -> tuple[Array, Array, Any]:
-        """These blocks, less the contacts whose gaps no velocity changes: whatever would press there, presses for no
-        reason, and friction would hold what turns freely."""
-        normals = abs(rows[::3]).sum(axis=1)
-        still = (numbers < self.contacts) & (np.asarray(normals).ravel() == 0)
-        if not still.any():
-            return numbers, gaps, rows
-        candidates = {int(number) for number in numbers[still]}
-        moments = enumerate(self.blocks.moments, start=self.blocks.first_moment)
-        hosted = [number for number, moment in moments if moment.candidate in candidates]
-        kept = np.flatnonzero(~(still | np.isin(numbers, hosted)))
-        return numbers[kept], gaps[kept], rows[(3 * kept[:, None] + np.arange(3)).ravel()]
-
-    def _with_moments(self, q: Array, near: Near, numbers: Array, gaps: Array, rows: Any) -> tuple[Array, Array, Any]:
-        """These blocks, and the torsional and rolling friction of those contacts that are near."""
-        blocks, place = self.blocks, {int(number): i for i, number in enumerate(near.numbers)}
-        some = [i for i, moment in enumerate(blocks.moments) if moment.candidate in place]
-        if not some:
-            return numbers, gaps, rows
-        turning = self.neighbourhood.turning_jacobian(q, near).toarray().reshape(-1, 3, self.model.nv)
-        own = blocks.moment_rows([turning[place[blocks.moments[i].candidate]] for i in some], some).astype(float)
-        every = np.concatenate([numbers, blocks.first_moment + np.array(some)])
-        return every, np.concatenate([gaps, np.zeros(len(some))]), append_rows(rows, own.reshape(-1, self.model.nv))
-
-    def _join_rows(self, q: Array, near: Near, span: float, rubbing: Array) -> tuple[Array, Array, Any]:
-        """Numbers, gaps and J of some contacts, of the limits within ``span``, and of some dry joints."""
-        distances, signs = (x.astype(float) for x in nearer_ends(self.blocks.limited, q))
-        close = np.flatnonzero(distances <= span)
-        numbers = np.concatenate([near.numbers, self.contacts + close, self.blocks.closing + rubbing]).astype(int)
-        gaps = np.concatenate([near.gaps, distances[close], np.zeros(len(rubbing))])
-        joints = [self.blocks.limited[i].v for i in close] + [self.blocks.rubbing[i].v for i in rubbing]
-        directions = [0] * len(close) + [1] * len(rubbing)  # along the normal, and along the first tangent
-        rows = stack_rows(near.jacobian, joints, directions, [*signs[close], *np.ones(len(rubbing))])
-        return self._with_tendons(q, span, numbers, gaps, rows) if self.blocks.taut else (numbers, gaps, rows)
-
-    def _with_tendons(self, q: Array, span: float, numbers: Array, gaps: Array, rows: Any) -> tuple[Array, Array, Any]:
-        """These blocks, and the limits of tendons within what a motion of ``span`` of every velocity changes."""
-        distances, _, derivatives = tendon_limits(self.dyn)(q)
-        close = np.flatnonzero(distances <= span * np.abs(derivatives).sum(axis=1))
-        own = np.zeros((len(close), 3, self.model.nv))
-        own[:, 0] = derivatives[close]
-        every = np.concatenate([numbers, self.blocks.first_tendon + close])
-        return every, np.concatenate([gaps, distances[close]]), append_rows(rows, own.reshape(-1, self.model.nv))
-
-    def _near(self, q: Array, v: Array, free: Array, h: float) -> Near:
-        if self._compiled:
-            J = np.asarray(self.dyn.contact_jacobian(q)).reshape(self.contacts, 3, self.model.nv)
-            fastest = max(float(np.abs(J @ speed).max()) for speed in (v, free))
-            return self._choose_near(self._gaps(q), J, LOOK_AHEAD * h * fastest)
-        return self.neighbourhood.near(q, (v, free), h) if self.contacts else self._nothing_near
-
-    def _within(self, q: Array, reach: float) -> Near:
-        """Contacts whose gaps are at most ``reach``, m."""
-        if self._compiled:
-            J = np.asarray(self.dyn.contact_jacobian(q)).reshape(self.contacts, 3, self.model.nv)
-            return self._choose_near(self._gaps(q), J, reach)
-        return self.neighbourhood.within(q, reach) if self.contacts else self._nothing_near
-
-    def immovable(self, q: Array) -> set[int]:
-        """Numbers of the contacts that overlap at q (nq,) and whose gaps no velocity of the model changes."""
-        # asked once, of a start that overlaps: rows of J in Python, rather than compile every one of them for it
-        near = self.neighbourhood.overlapping(q) if self.contacts else self._nothing_near
-        normals = self._without_held(0.0, q, near.jacobian[::3])
-        return {int(number) for number, row in zip(near.numbers, normals, strict=True) if not row.any()}
-
-    def _compare(self, q: Array, reach: float) -> Points:
-        """Where the candidates are, by the narrow phase of the kernel."""
-        found = np.asarray(self.dyn.contact_list_touches(q, reach=reach)).reshape(self.contacts, TOUCH)
-        return Points(found[:, 0], found[:, 1:4], found[:, 4:].reshape(-1, 3, 3))
-
-    def _choose_near(self, gaps: Array, J: Array, reach: float) -> Near:
-        close = np.flatnonzero(gaps <= reach)
-        return Near(close, gaps[close], J[close].reshape(-1, self.model.nv))
-
-    @property
-    def _nothing_near(self) -> Near:
-        return Near(np.arange(0), np.zeros(0), np.zeros((0, self.model.nv)))
-
-    def _without_held(self, t: float, q: Array, rows: Any) -> Any:
-        """Rows J (m, nv), zero where constraints take all of one: what is left of it is rounding, which no impulse may
-        be divided by."""
-        if not self.model.constraints or not rows.shape[0]:
-            return rows
-        A = self.motion.constraint_rows(t, q)[self._rigid_rows]
-        sizes, across = np.linalg.svd(A / np.maximum(np.linalg.norm(A, axis=1, keepdims=True), TINY))[1:]
-        Q = across[: int((sizes > HELD_ROW * sizes.max(initial=0.0)).sum())]
-        dense = rows if isinstance(rows, np.ndarray) else rows.toarray()
-        left = np.linalg.norm(dense - (dense @ Q.T) @ Q, axis=1)
-        moves = left > HELD_ROW * np.linalg.norm(dense, axis=1)
-        return (
-            rows if moves.all() else moves[:, None] * rows if rows is dense else rows.multiply(moves[:, None]).tocsr()
-        )
-
-    @cached_property
-    def _rigid_rows(self) -> list[int]:
-        """Of the constraints, those that do not yield."""
-        system = constraint_set(self.model)
-        return [i for i, c in enumerate(system.compliance) if not c and i not in system.relaxed_rows]
 
     def _responses(self, motion: Motion, t: float, q: Array, rows: Any) -> Any:
         """(M† Jᵀ)ᵀ (rows, nv), sparse if J is."""
@@ -515,12 +372,12 @@ class ImpulseStep:
             q, v = self.motion.split(state)
             if not np.isfinite(state).all():
                 break
-            numbers, gaps, rows = self._join_rows(q, self._within(q, reach), reach, np.arange(0))
+            numbers, gaps, rows = self.near.closing_rows(q, reach)
             left = gaps - targets[numbers]
             overlap = -float(left.min(initial=0.0))
             if overlap <= h * self.tolerance or overlap > POSITION_PROGRESS * before:
                 break
-            rows = self._without_held(t + h, q, rows)
+            rows = self.near.without_held(t + h, q, rows)
             response, before = respond(rows), overlap
             G = rows @ response.T if isinstance(rows, np.ndarray) else delassus(rows, response, self._parts)
             d = response.T @ self._separation(G, left, h)

@@ -33,7 +33,8 @@ from whippletree.simulation.output.dataset import velocities
 from whippletree.simulation.time_stepping.impulse_batch import step_clock
 from whippletree.simulation.time_stepping.impulse_step import COMPILED
 from whippletree.simulation.time_stepping.motors import Motors
-from whippletree.simulation.time_stepping.scene_run import MOST_SLOTS, ROWS, SteppedScene, StepsTaken, Warm, rotations
+from whippletree.simulation.time_stepping.pair_lists import MOST_SLOTS, rotations
+from whippletree.simulation.time_stepping.scene_run import ROWS, SteppedScene, StepsTaken, Warm
 from whippletree.simulation.time_stepping.stepping_method import (
     DEFAULT_STEP,
     LOST,

@@ -1,8 +1,8 @@
-"""A scene of many free bodies in motion: lists of what is near, and steps in machine code between two of them.
+"""A scene of many free bodies in motion: steps in machine code between two lists of what is near.
 
-The lists serve until a body has travelled as far as its skin is thick
-(:mod:`~whippletree.simulation.time_stepping.scene_skins`). The kernel watches it, and hands a step back that would go
-too far (:mod:`whippletree.compiler.rollout.scenes.scene_step`); then new lists are made, from where the bodies are.
+The lists (:mod:`~whippletree.simulation.time_stepping.pair_lists`) serve until a body has travelled as far as its skin
+is thick. The kernel watches it, and hands a step back that would go too far
+(:mod:`whippletree.compiler.rollout.scenes.scene_step`); then new lists are made, from where the bodies are.
 Impulses are remembered by the names of their pairs, so that each solution begins with the last one.
 """
 
@@ -15,23 +15,17 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.cpu.cpu_function import CompiledFunction, compile_function
-from whippletree.compiler.rollout.scenes.scene_kinds import PAIR_HEAD
 from whippletree.compiler.rollout.scenes.scene_step import ACCOUNT, scene_program
 from whippletree.contact.kinematics.scene_layout import BODY, SceneLayout
-from whippletree.simulation.time_stepping.box_bounds import BoxBounds
 from whippletree.simulation.time_stepping.mechanism_rows import JointForces, MechanismRows, MechanismState
-from whippletree.simulation.time_stepping.near_lists import ListMaker, NearPairs
-from whippletree.simulation.time_stepping.scene_skins import FEW_CANDIDATES, THINNEST, SkinRule, Skins
+from whippletree.simulation.time_stepping.pair_lists import MOST_SLOTS, PairListing, PairLists
+from whippletree.simulation.time_stepping.scene_skins import THINNEST, SkinRule, Skins
 from whippletree.simulation.time_stepping.sleeping import (
     STEPS_OF_WATCH,
     Islands,
-    island_labels,
     watched_islands,
     woken_islands,
 )
-
-MOST_SLOTS = 256
-"""No pair has so many candidates: a candidate is known by its pair and its number there."""
 
 CONTACTS_OF_CALL = 4e6
 """Contacts times steps of one call of the kernel, about 0.1 s of a scene at rest."""
@@ -55,15 +49,6 @@ STEPS_OF_THICK = 100
 """Steps after which, and before which, new lists are considered for bodies that have come to rest: those that were made
 while they moved hold twice as many pairs as touch, each of which costs in every step."""
 
-NEARLY_TOUCHING = 0.1
-"""Pairs that are nearer than this share of the median size of the shapes come first in the lists: those that press lie
-close together in memory then. Among 43 000 candidates of ten thousand balls are 16 000 contacts; with all of them in
-one order of heights a step took half as long again."""
-
-
-WORTH_BOXES = 16
-"""Pairs of more than two candidates from which on boxes are compared: that takes as long as such pairs take in some
-steps."""
 
 NONE, NO_MOMENTS = np.zeros(0), np.zeros((0, 3))
 
@@ -100,27 +85,26 @@ class Warm(NamedTuple):
     @staticmethod
     def cold() -> Warm:
         """Nothing is known."""
-        none = np.zeros(0)
         return Warm(
-            np.zeros(0, dtype=np.int64),
-            np.zeros((0, 3)),
-            np.zeros((0, 7)),
-            none,
-            np.zeros(3),
-            1.0,
-            none,
-            none,
-            np.array(np.inf),
-            none,
-            none,
-            np.zeros((0, 3)),
+            keys=np.zeros(0, dtype=np.int64),
+            impulses=np.zeros((0, 3)),
+            anchor=np.zeros((0, 7)),
+            budget=np.zeros(0),
+            grain=np.zeros(3),
+            together=1.0,
+            travel=np.zeros(0),
+            quiet=np.zeros(0),
+            calm=np.array(np.inf),
+            allowance=np.zeros(0),
+            of_joints=np.zeros(0),
+            moments=np.zeros((0, 3)),
         )
 
 
 class _HeldLists(NamedTuple):
     """Lists, and what they were made from."""
 
-    lists: _Lists
+    lists: PairLists
     anchor: Array
     islands: Islands
 
@@ -212,25 +196,6 @@ class StepsTaken(NamedTuple):
     """Activations of actuators, (activations,), where the run keeps them."""
 
 
-class _Lists(NamedTuple):
-    pairs: Array
-    margins: Array
-    node: Array
-    friction: Array
-    restitution: Array
-    shares: Array
-    """Of torsional and rolling friction, m, (candidates, 2)."""
-    keys: Array
-    skins: Skins
-    worlds: int
-    """How often the world is among the bodies of ``node``."""
-    of_trees: tuple[Array, ...]
-    """Which contacts are on trees of the mechanism, :func:`~whippletree.simulation.time_stepping.mechanism_rows`; ()
-    without one."""
-    islands: Array
-    """Number of the island of each body, where something bounces, (bodies,)."""
-
-
 class SteppedScene:
     """The steps of one model."""
 
@@ -247,83 +212,23 @@ class SteppedScene:
         assert kernel is not None
         self.kernel = kernel
         self.count = len(layout.bodies) - 1
-        self.slots = np.array([kind.slots for kind in layout.kinds])
         self.gravity = np.asarray(layout.model.gravity, dtype=float)
         self.rule = SkinRule.of_scene(layout)
-        self._maker = ListMaker(layout, NEARLY_TOUCHING * self.rule.size)
-        self._boxes = BoxBounds(layout)
-        self.rebuilds = 0
         self._held: _HeldLists | None = None
-        self._last_turned: tuple[Array, Array] | None = None
         self._gaps_asleep: tuple[Array, Array, Array] | None = None
         self.mechanism = MechanismRows(layout)
+        self.listing = PairListing(layout, self.mechanism, self.rule.size)
         self.sweep_bound = float(effort)
         self._edge_room = np.zeros(min(EDGES_OF_BODY * (self.count + 1), MOST_EDGES))
 
-    def _rotations(self, q: Array) -> Array:
-        """Rotations of the bodies in the world, (bodies + 1, 3, 3)."""
-        if self._last_turned is None or self._last_turned[0] is not q:
-            R = rotations(q[:, 3:])
-            if not self.layout.traits.in_world_axes:
-                R = self.layout.placements[:, :9].reshape(-1, 3, 3) @ R
-            self._last_turned = q, R
-        return self._last_turned[1]
+    @property
+    def rebuilds(self) -> int:
+        """How often lists were made so far."""
+        return self.listing.made
 
-    def lists(self, q: Array, skins: Skins) -> _Lists:
+    def lists(self, q: Array, skins: Skins) -> PairLists:
         """The pairs that may touch before a body has travelled as far as its skin is thick."""
-        return self._tables(self._near(q, skins, np.zeros(self.count, dtype=bool)), skins)
-
-    def _near(self, q: Array, skins: Skins, still: Array) -> NearPairs:
-        self.rebuilds += 1
-        thickness = skins.of_bodies(still)
-        near = self._maker.near(q, thickness, (float(skins.budget[-1]), skins.stretch), skins.direction)
-        bounded = self._boxes.bounded[near.table[:, 1:3]].all(axis=1)
-        costly = np.flatnonzero(bounded & (self.slots[near.table[:, 0]] > FEW_CANDIDATES))
-        if len(costly) < WORTH_BOXES:
-            return near
-        first, second = near.table[costly, 1], near.table[costly, 2]
-        reach = thickness[self.layout.nodes[first]] + thickness[self.layout.nodes[second]] + near.margins[costly]
-        meeting = np.ones(len(near.table), dtype=bool)
-        meeting[costly] = self._boxes.gaps(self._rotations(q), q, first, second) <= reach
-        return self._some_of(near, meeting)
-
-    def _tables(self, near: NearPairs, skins: Skins) -> _Lists:
-        """Lists of pairs as the kernel takes them, candidate by candidate."""
-        found, islands = near.node, np.zeros(self.count, dtype=np.int64)
-        if near.restitution.any():
-            # islands matter where something bounces
-            first, second = found[:, 0], found[:, 1]
-            sides = [np.append(side, tied) for side, tied in zip((first, second), self.mechanism.ties, strict=True)]
-            islands = island_labels(self.count, *sides).astype(np.int64)
-            found[:, 2] = islands[np.minimum(first, second)]
-        pairs, keys = near.table, (near.table[:, 1] * len(self.layout.names) + near.table[:, 2]) * MOST_SLOTS
-        most = int(self.slots.max())
-        if most == 1:
-            of_trees = self.mechanism.contacts(found)
-            numbers = (near.margins, found, near.friction, near.restitution, near.shares)
-            return _Lists(pairs, *numbers, keys, skins, near.worlds, of_trees, islands)
-        slots = self.slots[pairs[:, 0]]
-        owner = np.repeat(np.arange(len(pairs)), slots)
-        places = pairs[:, PAIR_HEAD:] + np.arange(most)
-        keys = keys[owner] + np.arange(len(owner)) - pairs[owner, PAIR_HEAD]
-        pairs = np.concatenate([pairs[:, :PAIR_HEAD], places], axis=1)
-        of_candidates = (found[owner], near.friction[owner], near.restitution[owner], near.shares[owner])
-        of_trees = self.mechanism.contacts(of_candidates[0])
-        return _Lists(pairs, near.margins, *of_candidates, keys, skins, near.worlds, of_trees, islands)
-
-    def _awake(self, near: NearPairs, islands: Islands) -> NearPairs:
-        """The pairs of which a body is awake."""
-        still = np.append(islands.asleep, np.ones(near.worlds, dtype=bool))
-        return self._some_of(near, ~(still[near.node[:, 0]] & still[near.node[:, 1]]))
-
-    def _some_of(self, near: NearPairs, chosen: Array) -> NearPairs:
-        """Some of the pairs, bool (n,)."""
-        if chosen.all():
-            return near
-        table, slots = near.table[chosen], self.slots[near.table[chosen, 0]]
-        table[:, PAIR_HEAD] = np.cumsum(slots) - slots
-        rest = {name: getattr(near, name)[chosen] for name in ("node", "friction", "restitution", "margins", "shares")}
-        return near._replace(table=table, **rest)
+        return self.listing.lists(q, skins)
 
     def advance(
         self,
@@ -386,7 +291,7 @@ class SteppedScene:
         warm = warm._replace(allowance=np.full(len(Q), np.inf))
         return _SceneInMotion(Q, V, np.zeros(len(Q)), *self._recall(warm, held), held, warm, mechanism)
 
-    def _steps_of_call(self, lists: _Lists) -> int:
+    def _steps_of_call(self, lists: PairLists) -> int:
         """How many steps one call of the kernel takes at most."""
         count = max(1, int(CONTACTS_OF_CALL / (1 + len(lists.keys))))
         if self.rule.is_thick(lists.skins):
@@ -458,10 +363,10 @@ class SteppedScene:
         if self.sleep is None:
             self._held = _HeldLists(self.lists(Q, skins), Q, Islands(np.zeros(0, dtype=int), quiet))
             return self._held
-        near = self._near(Q, skins, np.isinf(quiet))
+        near = self.listing.near(Q, skins, np.isinf(quiet))
         islands = woken_islands(quiet, near.node[:, 0], near.node[:, 1])
         budget = np.where(np.append(np.isinf(quiet), True), skins.budget[-1], skins.budget)
-        lists = self._tables(self._awake(near, islands), skins._replace(budget=budget))
+        lists = self.listing.tables(self.listing.awake(near, islands), skins._replace(budget=budget))
         self._held = _HeldLists(lists, Q, islands)
         return self._held
 
@@ -543,7 +448,7 @@ class SteppedScene:
     def _skins(self, Q: Array, V: Array, warm: Warm, dt: Array, outrun: Skins | None = None) -> Skins:
         """Skins for the next steps; thicker ones than those that were outrun in a single step."""
         h = float(dt.max(initial=0.0))
-        velocities = (self._rotations(Q)[:-1] @ V[:-1, 3:, None])[:, :, 0]
+        velocities = (self.listing.rotations(Q)[:-1] @ V[:-1, 3:, None])[:, :, 0]
         stopped = outrun is not None
         found = self.rule.skins(velocities, V[:-1, :3], h, falls=not len(warm.keys) and not stopped, stopped=stopped)
         return found if outrun is None else found._replace(budget=np.maximum(found.budget, 2 * outrun.budget))
@@ -570,26 +475,6 @@ def _with_worlds(rows: Array, worlds: int) -> Array:
     found = np.empty((len(rows) + worlds - 1, *rows.shape[1:]))
     found[: len(rows)], found[len(rows) :] = rows, rows[-1]
     return found
-
-
-def _turns() -> Array:
-    """T (16, 9) with R = 1 + (q qᵀ) T for a unit quaternion q, both flattened."""
-    found = np.zeros((4, 4, 3, 3))
-    for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
-        for axis in (j, k):
-            found[1 + axis, 1 + axis, i, i] = -2
-        found[1 + i, 1 + j, i, j] = found[1 + i, 1 + j, j, i] = 2
-        found[0, 1 + k, i, j], found[0, 1 + k, j, i] = -2, 2
-    return found.reshape(16, 9)
-
-
-TURNS, UNTURNED = _turns(), np.eye(3)
-
-
-def rotations(quaternions: Array) -> Array:
-    """Rotations (n, 3, 3) of unit quaternions (n, 4)."""
-    products = quaternions[:, :, None] * quaternions[:, None, :]
-    return np.asarray((products.reshape(-1, 16) @ TURNS).reshape(-1, 3, 3) + UNTURNED)
 
 
 def _recall_numbers(known: Array, numbers: Array, keys: Array) -> Array:

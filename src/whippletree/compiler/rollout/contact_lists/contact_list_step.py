@@ -9,8 +9,8 @@ Here a step
    (:mod:`~whippletree.compiler.rollout.contact_lists.contact_list_members`);
 3. works out rows for the blocks of the list alone
    (:mod:`~whippletree.compiler.rollout.contact_lists.contact_list_preparation`), as B = F Jᵀ with M⁻¹ = Fᵀ F, so that
-   G = Bᵀ B is never formed: with y = Σ B λ a block's velocity is g + Bᵀ y, and an impulse changes y by B dλ. Constraints
-   are projections of B
+   G = Bᵀ B is never formed: with y = Σ B λ a block's velocity is g + Bᵀ y, and an impulse changes y by B dλ.
+   Constraints are projections of B
    (:mod:`~whippletree.compiler.rollout.contact_lists.contact_list_closures`), trees of any length have an F
    (:mod:`~whippletree.compiler.rollout.contact_lists.contact_list_trees`);
 4. solves the problem of the list to the tolerance
