@@ -8,6 +8,7 @@
     cuda             one thread per state on an NVIDIA GPU
     named_function, call_shapes   functions that take a name first; the shapes of a call in messages
     compiled, compiled_table   ``wt.compile``; its functions as type checkers see them
+    compiled_programs, compiled_motion   how each function is compiled once; those of motion in time among them
     bound            functions whose open parameters have been given
     casadi           ``wt.symbolic``
 

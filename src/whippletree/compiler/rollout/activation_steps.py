@@ -21,7 +21,7 @@ from whippletree.model import Model
 from whippletree.tree.actuation import drives, next_activations
 
 if TYPE_CHECKING:
-    from whippletree.compiler.compiled import Compiled
+    from whippletree.compiler.compiled_motion import CompiledMotion
 
 NUMBERS = ("ctrl", "act0", "dt")
 """Inputs of the kernels."""
@@ -61,7 +61,7 @@ def _step(model: Model) -> Callable[[Array, Array, Any], list[Array]]:
     return lambda ctrl, act, h: [drives(model, ctrl, act, h), next_activations(model, ctrl, act, h)]
 
 
-def roll_activations(dyn: Compiled, what: str, ctrl: Any, act: Any, dt: Any) -> tuple[Any, Any]:
+def roll_activations(dyn: CompiledMotion, what: str, ctrl: Any, act: Any, dt: Any) -> tuple[Any, Any]:
     """Drives (..., T, actuators) of T steps and activations (..., T, activations) after each.
 
     Args:

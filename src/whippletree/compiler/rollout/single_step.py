@@ -32,7 +32,7 @@ from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import skeleton
 
 if TYPE_CHECKING:
-    from whippletree.compiler.compiled import Compiled
+    from whippletree.compiler.compiled_motion import CompiledMotion
 
 SWEEPS_OF_STEP = 20
 """Sweeps over the contacts where their number is fixed."""
@@ -81,7 +81,7 @@ APART = 1e-6
 class SingleStep:
     """``dyn.step`` of a model: which program takes its steps is decided once."""
 
-    def __init__(self, dyn: Compiled, tolerance: float) -> None:
+    def __init__(self, dyn: CompiledMotion, tolerance: float) -> None:
         self.dyn, self.model = dyn, dyn.model
         self._tolerance = np.array(tolerance, dyn.dtype)
         self._last_dt, self._dt = np.nan, np.array(np.nan, dyn.dtype)  # which equals no length that was looked at
