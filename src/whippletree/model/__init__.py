@@ -6,6 +6,8 @@
     frozen              parts that cannot be changed, only replaced
     builder             ``wt.Builder``: a model written line by line
     closing_joints      joints that close loops: which are cut, and which constraints replace them
+    named_states        home, where joints start, and key frames
+    unit_axes           axes of joints at unit length
     faults              what is wrong with a description, all of it at once
     contact_pairs       ``wt.on_ground``, ``wt.with_contacts``: which shapes may touch
     moving_bodies       ``wt.with_motion``: bodies whose motion is an input

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from whippletree.arithmetic import scalars
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.garbage import garbage_left_alone
-from whippletree.errors import ModelError, ScalarError, did_you_mean
+from whippletree.errors import ModelError, did_you_mean
 from whippletree.model.activations import Activation, Muscle, activation_faults
 from whippletree.model.closing_joints import (
     Cut,
-    Opened,
     choose_cut,
-    closing_coordinates,
     coordinates_in_use,
     name_clashes,
     open_loops,
-    start_of_turned,
     turning_faults,
     with_closing_joints,
 )
@@ -62,24 +57,18 @@ from whippletree.model.model import (
     Frame,
     Geometry,
     Joint,
-    KeyFrame,
     Model,
-    State,
     Vector,
 )
+from whippletree.model.named_states import with_key_frames, with_start
 from whippletree.model.sensors import Sensor, sensor_faults
+from whippletree.model.unit_axes import unit_axis
 
 JOINT_WORDS = ("pitch", *JOINT_DATA)
 """Properties of a joint beside its place and axes."""
 
 PLACE_WORDS = ("position", "rotation", "axis", "second_axis", "child_position", "child_rotation", "start")
 """Where a joint is, how it turns and starts: what a misspelt property may have meant as well."""
-
-UNIT_ROUNDING = 1e-15
-"""How far the square of an axis may be from 1 and count as unit length: more would only move last bits."""
-
-SMALLEST_SQUARED, LARGEST_SQUARED = 1e-140, 1e140
-"""Between these the squares of floats, and sums of three of them, keep all their digits."""
 
 
 class Builder:
@@ -180,9 +169,12 @@ class Builder:
             for word in data.keys() - JOINT_WORDS:
                 hint = did_you_mean(word, (*PLACE_WORDS, *JOINT_WORDS))
                 raise ValueError(f"there is no {word!r}; known: {', '.join(JOINT_WORDS)}{hint}")
-            axes = (self._unit(axis, f"joint {name!r}: axis"), self._unit(second_axis, f"joint {name!r}: second axis"))
+            given = {"axis": axis, "second axis": second_axis}
+            first, second = (unit_axis(x, f"joint {name!r}: {word}", self._faults) for word, x in given.items())
             inner = pose_matrix(child_position, child_rotation)
-            self._joints.append(Joint(name, kind, parent, child, pose_matrix(position, rotation), *axes, **data))
+            self._joints.append(
+                Joint(name, kind, parent, child, pose_matrix(position, rotation), first, second, **data)
+            )
             if inner is not NO_POSE and not np.array_equal(inner, np.eye(4)):
                 self._child_poses[len(self._joints) - 1] = inner
         except (ValueError, TypeError) as error:
@@ -463,7 +455,8 @@ class Builder:
             sensors=tuple(self._sensors),
             contact_groups=tuple(self._contact_groups),
         )
-        return self._with_key_frames(self._with_start(model, opened))
+        model = with_start(model, self._start, [joint.name for joint in self._joints], opened)
+        return with_key_frames(model, self._key_frames)
 
     def add_to(self, model: Model, *, cut: Iterable[str] = ()) -> Model:
         """A finished model with the joints of this builder, which has nothing else: each closes a loop.
@@ -537,58 +530,6 @@ class Builder:
             *turning_faults(self._joints, tree, needed | self._start.keys()),
         ]
 
-    def _with_start(self, model: Model, opened: Opened) -> Model:
-        if not self._start and not opened.parted:
-            return model
-        q = model.neutral.q.copy()
-        faults = []
-        kept = {joint.name for joint in model.joints}
-        for name, value in self._start.items():
-            if name not in kept and any(name == joint.name for joint in self._joints):
-                continue  # its coordinate is gone with the cut
-            part = model.q_slice(name)
-            value = start_of_turned(opened.turned[name], value) if name in opened.turned else value
-            found = number_faults(f"joint {name!r}: start", value)
-            if np.shape(value) not in ((), (part.stop - part.start,)):
-                found.append(f"joint {name!r}: start has shape {np.shape(value)}, expected ({part.stop - part.start},)")
-            if not found:
-                q[part] = value
-            faults += found
-        for joint, part, kind in zip(model.joints, model.q_slices, model.joint_types, strict=True):
-            if kind.nq == kind.nv:
-                continue
-            turn = q[part.stop - 4 : part.stop]
-            square = float(turn @ turn)
-            if square == 0:
-                faults.append(f"joint {joint.name!r}: start has a quaternion of zeros: no turn is 1, 0, 0, 0")
-            elif abs(square - 1) > UNIT_ROUNDING:
-                turn /= np.sqrt(square)
-        if faults:
-            raise ModelError(f"model {self.name!r}", faults)
-        for name in opened.parted.keys() - self._start.keys():
-            q[model.q_slice(name)] = closing_coordinates(model, q, name)
-        q.setflags(write=False)
-        return replace(model, start=State(q, np.zeros(model.nv)))
-
-    def _with_key_frames(self, model: Model) -> Model:
-        if not self._key_frames:
-            return model
-        faults, found = [], []
-        for name, *given in self._key_frames:
-            counts = model.nv, len(model.actuators), len(model.activations)
-            usual = (model.start or model.neutral).q, *(np.zeros(count) for count in counts)
-            numbers = [u if x is None else x for u, x in zip(usual, given, strict=True)]
-            for word, x, u in zip(("q", "v", "commands", "act"), numbers, usual, strict=True):
-                wrong = number_faults(f"key frame {name!r}: {word}", x)
-                if not wrong and np.size(x) != len(u):
-                    wrong = [f"key frame {name!r}: {word} has {count_in_words(np.size(x))}, expected {len(u)}"]
-                faults += wrong
-            if not faults:
-                found.append(KeyFrame(name, *[frozen_array(x, (len(u),)) for x, u in zip(numbers, usual, strict=True)]))
-        if faults:
-            raise ModelError(f"model {self.name!r}", faults)
-        return replace(model, key_frames=tuple(found))
-
     def _check_name(self, kind: str, name: Any) -> str:
         """The name, if it is one."""
         if isinstance(name, str) and name:
@@ -609,36 +550,3 @@ class Builder:
         except (ValueError, TypeError) as error:
             self._faults.append(f"{where}: {error}")
             return pose_matrix()
-
-    def _unit(self, axis: Vector, where: str) -> Array:
-        """The axis at unit length; one that has it already, up to rounding, keeps its exact numbers."""
-        array = vector_of(where.rpartition(": ")[2], axis)
-        found = number_faults(where, array)
-        if found and "finite" not in found[0]:
-            self._faults += found
-            return frozen_array([0, 0, 1], (3,))
-        array = _within_squares(array)
-        x, y, z = array.tolist()
-        square = x * x + y * y + z * z
-        if not square > 0 or (isinstance(square, float) and not np.isfinite(square)):
-            shown = ", ".join(map(str, np.asarray(axis).tolist()))
-            self._faults.append(f"{where} ({shown}) has no direction: give a finite vector that is not zero")
-            return frozen_array([0, 0, 1], (3,))
-        if square == 1 or (isinstance(square, float) and abs(square - 1) <= UNIT_ROUNDING):
-            return array
-        try:
-            length = scalars.sqrt(square)
-            return frozen_array([x / length, y / length, z / length], (3,))
-        except ScalarError as error:
-            self._faults.append(f"{where} {tuple(array)} cannot be brought to unit length exactly: {error}")
-            return frozen_array([0, 0, 1], (3,))
-
-
-def _within_squares(axis: Array) -> Array:
-    """An axis of floats whose squares do not overflow or vanish: divided by its largest entry where they would."""
-    if axis.dtype != float:
-        return axis
-    largest = float(np.abs(axis).max())
-    if not np.isfinite(largest) or largest == 0 or SMALLEST_SQUARED < largest < LARGEST_SQUARED:
-        return axis
-    return frozen_array(axis / largest, (3,))

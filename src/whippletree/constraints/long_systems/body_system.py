@@ -30,11 +30,7 @@ from whippletree.constraints.long_systems.body_elements import JointShape
 from whippletree.constraints.long_systems.following_bodies import WORLD as ON_WORLD
 from whippletree.constraints.long_systems.following_bodies import Closing, Following, following_bodies
 from whippletree.constraints.long_systems.row_weights import EVEN_SHARE, RowWeights, Weight
-from whippletree.constraints.rows import (
-    Prepared,
-    frame_places,
-    tied_nodes,
-)
+from whippletree.constraints.rows import Prepared, frame_places, tied_nodes
 from whippletree.graph.elimination import (
     NUMBERED,
     WITHOUT_CUTS,

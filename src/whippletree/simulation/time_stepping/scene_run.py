@@ -20,12 +20,7 @@ from whippletree.contact.kinematics.scene_layout import BODY, SceneLayout
 from whippletree.simulation.time_stepping.mechanism_rows import JointForces, MechanismRows, MechanismState
 from whippletree.simulation.time_stepping.pair_lists import MOST_SLOTS, PairListing, PairLists
 from whippletree.simulation.time_stepping.scene_skins import THINNEST, SkinRule, Skins
-from whippletree.simulation.time_stepping.sleeping import (
-    STEPS_OF_WATCH,
-    Islands,
-    watched_islands,
-    woken_islands,
-)
+from whippletree.simulation.time_stepping.sleeping import STEPS_OF_WATCH, Islands, watched_islands, woken_islands
 
 CONTACTS_OF_CALL = 4e6
 """Contacts times steps of one call of the kernel, about 0.1 s of a scene at rest."""
