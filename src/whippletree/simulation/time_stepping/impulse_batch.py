@@ -101,6 +101,11 @@ class Advance(NamedTuple):
         state, before = every[ends + 1], every[ends]
         finite = np.isfinite(state).all(axis=1)
         impulse, velocity, cone = np.maximum.reduceat(steps.measure, firsts).T
+        with np.errstate(over="ignore", invalid="ignore"):  # a run on its way out of bounds, of which its failure tells
+            work, of_friction, of_joints, corrections = (
+                np.add.reduceat(works, firsts)
+                for works in (steps.contact_work, steps.friction_work, steps.joint_work, steps.correction_work)
+            )
         return Advance(
             state=state,
             impulses=steps.impulses[ends],
@@ -115,10 +120,10 @@ class Advance(NamedTuple):
             unconverged=nothing,
             at_rounding=nothing,
             halved=nothing,
-            contact_work=np.add.reduceat(steps.contact_work, firsts),
-            friction_work=np.add.reduceat(steps.friction_work, firsts),
-            joint_work=np.add.reduceat(steps.joint_work, firsts),
-            correction_work=np.add.reduceat(steps.correction_work, firsts),
+            contact_work=work,
+            friction_work=of_friction,
+            joint_work=of_joints,
+            correction_work=corrections,
         )
 
     def without(self, runs: Sequence[int]) -> Advance:
