@@ -13,13 +13,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.rollout.contact_rollout import refuse_large
 from whippletree.contact.problem.solver import ContactSolution
 from whippletree.errors import IntegrationError, UnsupportedError
-from whippletree.simulation.time_stepping.impulse_kernel import (
-    AskedSteps,
-    Steps,
-    asked_steps,
-    can_ask,
-    kernel_batch,
-)
+from whippletree.simulation.time_stepping.impulse_kernel import AskedSteps, Steps, asked_steps, can_ask, kernel_batch
 from whippletree.simulation.time_stepping.impulse_step import STEPS_OF_CALL, ImpulseStep
 from whippletree.simulation.time_stepping.inertial_gain import Refused, Watched, careful_step, watched_steps
 

@@ -2,6 +2,7 @@
 
 scene_lists       the broad phase: pairs that are near, in the order in which they are swept
 scene_step        the step
+scene_bodies      the bodies in it: where they are, and where their motion leads
 scene_kinds       its narrow phase: gaps of the pairs that are near, kind by kind
 scene_slots       impulses follow their points where candidates of a pair change places
 scene_contacts    contacts: their rows, what impulses do, starts with momentum

@@ -25,25 +25,19 @@ less along its ``grain`` than across, for its skin is an ellipsoid.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from whippletree.arithmetic.arrays import Array, vector, zeros
+from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.scalars import less, select, sqrt
 from whippletree.compiler.program import Address, Buffer, Collect, If, Index, Loop, Program, Statement, Until
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.compiler.rollout.contact_kinds import TOUCH
-from whippletree.compiler.rollout.scenes.scene_contacts import (
-    ACTIVE,
-    TOUCHED,
-    SceneContacts,
-    matrix_of,
-    relative_velocity,
-)
+from whippletree.compiler.rollout.scenes.scene_bodies import NODE, SceneBodies, way_of_body
+from whippletree.compiler.rollout.scenes.scene_contacts import ACTIVE, TOUCHED, SceneContacts, relative_velocity
 from whippletree.compiler.rollout.scenes.scene_joints import SceneJoints
 from whippletree.compiler.rollout.scenes.scene_kinds import scene_narrow_phase
 from whippletree.compiler.rollout.scenes.scene_moments import SceneMoments
@@ -53,20 +47,17 @@ from whippletree.compiler.rollout.scenes.scene_solver import SceneSolver
 from whippletree.compiler.rollout.scenes.scene_trees import CONTACT, TREE_ROW, SceneTrees
 from whippletree.compiler.rollout.step_bounces import SceneBounces
 from whippletree.contact.geometry.box_pairs import NOWHERE
-from whippletree.contact.geometry.shape_numbers import POSE, pose_of
-from whippletree.contact.kinematics.scene_layout import BODY, UPPER, BodyTraits, GeometryClass, PairKind
+from whippletree.contact.geometry.shape_numbers import POSE
+from whippletree.contact.kinematics.scene_layout import BODY, BodyTraits, GeometryClass, PairKind
 from whippletree.contact.kinematics.scene_mechanism import SceneMechanism
 from whippletree.contact.problem.cones import largest
-from whippletree.spatial import add_cross, congruence, cross, quaternion_rotation
-from whippletree.spatial.joints import Free, unit_quaternion
-from whippletree.spatial.vectors import Pose
 
 SOLVER_ROUNDS, GLANCE = 60, 12
 """Times that contacts which were left out may join the list of a step, and sweeps until they are looked for; twice as
 many each time that none has joined. An impact travels through a pile: there is no use in solving the problem of half of
 it."""
 
-NODE, STEP = "body", "step"
+STEP = "step"
 
 ACCOUNT = (
     "residual_impulse",
@@ -169,6 +160,8 @@ def scene_program(
 
 
 class _StepBuilder(WorkSpace):
+    """Writes the statements of such steps, whose parts share its memory."""
+
     def __init__(
         self,
         classes: Sequence[GeometryClass],
@@ -178,7 +171,6 @@ class _StepBuilder(WorkSpace):
         moments: bool,
     ) -> None:
         super().__init__()
-        self.traits = traits
         self.inputs = [Buffer(name, "input", shape) for name, shape in INPUTS.items()]
         self.inputs.append(Buffer("node", "input", ("C", 3), integer=True))
         self.outputs = [Buffer(name, "output", shape) for name, shape in OUTPUTS.items()]
@@ -225,6 +217,7 @@ class _StepBuilder(WorkSpace):
         self.trees = None if mechanism is None else SceneTrees(self, mechanism, moments)
         self.joints = None if self.trees is None else SceneJoints(self.trees)
         self.contacts = SceneContacts(self, self.trees, self.joints)
+        self.bodies = SceneBodies(self, traits, self.contacts)
         self.contacts.moments = SceneMoments(self.contacts) if moments else None
         balls = traits.round and all(kind.slots == 1 for kind in kinds)
         self.solver = SceneSolver(self.contacts, by_factors=not (balls or moments))
@@ -237,6 +230,7 @@ class _StepBuilder(WorkSpace):
         self.add(*self.outputs, *[b for _, outputs in of_trees for b in outputs])
 
     def program_of_steps(self) -> Program:
+        """The whole program: bodies and gaps, the contact problem, the end of the step."""
         impulses = (
             self.put(1, self.at("restores")),
             self.bounces.begin(),
@@ -265,12 +259,12 @@ class _StepBuilder(WorkSpace):
         step = (
             traced_block(lambda h: [[h], [h]], [self.at("dt", STEP)], [self.at("now dt"), self.at("lasts")]),
             *(self.trees.motors.begin_step() if self.trees else []),
-            *self.overlaps.move_apart(find, _way),
+            *self.overlaps.move_apart(find, way_of_body),
             self._gaps(),
-            self._mean(),
+            self.bodies.mean(),
             # a step that would go too far without impulses is not even begun; one of no length is a look at the gaps
             self._pause(),
-            Loop(NODE, "N", (self._expect(),)),
+            Loop(NODE, "N", (self.bodies.expect(),)),
             *self.contacts.still_trees("moved"),
             If(self.address("alive"), (If(self.address("lasts"), solve),)),
         )
@@ -280,10 +274,15 @@ class _StepBuilder(WorkSpace):
 
     def _find_bodies(self) -> list[Statement]:
         """Where all bodies are, and their velocities at the end of a step without impulses."""
-        free = self._add_up(self.at("free", NODE))
+        free = self.bodies.add_up(self.at("free", NODE))
         if not (self.trees and self.joints):
-            return [Loop(NODE, "N", (self._pose(), free))]
-        return [Loop(NODE, "N", (self._pose(),)), *self.trees.find(), *self.joints.find(), Loop(NODE, "N", (free,))]
+            return [Loop(NODE, "N", (self.bodies.pose(), free))]
+        return [
+            Loop(NODE, "N", (self.bodies.pose(),)),
+            *self.trees.find(),
+            *self.joints.find(),
+            Loop(NODE, "N", (free,)),
+        ]
 
     def _begin(self) -> list[Statement]:
         copy = traced_block(
@@ -304,63 +303,6 @@ class _StepBuilder(WorkSpace):
             self.put(-1, self.at("known")),
         ]
 
-    # ---- 1: bodies -----------------------------------------------------------------------------------------------
-
-    def _pose(self) -> Statement:
-        """Where a body is, what moves it, and its velocity at the end of a step without impulses."""
-
-        def find(q: Array, v: Array, tau: Array, body: Array, placement: Array, gravity: Array, h: Any) -> list[Any]:
-            X = self._frame(placement) @ Pose(quaternion_rotation(*q[3:]), q[:3])
-            c, w = self._centre(body), v[:3]
-            r = X.R @ c
-            moment = tau[:3] - cross(c, tau[3:])
-            turn, u = X.R @ w, X.R @ v[3:]
-            start = np.concatenate([turn, add_cross(u, turn, r)])
-            # the origin is stepped along a straight line: the centre of mass lacks what takes it around the origin
-            pull = body[0] * (X.R @ tau[3:]) + body[16] * gravity - cross(turn, cross(turn, r))
-            if self.traits.round:
-                spin, mobility = body[1] * (X.R @ moment), body[:7]
-            else:
-                inverse, inertia = matrix_of(body[1:7]), matrix_of(body[7:13])
-                spin = X.R @ (inverse @ (moment - cross(w, inertia @ w)))
-                mobility = vector(body[0], *congruence(X.R, inverse)[UPPER])
-            free = start + h * np.concatenate([spin, pull])
-            return [[*X.R.ravel(), *X.p], X.p + r, mobility, start, free]
-
-        reads = [
-            *self.each(("now q", "now v", "tau", "bodies", "placements"), NODE),
-            self.at("gravity"),
-            self.at("now dt"),
-        ]
-        return traced_block(find, reads, self.each(("pose", "centre", "mobility", "start", "free"), NODE))
-
-    def _frame(self, placement: Array) -> Pose:
-        """Where a body's coordinates are zero."""
-        return Pose.identity() if self.traits.in_world_axes else pose_of(placement)
-
-    def _centre(self, body: Array) -> Array:
-        """The centre of mass in the axes of the body."""
-        return zeros(3) if self.traits.centred else body[13:16]
-
-    def _add_up(self, velocity: Piece) -> Statement:
-        """One body more in the sum of velocities."""
-
-        def add(V: Array, real: Any, drift: Array, crowd: Array) -> list[Any]:
-            return [drift + real * V[3:], [crowd[0] + real]]
-
-        totals = self.each(("drift", "crowd"))
-        return traced_block(add, [velocity, self._real, *totals], totals)
-
-    @property
-    def _real(self) -> Piece:
-        """1 for a body, 0 for the world and what is held still."""
-        return Piece((), self.at("bodies", NODE).addresses[16:17])
-
-    def _mean(self) -> Statement:
-        """The mean velocity of the bodies, from their sum."""
-        reads = self.each(("drift", "crowd", "together"))
-        return traced_block(lambda drift, crowd, share: [share * drift / crowd[0]], reads, [self.at("drift")])
-
     def _pause(self) -> Statement:
         """Whether the call has taken so long that whoever called should see to other things, such as Ctrl-C."""
 
@@ -368,18 +310,6 @@ class _StepBuilder(WorkSpace):
             return [[select(less(most, spent[0]), 0, alive[0])]]
 
         return traced_block(pause, self.each(("spent", "effort at once", "alive")), [self.at("alive")])
-
-    def _expect(self) -> Statement:
-        """Whether a body would go too far without impulses."""
-
-        def expect(V: Array, real: Any, far: Any, swing: Any, budget: Any, *rest: Any) -> list[Any]:
-            drift, grain, h, alive = rest
-            far = far + h * _way(V[3:] - drift, V[:3], swing, real, grain)
-            return [[select(less(budget, far), -1, alive[0])], [0] * 6]
-
-        reads = [self.at("free", NODE), self._real, *self.each(("far", "swing", "budget"), NODE)]
-        reads += self.each(("drift", "grain", "now dt", "alive"))
-        return traced_block(expect, reads, [self.at("alive"), self.at("moved", NODE)])
 
     # ---- 2 to 4: contacts ----------------------------------------------------------------------------------------
 
@@ -504,58 +434,13 @@ class _StepBuilder(WorkSpace):
             *self._spread_trees(),
             *(self.trees.displace(at("moved", TREE_ROW), "end v", [at("now dt")], "corrected") if self.trees else []),
             # one body after the other waits for sines and roots; in a loop of their own, those of several overlap
-            Loop(NODE, "N", (self._turn(), self._add_up(self.contacts.of_body("vel", NODE)))),
-            self._mean(),
-            Loop(NODE, "N", (self._move(),)),
+            Loop(NODE, "N", (self.bodies.turn(), self.bodies.add_up(self.contacts.of_body("vel", NODE)))),
+            self.bodies.mean(),
+            Loop(NODE, "N", (self.bodies.move(),)),
             *(self.trees.finish() if self.trees else []),
             If(self.address("within"), tuple(self._accept())),
             traced_block(lambda within: [within], [self.at("within")], [self.at("alive")]),
         ]
-
-    def _turn(self) -> Statement:
-        """How a body will be turned."""
-
-        def turn(q: Array, V: Array, d: Array, X: Array, h: Any) -> list[Any]:
-            return [Free().turn_quaternion(q, X[:9].reshape(3, 3).T @ (h * V[:3] + d[:3]))]
-
-        reads = [self.at("now q", NODE), self.contacts.of_body("vel", NODE), *self.each(("moved", "pose"), NODE)]
-        return traced_block(turn, [*reads, self.at("now dt")], [self.at("turned", NODE)])
-
-    def _move(self) -> Statement:
-        """Where a body will be, how far it will have travelled, and whether that is still within the budget."""
-
-        def move(q: Array, v: Array, tau: Array, V: Array, d: Array, X: Array, body: Array, *rest: Any) -> list[Any]:
-            placement, turned, far, swing, budget, drift, grain, h, gravity, within, joint_work, corrected = rest
-            R, frame = X[:9].reshape(3, 3), self._frame(placement).R
-            r = R @ self._centre(body)
-            way = h * V + d
-            u, shift = V[3:] - cross(V[:3], r), way[3:] - cross(way[:3], r)  # of the origin
-            spin = R.T @ V[:3]
-            rate, after = 1 / h, np.concatenate([spin, R.T @ u])
-            # v keeps its direction in space
-            nv = np.concatenate([spin, (frame @ quaternion_rotation(*turned)).T @ u])
-            nq = np.concatenate([q[:3] + frame.T @ shift, unit_quaternion(turned)])
-            travelled = far + _way(way[3:] - h * drift, way[:3], swing, body[16], grain)
-            # a number that is none, or infinite, makes the sum so
-            finite = less(sum(abs(x) for x in (*nq, *nv)), math.inf)
-            sound = select(finite, select(less(travelled, budget), 1, -1), -2)
-            weight = body[16] * (gravity @ d[3:])
-            return [
-                nq,
-                nv,
-                [travelled],
-                rate * (after - v),
-                [select(less(sound, within[0]), sound, within[0])],
-                [joint_work[0] + h * (tau @ (v + after)) / 2],
-                [corrected[0] - select(less(0, body[0]), weight / select(less(0, body[0]), body[0], 1), 0)],
-            ]
-
-        totals = [self.at("within"), self.at("joint work"), self.at("corrected")]
-        reads = [*self.each(("now q", "now v", "tau"), NODE), self.contacts.of_body("vel", NODE)]
-        reads += self.each(("moved", "pose", "bodies", "placements", "turned", "far", "swing", "budget"), NODE)
-        reads += [*self.each(("drift", "grain", "now dt", "gravity")), *totals]
-        writes = self.each(("next q", "next v", "next far", "rate"), NODE)
-        return traced_block(move, reads, [*writes, *totals])
 
     def _accept(self) -> list[Statement]:
         copy = traced_block(
@@ -597,12 +482,6 @@ class _StepBuilder(WorkSpace):
     def _gaps(self) -> Statement:
         gap = Piece((), (Address("touch", (Index(CONTACT), Index(None, 0))),))
         return Loop(CONTACT, "C", (traced_block(lambda gap: [[gap]], [gap], [self.at("gaps", CONTACT)]),))
-
-
-def _way(shift: Array, turn: Array, swing: Any, real: Any, grain: Array) -> Any:
-    """How much a way of a body, or of the world, counts: its shift against the mean motion, and its turn."""
-    along = (1 - real) * (grain @ shift)
-    return sqrt(shift @ shift - along * along) + swing * sqrt(turn @ turn)
 
 
 def _row(touch: Any, first: Array, second: Array) -> Array:
