@@ -1,5 +1,4 @@
-"""Published numbers of constrained systems: shared/PROBLEMS.md §1, §3, §5, §6, and massless links against light
-ones."""
+"""Published numbers and closed forms of constrained systems, and massless links against light ones."""
 
 from fractions import Fraction
 from functools import partial
@@ -15,7 +14,7 @@ from whippletree.tree.mechanism import Mechanism
 
 
 def test_block_matrix_with_a_massless_link():
-    """000, eq. 33 and 34 (PROBLEMS §1), exactly."""
+    """000, eq. 33 and 34, exactly."""
     M = np.array([[Fraction(1), Fraction(0)], [Fraction(0), Fraction(0)]])
     A = np.array([[Fraction(2), Fraction(-1)]])
     for factor in (kkt.block(M, A), kkt.augmented(M, A)):
@@ -28,7 +27,7 @@ def test_block_matrix_with_a_massless_link():
 @pytest.mark.parametrize(("rocker", "expected"), [(1.0, -5.886), (0.0, -5.518125)])
 @pytest.mark.parametrize("make", [wt.reference, lambda model: wt.compile(model)])
 def test_parallelogram_with_and_without_a_massless_rod(make, rocker, expected):
-    """PROBLEMS §3: side rods at 60 degrees, at rest."""
+    """Side rods at 60 degrees, at rest: (2/3 + 1) θ̈ = −2 g cos θ; with one of no mass (1/3 + 1) θ̈ = −1.5 g cos θ."""
     model = wt.mechanisms.four_bar(lengths=(1.0, 1.0, 1.0, 1.0), masses=(1.0, 1.0, rocker))
     q = wt.assemble(model, model.home.q, hold={"crank": np.pi / 3})
     a = make(model).forward_dynamics(q, np.zeros(3), np.zeros(3))
@@ -38,7 +37,7 @@ def test_parallelogram_with_and_without_a_massless_rod(make, rocker, expected):
 
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_n_four_bar_is_its_reduction_to_one_freedom(n):
-    """PROBLEMS §5: ((N+1)/3 + N) θ̈ = −((N+1)/2 + N) g cos θ."""
+    """IFToMM benchmark A02: ((N+1)/3 + N) θ̈ = −((N+1)/2 + N) g cos θ."""
     model = wt.mechanisms.n_four_bar(n)
     ref = wt.reference(model)
     home = model.home
@@ -53,7 +52,7 @@ def test_n_four_bar_is_its_reduction_to_one_freedom(n):
 
 
 def test_andrews_squeezer_at_its_start():
-    """PROBLEMS §6 (IVP test set): initial accelerations and multipliers; M a + Gᵀ λ = f, so λ = −f."""
+    """IVP test set: initial accelerations and multipliers; M a + Gᵀ λ = f, so λ = −f."""
     model = wt.mechanisms.andrews()
     ref, home = wt.reference(model), model.home
     assert np.abs(ref.constraint_residual(home.q)).max() < 1e-15

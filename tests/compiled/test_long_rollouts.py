@@ -59,13 +59,13 @@ def require_equal(found, expected, error=1e-9):
 
 
 def force_clusters(monkeypatch):
-    monkeypatch.setattr("whippletree.constraints.dynamics.is_cheaper_by_clusters", lambda system: True)
+    monkeypatch.setattr("whippletree.constraints.route_choice.is_cheaper_by_clusters", lambda system: True)
 
 
 def force_fronts(monkeypatch):
     """The elimination body by body, for ladders that are short."""
     monkeypatch.setattr(long_or_wide, "UNROLLED", 0)
-    monkeypatch.setattr("whippletree.constraints.dynamics.is_cheaper_by_clusters", lambda system: False)
+    monkeypatch.setattr("whippletree.constraints.route_choice.is_cheaper_by_clusters", lambda system: False)
 
 
 @pytest.mark.slow

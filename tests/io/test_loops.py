@@ -77,7 +77,7 @@ def test_a_urdf_becomes_a_four_bar(tmp_path: Path) -> None:
 
 
 def test_the_parallelogram_falls_as_it_must(tmp_path: Path) -> None:
-    """PROBLEMS 3 in another plane: (2/3 + 1) θ̈ = −2 g cos θ, here with the inertia of the file."""
+    """The parallelogram of equal rods in another plane: (2/3 + 1) θ̈ = −2 g cos θ, here with the inertia of the file."""
     model = load(tmp_path)
     q = wt.assemble(model, np.array([np.pi / 3, -np.pi / 3, -2 * np.pi / 3]))
     a = wt.reference(model).forward_dynamics(q, np.zeros(3), np.zeros(3))

@@ -13,7 +13,7 @@ from strategies import make_model
 from whippletree.arithmetic.condition import condition_number, equilibrate, tridiagonal
 
 STRAIGHT = {2: 44.26312212, 4: 1074.439531, 10: 43523.35417}
-"""κ₂ of straight chains of uniform rods, ../shared PROBLEMS §2, from exact arithmetic."""
+"""κ₂ of straight chains of uniform rods (004), from exact arithmetic."""
 
 
 def symmetric(n, seed, definite):

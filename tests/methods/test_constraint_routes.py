@@ -288,8 +288,7 @@ def test_impact_and_velocity_step():
 
 
 def test_branch_through_a_dead_point():
-    """At the singular configuration the rows do not determine the acceleration; the velocity's branch does (PROBLEMS
-    §5)."""
+    """At the singular configuration the rows do not determine the acceleration; the velocity's branch does."""
     for n in (1, 2, 4):
         model = wt.mechanisms.n_four_bar(n)
         ref = wt.reference(model)

@@ -1,4 +1,4 @@
-"""Event-driven simulation against closed forms (PROBLEMS §7) and conservation."""
+"""Event-driven simulation against closed forms and conservation."""
 
 from dataclasses import replace
 

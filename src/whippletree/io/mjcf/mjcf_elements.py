@@ -30,7 +30,7 @@ _LINEAR = 3
 
 
 def add_actuators(draft: Draft, parts: Parts) -> None:
-    """Every actuator that was kept for compiling (:func:`whippletree.io.mjcf.spec.unsupported_actuator`)."""
+    """Every actuator that was kept for compiling (:mod:`whippletree.io.mjcf.spec`)."""
     if switched_off(parts.spec, "ACTUATION"):
         draft.notes.append("actuators are switched off by a <flag> of the file")
         parts.driven.clear()
