@@ -11,8 +11,8 @@ are an *element* of the system (:mod:`~whippletree.constraints.long_systems.body
 unknowns that the elements touch, and orders them for elimination.
 
 Any order of the bodies is an order of elimination, without pivoting and also where bodies have no mass, because every
-row enters K with a weight as well, K + Bᵀ R B, which changes no answer (000; :func:`whippletree.constraints.kkt.augmented`),
-and is itself eliminated right after the last motion that it feels.
+row enters K with a weight as well, K + Bᵀ R B, which changes no answer (000;
+:func:`whippletree.constraints.kkt.augmented`), and is itself eliminated right after the last motion that it feels.
 """
 
 from __future__ import annotations

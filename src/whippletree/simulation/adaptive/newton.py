@@ -126,23 +126,6 @@ class Stiffness:
         """(1 − h J)⁻¹ e: what is fast in an error of a step of length h is gone."""
         return np.asarray(np.linalg.solve(np.eye(len(error)) - h * self.jacobian, error))
 
-    def inverses(self, z: Array) -> Array:
-        """(1 − zₚ J)⁻¹ for p complex numbers z, as real and imaginary parts (p, 2, n, n)."""
-        J, z = self.jacobian, z[:, None, None]
-        if self.integrates_itself:
-            by_q, inverse = self._reduced_inverse(z)
-            n = len(by_q)
-            found = np.empty((len(z), len(J), len(J)), dtype=complex)
-            found[:, n:, :n] = z * (inverse @ by_q)
-            found[:, n:, n:] = inverse
-            found[:, :n] = z * found[:, n:]
-            found[:, range(n), range(n)] += 1
-        else:
-            found = np.linalg.inv(np.eye(len(J)) - z * J)
-        parts = np.empty((len(z), 2, len(J), len(J)))
-        parts[:, 0], parts[:, 1] = found.real, found.imag
-        return parts
-
     def solver(self, z: Array) -> Callable[[Array], Array]:
         """From right-hand sides b (p, n) to x of (1 − zₚ J) xₚ = bₚ, for p complex numbers z."""
         if not self.integrates_itself:
