@@ -288,13 +288,17 @@ def _refuse_switches(m: Mechanism, name: str) -> None:
 # --- reactions: what every joint and every closure carries ------------------------------------------------------------
 
 
-@function(
+_function_of_reactions = function(
     reactions=("reactions", 6),
     determined=("reactions", 6),
     may_fail=True,
     constraints="honours",
     linear="determinate",
 )
+"""Enters a function into the catalogue that returns the reactions in joints and closures."""
+
+
+@_function_of_reactions
 def joint_reactions(
     m: Mechanism, q: Array, v: Array, tau: Array, t: Any = 0, active: Any = None
 ) -> tuple[Array, Array]:
@@ -311,13 +315,7 @@ def joint_reactions(
     return _reactions(m, q, v, tau, None, t, active)
 
 
-@function(
-    reactions=("reactions", 6),
-    determined=("reactions", 6),
-    may_fail=True,
-    constraints="honours",
-    linear="determinate",
-)
+@_function_of_reactions
 def joint_reactions_with_weights(
     m: Mechanism, q: Array, v: Array, tau: Array, reaction_weights: Array, t: Any = 0, active: Any = None
 ) -> tuple[Array, Array]:
@@ -329,13 +327,7 @@ def joint_reactions_with_weights(
     return _reactions(m, q, v, tau, reaction_weights, t, active)
 
 
-@function(
-    reactions=("reactions", 6),
-    determined=("reactions", 6),
-    may_fail=True,
-    constraints="honours",
-    linear="determinate",
-)
+@_function_of_reactions
 def joint_reactions_of_motion(
     m: Mechanism, q: Array, v: Array, a: Array, f: Array, wrenches: Array, t: Any = 0, active: Any = None
 ) -> tuple[Array, Array]:

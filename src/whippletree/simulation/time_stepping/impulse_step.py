@@ -42,7 +42,7 @@ from whippletree.simulation.fixed_step.free_bodies import FreeBodies
 from whippletree.simulation.motion import Motion
 from whippletree.simulation.time_stepping.asking_kernel import AskingKernel
 from whippletree.simulation.time_stepping.motors import Motors
-from whippletree.simulation.time_stepping.near_blocks import NearBlocks
+from whippletree.simulation.time_stepping.near_blocks import NearBlocks, NearRows
 from whippletree.tree.mechanism import Mechanism
 
 STEPS_OF_CALL = 500
@@ -101,6 +101,33 @@ class Coupled(NamedTuple):
             return moved
         inner = np.diag(1 / (self.h * self.gains)) + self.G @ self.X.T
         return moved - (np.linalg.solve(inner, self.G @ moved.T).T @ self.X)
+
+
+class FreeMotion(NamedTuple):
+    """A step without impulses."""
+
+    motion: Motion
+    """With what resists at the end of the step in its inertia."""
+    drive: Array
+    """Forces of motors, (nv,), see :meth:`ImpulseStep._drive`."""
+    coupled: Coupled
+    v: Array
+    """At the end, (nv,)."""
+
+
+class Touching(NamedTuple):
+    """What the impulses of a step do."""
+
+    near: NearRows
+    solution: ContactSolution
+    impulses: Array
+    """N s, of all blocks, (blocks, 3)."""
+    v: Array
+    """At the end of the step, (nv,)."""
+    work: float
+    """J."""
+    friction_work: float
+    """The tangential part of it, J."""
 
 
 class ImpulseStep:
@@ -203,6 +230,34 @@ class ImpulseStep:
         if self.motion.remembers:
             assert ctrl is not None
             (ctrl,), (act,) = self.dyn.activation_steps(ctrl[None], act, np.array([h]))
+        free = self._move_freely(t, q, v, tau, h, ctrl)
+        touching = self._solve_contacts(t, q, v, free, start, h, ctrl)
+        after = touching.v
+        alone = self.motion.project(t + h, self._move(q, after, h * after))
+        holding = self.actuators.coupling + self._within_range(touching.impulses, h)
+
+        def respond_at_the_end(rows: Any) -> Any:
+            held = self._couple_servos(free.motion, t, q, h, holding)
+            return held.add_coupling(self._responses(free.motion, t, q, rows))
+
+        state = self._apart(respond_at_the_end, t, alone, self._targets(touching.near, h), h)
+        force = free.drive - self._servo_damping(h) * after - free.coupled.coupling_force(after)
+        if self.blocks.servos:
+            force = force + self.near.servo_rows(q).T @ touching.impulses[self.blocks.passive :, 1] / h
+        work = float(self.joint_work(force, q, v, after, h))
+        corrected = self._correction_energy(q, after, h, state) if state is not alone or self.model.constraints else 0.0
+        return Step(
+            state=np.concatenate([state, act]),
+            impulses=touching.impulses,
+            solution=touching.solution,
+            contact_work=touching.work,
+            friction_work=touching.friction_work,
+            joint_work=work,
+            correction_work=corrected,
+        )
+
+    def _move_freely(self, t: float, q: Array, v: Array, tau: Array, h: float, ctrl: Array | None) -> FreeMotion:
+        """The step as it would be without impulses."""
         implicit, damping = self._stiffen_model(h)
         drive = self._drive(q, v, tau, h, ctrl)
         springs = self.dyn.passive_forces(q, np.zeros_like(v)) if self.has_springs else 0.0
@@ -211,43 +266,32 @@ class ImpulseStep:
         rate = self.free_bodies.acceleration(
             implicit, t, q, v, drive + springs - damping.times(v) - coupled.coupling_force(v)
         )
-        free = v + h * coupled.add_coupling(rate)
-        numbers, gaps, rows = self.near.rows(t, q, v, free, h)
+        return FreeMotion(implicit, drive, coupled, v + h * coupled.add_coupling(rate))
 
-        def respond(rows: Any) -> Any:
-            return coupled.add_coupling(self._responses(implicit, t, q, rows))
-
-        response = respond(rows)
+    def _solve_contacts(
+        self, t: float, q: Array, v: Array, free: FreeMotion, start: Array, h: float, ctrl: Array | None
+    ) -> Touching:
+        """The impulses of what is near, and the velocity with them; the iteration begins with ``start`` (blocks, 3)."""
+        near = self.near.rows(t, q, v, free.v, h)
+        rows, numbers = near.J, near.numbers
+        response = free.coupled.add_coupling(self._responses(free.motion, t, q, rows))
         approach = (rows @ v).reshape(-1, 3)
-        shift = _shifts(gaps, approach[:, 0], self._restitution[numbers], h)
+        shift = _shifts(near.gaps, approach[:, 0], self._restitution[numbers], h)
         G = rows @ response.T if isinstance(rows, np.ndarray) else delassus(rows, response, self._parts)
-        problem = self._with_servos(self._problem(numbers, G, (rows @ free).reshape(-1, 3), shift, h), q, h, ctrl)
+        problem = self._with_servos(self._problem(numbers, G, (rows @ free.v).reshape(-1, 3), shift, h), q, h, ctrl)
         solution = solve(problem, start[numbers], sweeps, tolerance=self.tolerance)
         if self._may_gain:
-            plastic = _shifts(gaps, approach[:, 0], np.zeros(len(gaps)), h)
+            plastic = _shifts(near.gaps, approach[:, 0], np.zeros(len(near.gaps)), h)
             islands = np.where(numbers < self.blocks.passive, self._islands[numbers], -1)
             solution = without_gain(problem, solution, shift, plastic, approach, islands, self.tolerance)
         impulse = solution.impulse
-        after = free + response.T @ impulse.ravel()
         u = problem.velocity(impulse)
         u[:, 0] -= shift
+        works = (impulse * (u + approach) / 2)[numbers < self.blocks.passive]
         every = np.zeros((self.blocks.count, 3))
         every[numbers] = impulse
-        alone = self.motion.project(t + h, self._move(q, after, h * after))
-        holding = self.actuators.coupling + self._within_range(every, h)
-
-        def respond_at_the_end(rows: Any) -> Any:
-            return self._couple_servos(implicit, t, q, h, holding).add_coupling(self._responses(implicit, t, q, rows))
-
-        state = self._apart(respond_at_the_end, t, alone, self._targets(numbers, gaps, h), h)
-        works = (impulse * (u + approach) / 2)[numbers < self.blocks.passive]
-        force = drive - self._servo_damping(h) * after - coupled.coupling_force(after)
-        if self.blocks.servos:
-            force = force + self.near.servo_rows(q).T @ every[self.blocks.passive :, 1] / h
-        work = float(self.joint_work(force, q, v, after, h))
-        corrected = self._correction_energy(q, after, h, state) if state is not alone or self.model.constraints else 0.0
-        state = np.concatenate([state, act])
-        return Step(state, every, solution, float(works.sum()), float(works[:, 1:].sum()), work, corrected)
+        after = free.v + response.T @ impulse.ravel()
+        return Touching(near, solution, every, after, float(works.sum()), float(works[:, 1:].sum()))
 
     def _move(self, q: Array, v: Array, d: Array) -> Array:
         """The state (nq + nv,) after a displacement d (nv,)."""
@@ -354,10 +398,10 @@ class ImpulseStep:
     def _parts(self) -> Array:
         return parts_of(self.model)
 
-    def _targets(self, numbers: Array, gaps: Array, h: float) -> Array:
+    def _targets(self, near: NearRows, h: float) -> Array:
         """Gaps (blocks,) that the end of a step is to have at least: 0, or what is left of a deep overlap."""
         targets = np.zeros(self.blocks.count)
-        targets[numbers] = np.minimum(gaps + h * RELAXATION_SPEED, 0.0)
+        targets[near.numbers] = np.minimum(near.gaps + h * RELAXATION_SPEED, 0.0)
         return targets
 
     def _apart(self, respond: Callable[[Any], Any], t: float, state: Array, targets: Array, h: float) -> Array:
@@ -372,12 +416,12 @@ class ImpulseStep:
             q, v = self.motion.split(state)
             if not np.isfinite(state).all():
                 break
-            numbers, gaps, rows = self.near.closing_rows(q, reach)
-            left = gaps - targets[numbers]
+            near = self.near.closing_rows(q, reach)
+            left = near.gaps - targets[near.numbers]
             overlap = -float(left.min(initial=0.0))
             if overlap <= h * self.tolerance or overlap > POSITION_PROGRESS * before:
                 break
-            rows = self.near.without_held(t + h, q, rows)
+            rows = self.near.without_held(t + h, q, near.J)
             response, before = respond(rows), overlap
             G = rows @ response.T if isinstance(rows, np.ndarray) else delassus(rows, response, self._parts)
             d = response.T @ self._separation(G, left, h)

@@ -6,7 +6,7 @@ The contacts that are far away are left out, so that the matrix of the step has 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,22 @@ from whippletree.tree.mechanism import Mechanism
 
 HELD_ROW, TINY = 1e-12, 1e-300
 """Share of a row below which what constraints leave of it is rounding; and a length that is none."""
+
+
+class NearRows(NamedTuple):
+    """Some of the blocks of a model, k of them."""
+
+    numbers: Array
+    """Among all blocks, (k,)."""
+    gaps: Array
+    """m or rad, (k,)."""
+    J: Any
+    """Their rows on velocities, (3k, nv), sparse if they are many."""
+
+    def and_also(self, numbers: Array, gaps: Array, rows: Array) -> NearRows:
+        """These, and blocks with rows (n, 3, nv)."""
+        J = append_rows(self.J, rows.reshape(-1, rows.shape[-1]))
+        return NearRows(np.concatenate([self.numbers, numbers]), np.concatenate([self.gaps, gaps]), J)
 
 
 class NearBlocks:
@@ -70,61 +86,60 @@ class NearBlocks:
         normals = self.without_held(0.0, q, near.jacobian[::3])
         return {int(number) for number, row in zip(near.numbers, normals, strict=True) if not row.any()}
 
-    def rows(self, t: float, q: Array, v: Array, free: Array, h: float) -> tuple[Array, Array, Any]:
-        """Numbers (k,), gaps (k,) and J (3k, nv), sparse if they are many, of blocks that may matter in a step from q
-        and v, whose velocity without impulses is ``free``; without what constraints hold."""
-        numbers, gaps, rows = self._rows(q, v, free, h)
-        return self._without_immovable(numbers, gaps, self.without_held(t, q, rows))
+    def rows(self, t: float, q: Array, v: Array, free: Array, h: float) -> NearRows:
+        """Blocks that may matter in a step from q and v, whose velocity without impulses is ``free``; without what
+        constraints hold."""
+        found = self._rows(q, v, free, h)
+        return self._without_immovable(found._replace(J=self.without_held(t, q, found.J)))
 
-    def closing_rows(self, q: Array, reach: float) -> tuple[Array, Array, Any]:
-        """Those of contacts and limits that are no farther apart than ``reach``, m."""
+    def closing_rows(self, q: Array, reach: float) -> NearRows:
+        """Contacts and limits that are no farther apart than ``reach``, m."""
         return self._join_rows(q, self._within(q, reach), reach, np.arange(0))
 
-    def _rows(self, q: Array, v: Array, free: Array, h: float) -> tuple[Array, Array, Any]:
+    def _rows(self, q: Array, v: Array, free: Array, h: float) -> NearRows:
         """:meth:`rows`, with what constraints hold."""
         span = LOOK_AHEAD * h * max(np.abs(v).max(initial=0.0), np.abs(free).max(initial=0.0))
         near = self._near(q, v, free, h)
-        numbers, gaps, rows = self._join_rows(q, near, span, np.arange(len(self.blocks.rubbing)))
+        found = self._join_rows(q, near, span, np.arange(len(self.blocks.rubbing)))
         if self.blocks.moments:
-            numbers, gaps, rows = self._with_moments(q, near, numbers, gaps, rows)
+            found = self._with_moments(q, near, found)
         count = len(self.blocks.servos)
         if not count:
-            return numbers, gaps, rows
+            return found
         own = np.zeros((count, 3, self.model.nv))
         own[:, 1] = self.servo_rows(q)
-        every = np.concatenate([numbers, np.arange(self.blocks.passive, self.blocks.count)])
-        return every, np.concatenate([gaps, np.zeros(count)]), append_rows(rows, own.reshape(3 * count, -1))
+        return found.and_also(np.arange(self.blocks.passive, self.blocks.count), np.zeros(count), own)
 
     def servo_rows(self, q: Array) -> Array:
         """Rows (bounded, nv) of servos with a force range."""
         return self.blocks.actuators.rows(self._mechanism, q, self.blocks.servos).astype(float)
 
-    def _without_immovable(self, numbers: Array, gaps: Array, rows: Any) -> tuple[Array, Array, Any]:
+    def _without_immovable(self, found: NearRows) -> NearRows:
         """These blocks, less the contacts whose gaps no velocity changes: whatever would press there, presses for no
         reason, and friction would hold what turns freely."""
+        numbers, gaps, rows = found
         normals = abs(rows[::3]).sum(axis=1)
         still = (numbers < self.contacts) & (np.asarray(normals).ravel() == 0)
         if not still.any():
-            return numbers, gaps, rows
+            return found
         candidates = {int(number) for number in numbers[still]}
         moments = enumerate(self.blocks.moments, start=self.blocks.first_moment)
         hosted = [number for number, moment in moments if moment.candidate in candidates]
         kept = np.flatnonzero(~(still | np.isin(numbers, hosted)))
-        return numbers[kept], gaps[kept], rows[(3 * kept[:, None] + np.arange(3)).ravel()]
+        return NearRows(numbers[kept], gaps[kept], rows[(3 * kept[:, None] + np.arange(3)).ravel()])
 
-    def _with_moments(self, q: Array, near: Near, numbers: Array, gaps: Array, rows: Any) -> tuple[Array, Array, Any]:
+    def _with_moments(self, q: Array, near: Near, found: NearRows) -> NearRows:
         """These blocks, and the torsional and rolling friction of those contacts that are near."""
         blocks, place = self.blocks, {int(number): i for i, number in enumerate(near.numbers)}
         some = [i for i, moment in enumerate(blocks.moments) if moment.candidate in place]
         if not some:
-            return numbers, gaps, rows
+            return found
         turning = self.neighbourhood.turning_jacobian(q, near).toarray().reshape(-1, 3, self.model.nv)
         own = blocks.moment_rows([turning[place[blocks.moments[i].candidate]] for i in some], some).astype(float)
-        every = np.concatenate([numbers, blocks.first_moment + np.array(some)])
-        return every, np.concatenate([gaps, np.zeros(len(some))]), append_rows(rows, own.reshape(-1, self.model.nv))
+        return found.and_also(blocks.first_moment + np.array(some), np.zeros(len(some)), own)
 
-    def _join_rows(self, q: Array, near: Near, span: float, rubbing: Array) -> tuple[Array, Array, Any]:
-        """Numbers, gaps and J of some contacts, of the limits within ``span``, and of some dry joints."""
+    def _join_rows(self, q: Array, near: Near, span: float, rubbing: Array) -> NearRows:
+        """Some contacts, the limits within ``span``, and some dry joints."""
         distances, signs = (x.astype(float) for x in nearer_ends(self.blocks.limited, q))
         close = np.flatnonzero(distances <= span)
         numbers = np.concatenate([near.numbers, self.contacts + close, self.blocks.closing + rubbing]).astype(int)
@@ -132,16 +147,16 @@ class NearBlocks:
         joints = [self.blocks.limited[i].v for i in close] + [self.blocks.rubbing[i].v for i in rubbing]
         directions = [0] * len(close) + [1] * len(rubbing)  # along the normal, and along the first tangent
         rows = stack_rows(near.jacobian, joints, directions, [*signs[close], *np.ones(len(rubbing))])
-        return self._with_tendons(q, span, numbers, gaps, rows) if self.blocks.taut else (numbers, gaps, rows)
+        found = NearRows(numbers, gaps, rows)
+        return self._with_tendons(q, span, found) if self.blocks.taut else found
 
-    def _with_tendons(self, q: Array, span: float, numbers: Array, gaps: Array, rows: Any) -> tuple[Array, Array, Any]:
+    def _with_tendons(self, q: Array, span: float, found: NearRows) -> NearRows:
         """These blocks, and the limits of tendons within what a motion of ``span`` of every velocity changes."""
         distances, _, derivatives = tendon_limits(self.dyn)(q)
         close = np.flatnonzero(distances <= span * np.abs(derivatives).sum(axis=1))
         own = np.zeros((len(close), 3, self.model.nv))
         own[:, 0] = derivatives[close]
-        every = np.concatenate([numbers, self.blocks.first_tendon + close])
-        return every, np.concatenate([gaps, distances[close]]), append_rows(rows, own.reshape(-1, self.model.nv))
+        return found.and_also(self.blocks.first_tendon + close, distances[close], own)
 
     def _near(self, q: Array, v: Array, free: Array, h: float) -> Near:
         if self._compiled:
