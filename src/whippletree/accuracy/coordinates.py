@@ -23,7 +23,7 @@ from whippletree.tree.skeleton import Skeleton
 
 
 class Comparison(NamedTuple):
-    """Of one configuration."""
+    """Comparison of coordinates at one configuration."""
 
     relative: Measures
     absolute: Measures

@@ -23,7 +23,8 @@ EPS = float(np.finfo(float).eps)
 
 
 class Measures(NamedTuple):
-    """Of a symmetric positive semidefinite matrix (n, n), or of a batch: each entry has the batch's shape."""
+    """Condition measures of a symmetric positive semidefinite matrix (n, n), or of a batch: each entry has the batch's
+    shape."""
 
     kappa: Array
     kappa_equilibrated: Array
@@ -33,17 +34,18 @@ class Measures(NamedTuple):
 
     @staticmethod
     def not_finite() -> Measures:
-        """Of a matrix that is not finite."""
+        """Measures of a matrix that is not finite."""
         return Measures(*[np.asarray(np.nan)] * 5)
 
     @staticmethod
     def stack(each: list[Measures], batch: tuple[int, ...]) -> Measures:
-        """Those of single matrices as those of a batch; for no batch dimension, plain floats."""
+        """Measures of single matrices as measures of a batch; for no batch dimension, plain floats."""
         return Measures(*[np.array([m[i] for m in each], dtype=float).reshape(batch)[()] for i in range(5)])
 
 
 def measures(M: Array) -> Measures:
-    """Of one matrix (n, n); the ratios of a singular matrix are infinite, those of an empty one are 1."""
+    """Condition measures of one matrix (n, n); the ratios of a singular matrix are infinite, those of an empty one are
+    1."""
     if not np.all(np.isfinite(M)):
         return Measures.not_finite()
     if not len(M):
@@ -115,7 +117,7 @@ class Sensitivity(NamedTuple):
 
 
 def sensitivity(M: Array, phi: Array) -> Sensitivity:
-    """Of the accelerations under forces φ (n,)."""
+    """Sensitivity of the accelerations under forces φ (n,)."""
     inverted = inverse(M)
     a = inverted @ phi
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -124,14 +126,15 @@ def sensitivity(M: Array, phi: Array) -> Sensitivity:
 
 
 class BlockMeasures(NamedTuple):
-    """Of the block matrix [M Aᵀ; A −C]: indefinite, so singular values take the place of eigenvalues."""
+    """Condition measures of the block matrix [M Aᵀ; A −C]: indefinite, so singular values take the place of
+    eigenvalues."""
 
     kappa: Array
     kappa_equilibrated: Array
 
     @staticmethod
     def stack(each: list[BlockMeasures], batch: tuple[int, ...]) -> BlockMeasures:
-        """Those of single matrices as those of a batch."""
+        """Measures of single matrices as measures of a batch."""
         return BlockMeasures(*[np.array([m[i] for m in each], dtype=float).reshape(batch)[()] for i in range(2)])
 
 

@@ -394,7 +394,8 @@ class Series:
 
 
 def correlation(x: Array, y: Array) -> float:
-    """Of the logarithms of two positive series; NaN where one hardly changes, so that rounding would decide."""
+    """Correlation of the logarithms of two positive series; NaN where one hardly changes, so that rounding would
+    decide."""
     a, b = np.log10(x), np.log10(y)
     if not np.all(np.isfinite(a)) or not np.all(np.isfinite(b)) or min(np.ptp(a), np.ptp(b)) < 1e-9:
         return float("nan")

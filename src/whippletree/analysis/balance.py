@@ -278,7 +278,7 @@ class Balance:
         return not self.wrenches and not any(np.any(self.tau[..., p]) for p in turning)
 
     def potential(self, q: Array) -> Array:
-        """Of gravity, springs, forces of fixed direction and constant joint forces, J (...,)."""
+        """Potential energy of gravity, springs, forces of fixed direction and constant joint forces, J (...,)."""
         total = np.asarray(self.evaluate("potential_energy", q=q))
         for frame, force in self.forces.items():
             total = total - np.sum(force * self.evaluate("pose", frame, q=q)[..., :3, 3], axis=-1)
@@ -295,7 +295,7 @@ class Balance:
 
     @cached_property
     def at_position_level(self) -> Array:
-        """Of every row, whether it holds a position (and not a velocity only)."""
+        """Whether each row holds a position (and not a velocity only)."""
         positions = set(constraint_set(self.model).position_rows)
         level = [row in positions for row in self.kept_rows]
         level += [row == 0 for mode in self.contacts.values() for row in range(_row_count(mode))]

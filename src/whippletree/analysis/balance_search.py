@@ -275,7 +275,7 @@ def _ratio(x: Array, y: Array) -> Array:
 
 
 def _usual_rank(balance: Balance) -> int:
-    """Of the rows at a configuration that has nothing special about it."""
+    """Rank of the rows at a configuration that has nothing special about it."""
     if not balance.kept_rows:
         return 0
     q = np.stack(generic_configurations(constraint_set(balance.model), 1))
@@ -444,7 +444,7 @@ class RestingSearch:
         return search, search.point(held, closed)
 
     def _forces(self, q: Array, carrying: Sequence[int]) -> Array:
-        """Of all rows: the model's own carry with the least norm what the supports leave."""
+        """Forces of all rows: the model's own carry with the least norm what the supports leave."""
         p = self._support_forces(q, carrying)
         own = held_rows(self.balance.jacobian(q))
         left = self.balance.pull(q)[0] - self._rows(q, carrying).T @ p

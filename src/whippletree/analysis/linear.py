@@ -192,7 +192,7 @@ def _refuse_compliance(model: Model) -> None:
 
 
 def eigenvalues_at_rest(balance: Balance, q: Array) -> Array:
-    """Of the matrix A about configurations at rest, 1/s, (..., n)."""
+    """Eigenvalues of the matrix A about configurations at rest, 1/s, (..., n)."""
     state = _LinearState(balance, q, np.zeros((*q.shape[:-1], balance.model.nv)))
     return np.asarray(np.linalg.eigvals(_chosen_axes(state, None, None).A))
 

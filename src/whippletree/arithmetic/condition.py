@@ -162,7 +162,7 @@ def _count_below(T: Tridiagonal, x: Any) -> Any:
 
 
 def _pivots(T: Tridiagonal, x: Any) -> Iterator[Any]:
-    """Of T − x I: as many are negative as there are eigenvalues below x."""
+    """Pivots of T − x I: as many are negative as there are eigenvalues below x."""
     pivot = T.diagonal[0] - x
     yield pivot
     for d, square in zip(T.diagonal[1:], T.squares, strict=True):
@@ -176,8 +176,8 @@ def next_pivot(d: Any, x: Any, square: Any, pivot: Any) -> Any:
 
 
 def reflection(first: Any, rest: Any) -> tuple[Any, Any, Any]:
-    """Of the reflection u that leaves only the first number of a vector, from that and the sum of squares of the rest:
-    the square of what is left, u's first number, and β of H = I − β u uᵀ."""
+    """Numbers of the reflection u that leaves only the first number of a vector, from that and the sum of squares of
+    the rest: the square of what is left, u's first number, and β of H = I − β u uᵀ."""
     square = first * first + rest
     norm = scalars.sqrt(square)
     u = first + scalars.select(scalars.less(first, 0), -norm, norm)

@@ -136,7 +136,7 @@ def remainders(operations: Sequence[Operation], carrier: Carrier) -> list[float]
 
 
 def _last_uses(operations: Sequence[Operation]) -> dict[int, int]:
-    """Of each number that is an operand, the last operation that takes it."""
+    """The last operation that takes each number which is an operand."""
     return {j: k for k, operation in enumerate(operations) for j in operation.operands}
 
 

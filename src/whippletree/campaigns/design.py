@@ -67,11 +67,11 @@ class Design:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the grid; one number, that of the runs, for every other kind."""
+        """Shape of the grid; one number, how many runs there are, for every other kind."""
         return tuple(len(axis.values) for axis in self.axes) if self.kind == "grid" else (self.runs,)
 
     def values(self, first: int, last: int) -> dict[str, list[Any]]:
-        """Of the runs from ``first`` up to ``last``, by parameter."""
+        """Values in the runs from ``first`` up to ``last``, by parameter."""
         if self.kind == "grid":
             places = np.unravel_index(np.arange(first, last), self.shape)
             return {axis.path: [axis.values[k] for k in place] for axis, place in zip(self.axes, places)}

@@ -64,7 +64,7 @@ class Engine(Protocol):
     """Somebody who does tasks."""
 
     def receipts(self, job: Job, tasks: Sequence[int]) -> Iterator[Receipt]:
-        """Of each task when it is done; stops with the first that cannot be done."""
+        """A receipt for each task when it is done; stops with the first that cannot be done."""
 
 
 class Here:

@@ -65,7 +65,7 @@ class RunBlock:
 
 @dataclass(eq=False)
 class _CaseResults:
-    """Of the runs of one case."""
+    """Results of the runs of one case."""
 
     rows: Array
     """Which runs of the block they are."""
@@ -165,7 +165,7 @@ def rerun(work: Work, number: int) -> tuple[Model, xarray.Dataset]:
 
 
 def _functions(work: Work, case: Case, name: str, paths: tuple[str, ...]) -> Compiled:
-    """Of a case, compiled once."""
+    """Functions of the model of a case, compiled once."""
     if name not in work._functions:
         massless = case.options.get("massless", "refuse")
         work._functions[name] = compile_model(case.model, massless=massless, parameters=paths, watch="never")

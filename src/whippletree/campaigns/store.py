@@ -157,13 +157,13 @@ class Store:
         return [path for path in found if path.is_dir()]
 
     def digest(self) -> str:
-        """Of all parts: equal for equal sweeps, however they were computed."""
+        """Hash of all parts: equal for equal sweeps, however they were computed."""
         names = ",".join(path.stem for _, path in sorted(self.parts().items()))
         return hashlib.sha256(names.encode()).hexdigest()
 
 
 def block_digest(block: RunBlock) -> str:
-    """Of the content of a block, whatever the files look like."""
+    """Hash of the content of a block, whatever the files look like."""
     mixed = hashlib.sha256()
     for name, values in block.columns.items():
         array = np.asarray(values)

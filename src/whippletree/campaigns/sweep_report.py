@@ -205,7 +205,7 @@ def sobol_indices(values: Array, width: int) -> tuple[Array, Array]:
 
 
 def _share(x: Array, y: Array) -> float:
-    """Of the variance of y that the means over stretches of x have."""
+    """Share of the variance of y that the means over stretches of x have."""
     whole = np.nanvar(y)
     if not whole > 0:
         return 0.0

@@ -61,7 +61,7 @@ def targets_of(model: Model, paths: Sequence[str]) -> tuple[Target, ...]:
 
 
 def with_kinds(values: Mapping[str, Any], *kinds: str) -> dict[str, Any]:
-    """Those values whose paths begin with one of these words."""
+    """The values whose paths begin with one of these words."""
     return {path: value for path, value in values.items() if path.partition(".")[0] in kinds}
 
 

@@ -39,7 +39,7 @@ class BoundFunction:
 
     @property
     def status(self) -> Any:
-        """Of the last call, as :class:`~whippletree.compiler.named_function.NamedFunction` has it."""
+        """Status of the last call, as :class:`~whippletree.compiler.named_function.NamedFunction` has it."""
         return self._function.status
 
     def __call__(self, *inputs: Any, out: Any = None, **named: Any) -> Any:
@@ -94,7 +94,7 @@ class Bound(Compiled):
         super().__init__(like or self._model_of(0), opened.dtype, None, (), route=opened.route)
 
     def of(self, number: int) -> Bound:
-        """One of many designs."""
+        """These functions with one of many designs."""
         return self if self.designs is None else Bound(self._opened, {p: x[number] for p, x in self._values.items()})
 
     def at(self, numbers: Array) -> Bound:
@@ -130,7 +130,7 @@ class Bound(Compiled):
         return self._of_this_design.contact_steps
 
     def driven_contact_steps(self, driven: Driven, *, world_only: bool = False) -> NamedFunction:
-        """Those steps under a traced controller, traced commands, or with dampers of a controller."""
+        """Contact steps under a traced controller, traced commands, or with dampers of a controller."""
         return self._of_this_design.driven_contact_steps(driven, world_only=world_only)
 
     @cached_property

@@ -96,7 +96,7 @@ class ConstraintSet:
 
     @cached_property
     def compliance(self) -> tuple[Any, ...]:
-        """Of each row: 0 for a rigid one."""
+        """Compliance of each row: 0 for a rigid one."""
         return tuple(c.constraint.parameters.get("compliance", 0) for c in self._owners)
 
     @cached_property

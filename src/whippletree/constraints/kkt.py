@@ -199,7 +199,8 @@ def row_scales(M: Array, squares: Array, scale: Any = 1) -> Array:
 
 
 class Led(NamedTuple):
-    """As many rigid rows as velocities: they go where they must, whatever their inertia, and be it nothing."""
+    """The block matrix of as many rigid rows as velocities, which go where they must, whatever their inertia, and be it
+    nothing."""
 
     M: Array
     A: Array
@@ -268,7 +269,8 @@ class BlockElimination(NamedTuple):
         return Solution(x[:n], -x[n:])
 
     def margins(self, tolerance: Any) -> list[Margin]:
-        """Of the pivots of A Aᵀ, which no mass disguises: elimination itself stops at a pivot of exactly zero only."""
+        """Margins of the pivots of A Aᵀ, which no mass disguises: elimination itself stops at a pivot of exactly zero
+        only."""
         gram = linalg.symmetric_product(self.rigid, self.rigid)
         return _margins(ROWS, linalg.ldlt(gram, lenient=True), np.diag(gram), tolerance)
 

@@ -75,7 +75,7 @@ def weightless_motions(inertia: RigidInertia) -> list[Array]:
 
 
 def _signs(n: int) -> Array:
-    """Of the loads under which both routes are compared."""
+    """Signs of the loads under which both routes are compared."""
     return spread_signs(np.arange(1, n + 1))
 
 

@@ -177,11 +177,11 @@ class FrameRows:
         return frame_acceleration(self.demand, self.poses, self.twists(), self.rates(), self.t)
 
     def twists(self) -> list[Array]:
-        """Of the frames, in their axes, (6,) each."""
+        """Twists of the frames, in their axes, (6,) each."""
         raise NotImplementedError
 
     def rates(self) -> list[Array]:
-        """Their spatial accelerations at θ̈ = 0, (6,) each."""
+        """Spatial accelerations of the frames at θ̈ = 0, (6,) each."""
         raise NotImplementedError
 
 
@@ -206,7 +206,7 @@ class TreeFrameRows(FrameRows):
         return blocks
 
     def sizes(self) -> Array:
-        """Of each row: Σ |G| |J|, the largest entry."""
+        """Size of each row: Σ |G| |J|, the largest entry."""
         totals: dict[int, Array] = {}
         for G, J in self._products:
             for node, columns in J.items():

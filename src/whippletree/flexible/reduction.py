@@ -331,7 +331,7 @@ def _position_products(body: NodalModel, fields: Array, moments: Array, origin: 
 
 
 def _integrals(body: NodalModel, shapes: Array, phi: Array, origin: Array) -> ModalIntegrals:
-    """Of first order by the mass matrix, of second order by lumped masses."""
+    """Integrals of first order by the mass matrix, of second order by lumped masses."""
     n = shapes.shape[1]
     rigid = _rigid_motions(body, origin)
     T, R = rigid[:, :3], rigid[:, 3:]

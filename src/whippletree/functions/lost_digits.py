@@ -226,7 +226,7 @@ def _differences(function: ReferenceFunction, state: Mapping[str, Array], answer
 
 
 def recorded_bounds(function: ReferenceFunction, state: Mapping[str, Array]) -> list[tuple[float, float]]:
-    """Of each result the norms of Δ, what rounding can do to it, and of ε, what the last digits of the inputs do."""
+    """For each result the norms of Δ, what rounding can do to it, and of ε, what the last digits of the inputs do."""
     tape = RoundingTape()
     inputs = {name: tape.numbers(value) for name, value in state.items()}
     results = function.of_model(with_scalars(function.owner.model, tape.number), inputs)

@@ -187,8 +187,9 @@ class Watch:
         return self._apart
 
     def _prediction(self, q: Array, v: Array) -> float:
-        """Of the default route at the start; accelerations below 1 rad/s² count as this large. NaN if not known,
-        infinite where no digit is certain, and digits are lost that the last ones of the state do not explain."""
+        """Predicted error of the default route at the start; accelerations below 1 rad/s² count as this large. NaN if
+        not known, infinite where no digit is certain, and digits are lost that the last ones of the state do not
+        explain."""
         if not 0 < self.model.nv <= WATCHED_UP_TO:
             return np.nan
         route = default_route(self.model)

@@ -58,7 +58,7 @@ class Task:
 
     @property
     def follow_tolerance(self) -> Callable[[Array], float] | None:
-        """That of this task's motion."""
+        """The tolerance of this task's motion."""
         return None if self.tolerance is None else partial(self.tolerance, self.motion)
 
     def samples(self) -> list[tuple[float, Array, Array]]:

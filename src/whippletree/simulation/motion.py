@@ -89,13 +89,13 @@ class Motion:
         self._passive = bool(self.model.elements) or any(joint.has_springs for joint in self.model.joints)
 
     def of_run(self, number: int) -> Motion:
-        """That of one run, where each has a design of its own."""
+        """The motion of one run, where each has a design of its own."""
         if not isinstance(self.dyn, Bound) or self.dyn.designs is None:
             return self
         return self._with(self.dyn.of(number))
 
     def of_runs(self, numbers: Array) -> Motion:
-        """That of states whose runs are given by number, where each has a design of its own."""
+        """The motion of states whose runs are given by number, where each has a design of its own."""
         if not isinstance(self.dyn, Bound) or self.dyn.designs is None:
             return self
         return self._with(self.dyn.at(numbers))
@@ -135,7 +135,7 @@ class Motion:
 
     @cached_property
     def moving_bodies(self) -> int:
-        """Of the model's tree."""
+        """How many bodies of the model's tree move."""
         return len(skeleton(self.model).nodes)
 
     @property
@@ -206,7 +206,7 @@ class Motion:
             return np.asarray(tau + self._further_forces(t, q, v, act))
 
     def _further_forces(self, t: Array, q: Array, v: Array, act: Array | None) -> Any:
-        """Of springs and dampers, and of actuators whose activations are given."""
+        """Forces of springs and dampers, and of actuators whose activations are given."""
         found: Any = self.dyn.passive_forces(q, v) if self._passive else 0.0
         if self.remembers and act is not None:
             assert self.actuated is not None
@@ -439,7 +439,7 @@ class Motion:
 
     @property
     def quaternions(self) -> list[slice]:
-        """Their places among the coordinates."""
+        """Places of quaternions among the coordinates."""
         return self._quaternions
 
     @property

@@ -98,7 +98,8 @@ class _Readings:
         return found[..., 0] if found.shape[-1] == 1 else found
 
     def _length(self, sensor: Sensor, word: str, what: str) -> Array:
-        """Of a tendon, or of the transmission of an actuator: its length is where a command of 0 would hold it."""
+        """Length of a tendon, or of the transmission of an actuator: its length is where a command of 0 would hold
+        it."""
         from whippletree.tree.element_forces import Elements
         from whippletree.tree.mechanism import Mechanism
 

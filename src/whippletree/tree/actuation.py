@@ -258,7 +258,7 @@ class KnownActivations:
 
     @cached_property
     def _solutions(self) -> list[Any]:
-        """Of the muscles within each row."""
+        """Solutions of the muscles within each row."""
         return []
 
     def _within(self, row: int, t: Any) -> Array:

@@ -226,7 +226,7 @@ class Elements:
         return found
 
     def _velocity(self, place: BodyPlace) -> Array:
-        """Of a point, in the world, (3,)."""
+        """Velocity of a point, in the world, (3,)."""
         if place.node < 0:
             return zeros(3)
         V = self.links[place.node].V

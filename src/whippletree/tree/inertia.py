@@ -130,7 +130,7 @@ def mass_diagonal(sweep: Sweeper, links: Field) -> Field:
 
 
 class Extremes(NamedTuple):
-    """Of numbers looked at one by one."""
+    """Extremes of numbers looked at one by one."""
 
     largest: Any
     smallest: Any

@@ -23,7 +23,7 @@ class Branching(Protocol):
 
     @property
     def parents(self) -> Sequence[int]:
-        """Of each node, −1 for the base of all; parents have smaller numbers."""
+        """The parent of each node, −1 for the base of all; parents have smaller numbers."""
 
     @property
     def grounded(self) -> bool:

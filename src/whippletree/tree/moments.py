@@ -30,7 +30,7 @@ class Flow(NamedTuple):
 
     @staticmethod
     def nothing() -> Flow:
-        """Of mass at rest."""
+        """The moments of mass at rest."""
         return Flow(zeros(3), zeros(3, 3))
 
     def wrench(self) -> Array:
@@ -48,7 +48,7 @@ class Coriolis(NamedTuple):
 
     @staticmethod
     def of(flow: Flow) -> Coriolis:
-        """Of moving mass."""
+        """The moments of moving mass."""
         return Coriolis(trace_minus(flow.rate.T), flow.momentum)
 
     def add_moment(self, f: Array, w: Array) -> Array:
@@ -74,7 +74,7 @@ class Moments(NamedTuple):
 
     @staticmethod
     def nothing() -> Moments:
-        """Of no mass."""
+        """The moments of no mass."""
         return Moments(0, zeros(3), zeros(3, 3))
 
     @staticmethod

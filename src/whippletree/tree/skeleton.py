@@ -108,12 +108,12 @@ class Skeleton:
 
     @cached_property
     def _places(self) -> dict[str, Place]:
-        """Those of single frames."""
+        """Places of single frames."""
         return {}
 
     @cached_property
     def _poses(self) -> dict[tuple[int, bytes], Pose]:
-        """Their poses, by the pose of the body and the numbers of the frame: cells of a chain share them."""
+        """Poses of frames, by the pose of the body and the numbers of the frame: cells of a chain share them."""
         return {}
 
     def _find_place(self, frame: str) -> Place:
@@ -172,7 +172,7 @@ class Skeleton:
 
     @cached_property
     def _carriers(self) -> dict[int, Place]:
-        """Those that were asked for, by node."""
+        """Carriers that were asked for, by node."""
         return {}
 
     def _turned_back(self, node: int) -> Pose:
@@ -184,7 +184,7 @@ class Skeleton:
 
     @cached_property
     def _turns(self) -> dict[Any, Pose]:
-        """Those that were asked for, by their numbers."""
+        """Turns that were asked for, by their numbers."""
         return {}
 
     @cached_property

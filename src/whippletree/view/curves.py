@@ -172,12 +172,12 @@ def conditioning(axes: Any, run: xarray.Dataset, model: Model | None = None) -> 
 
 
 def coordinate_units(model: Model | None) -> list[str]:
-    """Of each entry of q; empty if the model is not known."""
+    """Unit of each entry of q; empty if the model is not known."""
     return [] if model is None else labels.coordinate_units(model)
 
 
 def velocity_units(model: Model | None) -> list[str]:
-    """Of what each entry of v is per second; empty if the model is not known."""
+    """Unit of what each entry of v is per second; empty if the model is not known."""
     return [] if model is None else labels.displacement_units(model)
 
 

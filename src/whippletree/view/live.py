@@ -329,7 +329,7 @@ def _remove_scale(matrices: Array) -> tuple[Array, Array]:
 
 
 def _range(values: Array) -> tuple[float, float]:
-    """Of a diagram, with a little air."""
+    """Range of a diagram, with a little air."""
     low, high = float(values.min()), float(values.max())
     air = 0.05 * (high - low) or max(abs(high), 1.0)
     return low - air, high + air

@@ -253,7 +253,7 @@ def _shift(points: Array) -> Array:
 
 
 def constraint_wrenches(model: Model, moves: Moves, run: xarray.Dataset) -> dict[str, tuple[Array, Array]]:
-    """Of every constraint between frames: where it acts, (T, 3), and what it does there to the second frame, (T, 6):
+    """For every constraint between frames: where it acts, (T, 3), and what it does there to the second frame, (T, 6):
     its moment, N m, and its force, N, in world axes.
     """
     if "constraint_forces" not in run:
@@ -341,7 +341,7 @@ def contact_points(model: Model, moves: Moves, near: float) -> dict[str, Array]:
 
 
 def contact_forces(model: Model, moves: Moves, run: xarray.Dataset) -> dict[str, tuple[Array, Array]]:
-    """Of every contact: where it acts and its force on the first body, N, each (T, 3), from a run with contacts."""
+    """For every contact: where it acts and its force on the first body, N, each (T, 3), from a run with contacts."""
     if "contact_force" not in run or not model.touches:
         return {}
     # steps have other candidates than events for some pairs of shapes: those that the run has met

@@ -27,7 +27,7 @@ SLIDING = ("prismatic", "cylindrical", "planar", "free")
 
 
 def ports(model: Model) -> list[Array]:
-    """Of every body, the points where something is attached, in its own axes, (n, 3): its own joint first.
+    """For every body, the points where something is attached, in its own axes, (n, 3): its own joint first.
 
     Where there is nothing else, or the mass is elsewhere, the far end of its mass.
     """

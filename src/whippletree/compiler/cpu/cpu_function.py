@@ -197,7 +197,7 @@ class CompiledFunction(NamedFunction):
 
     @property
     def content(self) -> bytes:
-        """Its content, as a key that is equal for equal functions; not how it was compiled."""
+        """Content of the function, as a key that is equal for equal functions; not how it was compiled."""
         kernel = self._engine.kernel
         return kernel.content + str(kernel.options.dtype).encode()
 

@@ -452,7 +452,7 @@ class CpuMemory(Memory):
         w.start(going_on)
 
     def call(self, call: Call) -> None:
-        """As NumPy calls a loop: pointers to the arguments, the number of states, and strides in bytes."""
+        """A call as NumPy calls a loop: pointers to the arguments, the number of states, and strides in bytes."""
         w, size = self.writer, self.lanes.bytes
         pointers, steps, strides = [], [], []
         for name in (*call.inputs, *call.outputs):

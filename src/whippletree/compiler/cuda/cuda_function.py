@@ -178,11 +178,11 @@ class _Call:
             self.stream = arrays.current_stream(leader, first.device)
 
     def dtype(self, buffer: Buffer) -> np.dtype[Any]:
-        """Of an output."""
+        """Type of the numbers of an output."""
         return np.dtype(np.int64) if buffer.integer else self.function.dtype
 
     def shape(self, buffer: Buffer, batch: Shape, sizes: dict[str, int]) -> Shape:
-        """Of an output."""
+        """Shape of an output."""
         return batch + tuple(sizes[d] if isinstance(d, str) else d for d in buffer.shape)
 
     def _view(self, name: str, array: Any, buffer: Buffer | None) -> DeviceView:

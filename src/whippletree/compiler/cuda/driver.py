@@ -232,7 +232,7 @@ class Module:
         weakref.finalize(self, _unload, owner, self._module)
 
     def attribute(self, name: str) -> int:
-        """One of :data:`FUNCTION_ATTRIBUTES`."""
+        """Value of one of :data:`FUNCTION_ATTRIBUTES`."""
         value = ctypes.c_int()
         call("cuFuncGetAttribute", ctypes.byref(value), FUNCTION_ATTRIBUTES[name], self._function)
         return value.value

@@ -160,7 +160,7 @@ class _Kernel:
         return "\n".join([_definition(head, w), _attributes(self.how.form), *functions])
 
     def part(self, number: int, block: Block) -> str:
-        """One of several functions in which the work on a state is done."""
+        """PTX of one of several functions in which the work on a state is done."""
         w = self.new_writer()
         main = replace(self.how.main, body=(block,))
         self.one_state(main, w, self.new_aside(w, "%within"), "%state", "%thread", "%within")

@@ -64,7 +64,7 @@ class FunctionOfState:
         self.function, self.constants, self.may_jump = function, [np.array(constants)] if constants else [], may_jump
 
     def __call__(self, t: Any, q: Array, v: Array) -> Array:
-        """Its numbers (..., size)."""
+        """Numbers of the function (..., size)."""
         return np.asarray(self.function(t, q, v, *self.constants))
 
 
@@ -181,7 +181,7 @@ class _ControllerTrace(NamedTuple):
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """Its content, which is equal for equal functions."""
+        """Content of the trace, which is equal for equal functions."""
         outputs = (("node", x.index) if isinstance(x, Traced) else x for x in self.outputs)
         return (*self.trace.nodes, *outputs)
 

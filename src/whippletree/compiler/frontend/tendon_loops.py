@@ -90,7 +90,7 @@ class Obstacle:
 
     @property
     def numbers(self) -> list[float]:
-        """Its pose on its body, radius, divisor, and side."""
+        """The pose on its body, radius, divisor, and side."""
         own = [*self.place.pose.R.ravel(), *self.place.pose.p, self.wrap.radius, self.divisor]
         return [float(x) for x in (*own, *(self.side if isinstance(self.side, np.ndarray) else ()))]
 

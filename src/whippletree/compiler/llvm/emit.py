@@ -319,7 +319,7 @@ class _Body:
         return w.compare("olt", *operands) if holds else w.compare("uge", *operands)
 
     def among(self, condition: Operand, lanes: Operand | None) -> Operand:
-        """Those of some lanes (None: of all) in which a condition holds."""
+        """Which of some lanes (None: all) are those in which a condition holds."""
         if lanes is None:
             return condition
         return self.writer.value(f"and {self.writer.lanes.condition} {condition}, {lanes}")

@@ -167,7 +167,7 @@ def _rows_written(code: Straight, written: Sequence[Place | None], packed: Mappi
 
 
 def _worthwhile(code: Straight, packs: list[Pack], stored: Stored) -> Packs | None:
-    """Those packs of which a group that belongs together saves more operations than it costs."""
+    """Packs of which a group that belongs together saves more operations than it costs."""
     group = _join_packs(packs)
     computed = {node: number for number, pack in enumerate(packs) if pack.operands for node in pack.members}
     single = _single(code, packs, computed, stored)

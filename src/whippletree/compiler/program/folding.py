@@ -109,8 +109,8 @@ def fold_code(
 def fold_beside(
     code: Straight, inputs: Sequence[Buffer], outputs: Sequence[Buffer], turning: LimbTurning
 ) -> Folding | None:
-    """As :func:`fold_code`, for code that one state computes alone: parts are the lanes of a vector, so that whatever
-    is written once is done once. None if that does not pay."""
+    """Like :func:`fold_code`, but for code that one state computes alone: parts are the lanes of a vector, so that
+    whatever is written once is done once. None if that does not pay."""
     if code.operations < WORTH_SIDE_BY_SIDE:
         return None
     apart = set_signs_apart(code)

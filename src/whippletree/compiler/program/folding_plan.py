@@ -452,7 +452,7 @@ class Signs:
         return MINUS if first and first[orders[0][j]] != member[orders[part][j]] else PLUS
 
     def _solve_fused(self, number: int, given: Sequence[list[int]]) -> None:
-        """The same for a·b + c, which most rows are: one coefficient for both factors, whose order is all one."""
+        """Signs of a·b + c, which most rows are: one coefficient for both factors, whose order is all one."""
         members, coefficients = self.members[number], self.coefficients
         a, b, c = given
         first = coefficients[members[0]]

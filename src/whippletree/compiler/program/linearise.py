@@ -250,7 +250,7 @@ class _Derivative:
         return places
 
     def _number(self, loop: Loop) -> int:
-        """Of a loop among the program's statements."""
+        """Number of a loop among the program's statements."""
         return next(i for i, s in enumerate(self.program.body) if s is loop)
 
     # --- the way back -------------------------------------------------------------------------------------------------

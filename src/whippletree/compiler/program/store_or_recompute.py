@@ -149,7 +149,7 @@ class _Graph(NamedTuple):
         return n not in self.lasting and self.is_earlier(n, loop)
 
     def cost(self, n: int) -> int:
-        """Of computing a node from its operands."""
+        """Cost of computing a node from its operands."""
         operation = self.nodes[n][0]
         return 0 if operation == "const" else OPERATION_COSTS.get(operation, 2)
 

@@ -53,7 +53,7 @@ def traced_block(function: Callable[..., Sequence[Any]], reads: Sequence[Piece],
 
 
 def sparse_block(function: Callable[..., Sequence[Any]], reads: Sequence[Piece], writes: Sequence[Piece]) -> Block:
-    """As :func:`traced_block`, for memory that holds zeros already: numbers that are known to be 0 are not stored."""
+    """Like :func:`traced_block`, for memory that holds zeros already: numbers that are known to be 0 are not stored."""
     trace = Trace()
     results = _flat(function(*_inputs(trace, reads)))
     stored = [(x, to) for x, to in zip(results, _addresses(writes), strict=True) if isinstance(x, Traced) or x != 0]
@@ -88,7 +88,7 @@ class Slot(NamedTuple):
 def keeping_block(
     function: Callable[..., Sequence[Any]], reads: Sequence[Piece], memory: Callable[[int], Piece]
 ) -> tuple[Block, Kept]:
-    """As :func:`traced_block`, with the results kept in memory; ``memory(size)`` makes the place for them."""
+    """Like :func:`traced_block`, with the results kept in memory; ``memory(size)`` makes the place for them."""
     trace = Trace()
     arrays = [np.asarray(part, dtype=object) for part in function(*_inputs(trace, reads))]
     slots: dict[int, Slot] = {}

@@ -300,7 +300,7 @@ class _Kind:
         return _numbers_of_touches(touching(first, second, X, Y), margin)
 
     def _touches_of_solids(self, *given: Array, cell: Cell = NO_CELL) -> tuple[list[Any], Cell]:
-        """The same of two solids that were last in some cell, and that in which they are."""
+        """Where two solids touch that were last in some cell, and the cell in which they are."""
         (first, second), (X, Y), margin = self._placed(*given)
         touching = self.members[0].pair.touching
         assert isinstance(touching, SolidForm)
@@ -313,7 +313,7 @@ class _Kind:
         return separation_at_least(first, second, X, Y) - margin
 
     def _separation_along(self, *given: Array) -> Any:
-        """The same with a normal (3,) beside the numbers, that is known of the solids, or 0."""
+        """How far two solids are apart, with a normal (3,) beside the numbers that is known of them, or 0."""
         (first, second), (X, Y), margin = self._placed(*given[:-1])
         return separation_at_least(first, second, X, Y, given[-1]) - margin
 

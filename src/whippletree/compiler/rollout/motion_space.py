@@ -127,7 +127,7 @@ def axes_at_home(model: Model, tree: Skeleton) -> list[list[tuple[Array, Array]]
 
 
 def poses_at_home(model: Model, tree: Skeleton) -> list[Pose]:
-    """Of every node in the world."""
+    """Pose of every node in the world."""
     m = Mechanism(tree)
     links = m.still(np.asarray(model.home.q, dtype=float).astype(object))
     return [Pose(X.R.astype(float), X.p.astype(float)) for X in world_poses(m.sweep, links)]

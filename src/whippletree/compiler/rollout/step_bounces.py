@@ -182,7 +182,7 @@ class Bounces(ABC):
 
 
 class ListBounces(Bounces):
-    """Those of a single scene, whose islands are those of its model."""
+    """Bounces of a single scene, whose islands are those of its model."""
 
     register = BLOCK
 
@@ -238,7 +238,7 @@ class ListBounces(Bounces):
 
 
 class SceneBounces(Bounces):
-    """Those of a scene of many free bodies: ``restores`` (1 or 0) says whether its contacts have restitution."""
+    """Bounces of a scene of many free bodies: ``restores`` (1 or 0) says whether its contacts have restitution."""
 
     register = CONTACT
 

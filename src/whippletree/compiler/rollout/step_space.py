@@ -114,7 +114,7 @@ class RowPlace(NamedTuple):
     """Whether the buffer is (…, nv, rows), so that what rows have in a column lies side by side."""
 
     def _numbers(self) -> Sequence[int | None]:
-        """Of the rows; None for that of a buffer which has no other."""
+        """Numbers of the rows; None for that of a buffer which has no other."""
         return [self.row] if self.rows is None else range(self.rows)
 
     def _at(self, row: int | None, column: Index) -> Address:

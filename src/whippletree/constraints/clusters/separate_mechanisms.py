@@ -78,7 +78,7 @@ class SeparateMechanism:
 
     @cached_property
     def numbers_at_home(self) -> bytes:
-        """Its numbers as seen from where it stands: equal for the same mechanism elsewhere."""
+        """Numbers of the mechanism as seen from where it stands: equal for the same mechanism elsewhere."""
         model = self.model
         on_world = [k for k, joint in enumerate(model.joints) if joint.parent == WORLD]
         origin = np.asarray(model.joints[on_world[0]].pose[:3, 3], dtype=float)
@@ -104,7 +104,7 @@ class SeparateMechanism:
         return doubtful, system.structure.independent, system.structure.conditional, system.light
 
     def with_numbers(self, numbers: Sequence[Any]) -> Model:
-        """Its model with other numbers, of any scalar type, in the order of :attr:`numbers`."""
+        """The mechanism's model with other numbers, of any scalar type, in the order of :attr:`numbers`."""
         left = iter(numbers)
 
         def with_arrays(part: Any, fields: Mapping[str, tuple[int, ...]]) -> Any:

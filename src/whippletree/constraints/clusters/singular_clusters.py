@@ -152,7 +152,7 @@ class DeadBlock(NamedTuple):
 
     @property
     def rates(self) -> ClusterRates:
-        """Of the rigid rows."""
+        """Rates of the rigid rows."""
         return ClusterRates(self.kind, self.piece, self.hard, self.q, self.t)
 
     def _factor(self, D: Array, A: Array, terms: RowTerms) -> Any:

@@ -50,7 +50,7 @@ class JointShape(NamedTuple):
 
     @staticmethod
     def of(joint: JointType) -> JointShape:
-        """Of a joint type, from where its subspace vanishes."""
+        """The shape of a joint type, from where its subspace vanishes."""
         q = np.resize(np.array(GENERIC, dtype=object), joint.nq)
         H = joint.subspace(q)
         size = len(H)

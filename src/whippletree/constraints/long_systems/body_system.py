@@ -127,7 +127,7 @@ class Unknowns:
 
     @cached_property
     def least_inertia(self) -> Array:
-        """Of each motion, what counts as the inertia of its body along it where that is less, (count,)."""
+        """For each motion, what counts as the inertia of its body along it where that is less, (count,)."""
         turns, shifts = EVEN_SHARE * self.weights.scales.max(axis=0, initial=0.0)
         found = np.full(self.count, turns)
         for own in self.accelerations:
@@ -136,8 +136,8 @@ class Unknowns:
 
     @cached_property
     def carried_inertia(self) -> Array:
-        """The same of motions of bodies that are eliminated last, and 0 of all others, (count,): their own inertia is
-        no measure of what they are given, which states may take away again."""
+        """:attr:`least_inertia` of motions of bodies that are eliminated last, and 0 of all others, (count,): their own
+        inertia is no measure of what they are given, which states may take away again."""
         found = np.zeros(self.count)
         for k in self._carried:
             own = list(self.accelerations[k])
@@ -152,7 +152,7 @@ class Unknowns:
 
     @cached_property
     def _ways(self) -> list[Way]:
-        """Of each order of elimination that may be good, the best way."""
+        """For each order of elimination that may be good, the best way."""
         found = []
         for every in elimination_orders(self.edges, len(self.tree.nodes)):
             order = [*(k for k in every if k not in self._carried), *self._carried]
@@ -173,7 +173,7 @@ class Unknowns:
         return min(self._ways, key=lambda way: way.cost)
 
     def in_repeating_order(self) -> Unknowns | None:
-        """The same unknowns in an order that is more likely to repeat itself and costs little more; None if none is."""
+        """These unknowns in an order that is more likely to repeat itself and costs little more; None if none is."""
         for ways in (self._ways[:NUMBERED], self._ways[NUMBERED:WITHOUT_CUTS]):
             way = min(ways, key=lambda way: way.cost)
             if way is self._way:
@@ -215,7 +215,7 @@ class Unknowns:
         return following_bodies(order, self.tree.parents, rows, closures, patience)
 
     def _ends(self, order: Sequence[int], way: Following) -> list[int]:
-        """Of each edge, the node with which its rows are eliminated; −1 where it has none."""
+        """For each edge, the node with which its rows are eliminated; −1 where it has none."""
         place = {k: i for i, k in enumerate(order)}
         joints = [
             -1 if follows else max(k, parent, key=place.__getitem__)
@@ -226,7 +226,7 @@ class Unknowns:
 
     @cached_property
     def solved_for(self) -> dict[int, int]:
-        """Of every component that the joint of a following node does not move, the row that is solved for it."""
+        """For every component that the joint of a following node does not move, the row that is solved for it."""
         return {
             self.accelerations[k][component]: row
             for k, follows in enumerate(self.follows)

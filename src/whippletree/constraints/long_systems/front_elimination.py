@@ -116,12 +116,12 @@ class EliminationPlan:
 
     @property
     def least_inertia(self) -> Array:
-        """Of each motion, what counts as inertia of a body along it where that is less."""
+        """For each motion, what counts as inertia of a body along it where that is less."""
         return self._of.least_inertia
 
     @property
     def carried_inertia(self) -> Array:
-        """Of motions that only other bodies give inertia, what is added to the measure of their pivots; else 0."""
+        """For motions that only other bodies give inertia, what is added to the measure of their pivots; else 0."""
         return self._of.carried_inertia
 
     @cached_property

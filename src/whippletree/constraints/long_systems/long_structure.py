@@ -166,7 +166,7 @@ class LongRowSystem:
 
     @property
     def sines(self) -> Array:
-        """Of each factored row, the sine of its angle to those that were eliminated before it."""
+        """For each factored row, the sine of its angle to those that were eliminated before it."""
         own = slice(self.unknowns.closures, self.unknowns.count)
         pivots, sizes = -self.fronts.pivots[own], self.fronts.sizes[own]
         return np.sqrt(np.maximum(pivots, 0.0) / np.where(sizes > 0, sizes, 1.0))

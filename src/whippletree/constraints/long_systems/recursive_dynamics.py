@@ -81,7 +81,7 @@ def solve(m: Mechanism, system: ConstraintSet, q: Any, v: Any, tau: Any, t: Any,
 
 
 def typical_diagonal(system: ConstraintSet) -> Array:
-    """Of A M⁻¹ Aᵀ of the factored rows, (k,), at a generic configuration: how large they usually are."""
+    """Diagonal of A M⁻¹ Aᵀ of the factored rows, (k,), at a generic configuration: how large they usually are."""
     # kept beside the cached properties of the constraints, as those are beside the model's
     found: Array | None = system.__dict__.get("_typical_diagonal")
     if found is None:

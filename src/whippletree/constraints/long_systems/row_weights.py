@@ -87,7 +87,7 @@ class RowWeights:
 
     @cached_property
     def heavy(self) -> list[tuple[int, ...]]:
-        """Of each node, the components along which its own body has inertia."""
+        """For each node, the components along which its own body has inertia."""
         largest = self.scales.max(axis=0, initial=0.0)
         known: dict[int, tuple[int, ...]] = {}
         for node in self.tree.nodes:

@@ -116,7 +116,7 @@ def _pick_vector(which: list[Any], vectors: list[Array]) -> Array:
 
 
 def _face(box: Box, X: Pose, which: list[Any], towards: Array) -> _Face:
-    """Of the two faces across one axis, the one that looks towards a direction."""
+    """The one of the two faces across an axis that looks towards a direction."""
     a, b, c = X.R.T
     axis = _pick_vector(which, [a, b, c])
     outward = less(axis @ towards, 0)
@@ -198,7 +198,7 @@ def _inside(reference: _Face, incident: _Face) -> list[tuple[Array, Any, Any]]:
 
 
 def _edges(first: Box, second: Box, X: Pose, Y: Pose, d: Array) -> tuple[Any, Array, Array]:
-    """Of the nine pairs of edges the one that is farthest apart: gap, point on the first box, and normal."""
+    """The one of the nine pairs of edges that is farthest apart: gap, point on the first box, and normal."""
     best: tuple[Any, ...] = (-NOWHERE, vector(0, 0, 0), vector(0, 0, 1))
     for i in range(3):
         for j in range(3):

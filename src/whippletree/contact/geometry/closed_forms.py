@@ -281,7 +281,7 @@ def corners_on_terrain(first: Cornered, second: Terrain | HeightField, X: Pose, 
 
 
 def cylinder_on_terrain(first: Cylinder, second: Terrain | HeightField, X: Pose, P: Pose) -> list[Touch]:
-    """Of each rim the nearest point, and the three that are fixed to it."""
+    """The nearest point of each rim, and the three that are fixed to it."""
     touches = []
     for end in (first.half, -first.half):
         touches.append(_rolling_on_terrain(vector(0, 0, end), (first.radius, first.radius, 0), second.surface, X, P))

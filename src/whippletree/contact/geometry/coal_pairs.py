@@ -166,7 +166,7 @@ def _balls_against(balls: Sequence[tuple[Array, Any]], X: Pose, shape: BoundedSh
 
 
 def _lane(touch: Touch, k: int) -> Touch:
-    """One of several touches on lanes."""
+    """One touch of several that lie on lanes."""
     gap, *numbers = (lane(x, k) for x in (touch.gap, *touch.point, *touch.axes.flat))
     return Touch(gap, vector(*numbers[:3]), vector(*numbers[3:]).reshape(3, 3))
 
@@ -206,7 +206,7 @@ def _corners_against(
 def _near_balls_against(
     balls: Sequence[tuple[Array, Any]], X: Pose, other: BoundedShape, Y: Pose, reach: float
 ) -> list[Touch | None]:
-    """Those of the balls that are not farther away than ``reach``; None for the others."""
+    """Touches of the balls that are not farther away than ``reach``; None for the others."""
     (R, p), (S, o) = _floats_of_pose(X), _floats_of_pose(Y)
     places = np.array([centre for centre, _ in balls], dtype=float) @ R.T + p
     apart = np.linalg.norm(places - o - S @ middle(other), axis=1) - bound_about_middle(other) - float(balls[0][1])

@@ -123,7 +123,7 @@ def _unpacked(data: bytes) -> Pieces:
 
 
 def volume(vertices: Array, faces: Array) -> float:
-    """Of what a closed mesh encloses, m³; negative if its triangles are clockwise seen from outside."""
+    """Volume of what a closed mesh encloses, m³; negative if its triangles are clockwise seen from outside."""
     a, b, c = np.moveaxis(vertices[faces], 1, 0)
     return float(np.einsum("ij,ij->", a, np.cross(b, c)) / 6)
 
@@ -158,7 +158,7 @@ def _closed_parts(where: str, vertices: Array, faces: Array) -> Array:
 
 
 def _open_mesh(where: str, edges: Array, count: int) -> ModelError:
-    """Of edges (n, 2, 3), among so many."""
+    """The error of a mesh with open edges (n, 2, 3), among so many."""
     place = ", ".join(f"{x:.4g}" for x in edges[0].mean(axis=0))
     return ModelError(
         where,
@@ -289,7 +289,7 @@ def _portions(points: int, others: int) -> list[slice]:
 
 
 def _distance(points: Array, triangles: Array) -> Array:
-    """Of points (..., 3) from triangles (..., 3, 3)."""
+    """Distances of points (..., 3) from triangles (..., 3, 3)."""
     places = _on_sides(points, triangles), _on_faces(points, triangles)
     return np.asarray(np.fmin(*(np.linalg.norm(place - points, axis=-1) for place in places)))
 

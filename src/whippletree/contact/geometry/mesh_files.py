@@ -121,7 +121,7 @@ _DIRECTIONS = (np.stack(np.meshgrid(*[np.arange(-2, 3)] * 3), axis=0).reshape(3,
 
 @lru_cache(maxsize=1024)
 def _share_of_file(file: Path, changed: int) -> float | None:
-    """It is the same at any scale."""
+    """Share of its convex hull that the mesh in a file fills: the same at any scale."""
     from scipy.spatial import ConvexHull, QhullError
 
     vertices, faces = _read(file, changed)

@@ -67,7 +67,7 @@ def _ellipsoid(radii: Array, p: Array, d: Array) -> Array:
 
 
 def _between(normals: Array, offsets: Array, p: Array, d: Array) -> Array:
-    """Of a convex solid normals · x ≤ offsets, (n, 3) and (n,)."""
+    """Where rays enter and leave a convex solid normals · x ≤ offsets, (n, 3) and (n,)."""
     height, speed = normals @ p.T - offsets[:, None], normals @ d.T
     with np.errstate(divide="ignore", invalid="ignore"):
         ways = -height / speed

@@ -118,7 +118,7 @@ class Solid:
 
     @property
     def number(self) -> Any:
-        """Its own number."""
+        """The shape's own number."""
         return self.numbers[4]
 
     @property
@@ -128,12 +128,12 @@ class Solid:
 
     @property
     def radii(self) -> Array:
-        """Of its rounding, (3,)."""
+        """Radii of the shape's rounding, (3,)."""
         return vector(*self.numbers[6:9])
 
     @property
     def middle(self) -> Array:
-        """Of its extent, without the margin, in its frame, (3,)."""
+        """Middle of the shape's extent, without the margin, in its frame, (3,)."""
         return vector(*self.numbers[9:12])
 
     @property
@@ -164,7 +164,7 @@ def solids_of(shapes: Sequence[Shape]) -> list[Solid]:
 
 
 def _key(shape: Shape) -> tuple[Any, ...]:
-    """The same for shapes of the same type and size."""
+    """A key that is the same for shapes of the same type and size."""
     return type(shape), *[np.asarray(getattr(shape, part.name), dtype=float).tobytes() for part in fields(shape)]
 
 
@@ -334,7 +334,7 @@ class Sides(NamedTuple):
         return one.point, two.point
 
     def extremes(self, n: Array) -> tuple[Farthest, Farthest]:
-        """The same corners with their numbers."""
+        """The farthest corners with their numbers."""
         (first, second), (R, S) = self.solids, self.turns
         one, two = farthest_corner(first, -(R.T @ n)), farthest_corner(second, S.T @ n)
         return Farthest(one.number, self.offset + R @ one.point), Farthest(two.number, S @ two.point)

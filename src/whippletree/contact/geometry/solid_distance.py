@@ -155,7 +155,7 @@ def reach_of_solid(solid: Solid) -> Any:
 
 
 def _best_normal(sides: Sides, corners: Corners, n: Array, size: Any, inside: Any) -> tuple[Array, Any]:
-    """Of some directions the one that separates most, and by how much: n, the opposite (inside of A − B its boundary is
+    """The direction among some that separates most, and by how much: n, the opposite (inside of A − B its boundary is
     on the other side; not asked where ``inside`` is not positive), what Newton's method makes of the better one, and
     where one is a cylinder the z axes of both.
 

@@ -56,7 +56,7 @@ the curvature of what meets is that of their roundings, less the overlap."""
 
 
 def choose_vector(condition: Any, a: Array, b: Array) -> Array:
-    """One of two vectors (n,)."""
+    """Select one of two vectors (n,)."""
     return vector(*[select(condition, x, y) for x, y in zip(a, b, strict=True)])
 
 
@@ -83,7 +83,7 @@ class Corners(NamedTuple):
 
     @staticmethod
     def of(sides: Sides, between: Simplex) -> Corners:
-        """Those with some numbers."""
+        """The corners with the numbers of a simplex."""
         places = [sides.corners_at(a, b) for a, b in zip(between.first, between.second, strict=True)]
         return Corners(between.share, np.stack([a for a, _ in places]), np.stack([b for _, b in places]))
 

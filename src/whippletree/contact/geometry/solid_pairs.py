@@ -79,7 +79,7 @@ class SolidForm:
         return self._in_one_round(find, first, second, X, Y, hint[:2], [])[0]
 
     def from_cell(self, first: Solid, second: Solid, X: Pose, Y: Pose, known: Cell) -> tuple[list[Touch], Cell]:
-        """The same by way of a cell of poses (:mod:`~whippletree.contact.geometry.solid_cells`), and that cell;
+        """Touches by way of a cell of poses (:mod:`~whippletree.contact.geometry.solid_cells`), and that cell;
         ``known``: the one in which the solids were last."""
 
         def find(first: Solid, second: Solid, X: Pose, Y: Pose, known: Sequence[Any]) -> tuple[list[Touch], list[Any]]:
@@ -201,7 +201,7 @@ class _SeenFlat(NamedTuple):
         return self.turn @ vector(*[entry(tables.outlines, place + i) for i in range(3)]) + self.offset
 
     def height(self, y: Any, z: Any, tables: SolidTables) -> Any:
-        """Of the flat's plane at a place."""
+        """Height of the flat's plane at a place."""
         c = self.corner(0, tables)
         m = self.normal
         return c[0] - (m[1] * (y - c[1]) + m[2] * (z - c[2])) / m[0]
@@ -242,7 +242,8 @@ def _farthest_corners(one: _SeenFlat, two: _SeenFlat, tables: SolidTables) -> Ar
 
 
 def _met_flat(solid: Solid, turn: Array, offset: Array, side: int) -> _SeenFlat:
-    """Of the flats around the corner farthest along ``side`` times the normal, the one that looks there most."""
+    """The one of the flats around the corner farthest along ``side`` times the normal, the one that looks there
+    most."""
     tables = solid.tables
 
     def look(state: list[Any], given: list[Any]) -> list[Any]:

@@ -143,7 +143,8 @@ def differentiate_law(
 
 
 def _plastic(G: Array, u: Array, friction: Array, answer: SlidingAnswer, dG: Array, du: Array) -> Array:
-    """Of contacts that stick, slide or part: G p + u is zero along what stops, and slips go against their friction.
+    """Equations of contacts that stick, slide or part: G p + u is zero along what stops, and slips go against their
+    friction.
 
     A slip along d = (cos θ, sin θ) ends along w = (G p + u)ₜ, so that e · w = 0 with e at a right angle to d.
     """
@@ -175,8 +176,8 @@ def _plastic(G: Array, u: Array, friction: Array, answer: SlidingAnswer, dG: Arr
 
 
 def _struck_once(G: Array, u: Array, p: Array, dG: Array, du: Array) -> Array | None:
-    """Of contacts that all part with the same restitution: Gₙₙ pₙ = −(1 + e) uₙ for those that are struck; contacts at
-    rest stay so."""
+    """Equations of contacts that all part with the same restitution: Gₙₙ pₙ = −(1 + e) uₙ for those that are struck;
+    contacts at rest stay so."""
     normal, before = p[:, 0], u[::3]
     struck = np.flatnonzero(normal)
     dp = np.zeros((len(du), *p.shape))

@@ -73,8 +73,8 @@ class Neighbourhood:
         return TOLD_WITHIN if sum(map(is_slow, self.contacts.pairs)) > TOLD_ALL_UP_TO else np.inf
 
     def gaps(self, q: Array) -> Array:
-        """Of all candidates at q (nq,), m; in a scene with many slow pairs, those of them that are farther apart than
-        ``TOLD_WITHIN`` may have infinite gaps."""
+        """Gaps of all candidates at q (nq,), m; in a scene with many slow pairs, those of them that are farther apart
+        than ``TOLD_WITHIN`` may have infinite gaps."""
         return Snapshot(self.contacts, q).within(self.told_within, of_slow_pairs=True).gap
 
     def near(self, q: Array, motions: Sequence[Array], h: float) -> Near:
@@ -103,7 +103,8 @@ class Neighbourhood:
         return Near(numbers, points.gap[numbers], at.dense_jacobian(numbers, points))
 
     def turning_jacobian(self, q: Array, near: Near) -> Any:
-        """Of the angular velocities of some candidates' bodies about their axes at q (nq,), (3k, nv), sparse."""
+        """Jacobian of the angular velocities of some candidates' bodies about their axes at q (nq,), (3k, nv),
+        sparse."""
         at = Snapshot(self.contacts, q)
         return at.turning_jacobian(near.numbers, self._points(at, q, float(near.gaps.max(initial=0.0))))
 

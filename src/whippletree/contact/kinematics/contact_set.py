@@ -229,7 +229,7 @@ class Carried:
 
     @cached_property
     def jacobian(self) -> Array:
-        """Of its twist, in its own axes, (6, number of columns)."""
+        """Jacobian of the frame's twist, in its own axes, (6, number of columns)."""
         return kinematics.jacobian(self.tree, self.links, self.place)[:, self.columns]
 
     @cached_property
@@ -238,7 +238,7 @@ class Carried:
 
     @cached_property
     def rate(self) -> Array:
-        """Of its twist at a = 0."""
+        """Rate of the frame's twist at a = 0."""
         return kinematics.jacobian_bias(self.tree, self.links, self.place)
 
 
@@ -263,7 +263,7 @@ class Meetings:
         return np.concatenate([zeros(0, self.nv), *[meeting.jacobian(self.nv) for meeting in self._meetings]])
 
     def turning_jacobian(self) -> Array:
-        """Of the angular velocities about the axes, (3k, nv)."""
+        """Jacobian of the angular velocities about the axes, (3k, nv)."""
         return np.concatenate([zeros(0, self.nv), *[meeting.turning_jacobian(self.nv) for meeting in self._meetings]])
 
     def velocity(self) -> Array:
@@ -297,7 +297,7 @@ class Meeting(NamedTuple):
         return J
 
     def turning_jacobian(self, nv: int) -> Array:
-        """Of the first body's angular velocity against the second's about the axes, (3 slots, nv)."""
+        """Jacobian of the first body's angular velocity against the second's about the axes, (3 slots, nv)."""
         axes = np.concatenate([touch.axes for touch in self.touches()])
         J = zeros(len(axes), nv)
         for sign, side in ((1, self.first), (-1, self.second)):

@@ -36,7 +36,7 @@ class JointAxis(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Of its joint."""
+        """Name of the axis's joint."""
         return self.joint.name
 
     @property
@@ -56,7 +56,7 @@ class JointAxis(NamedTuple):
 
     @property
     def stops(self) -> tuple[Stop, ...]:
-        """Its finite ends, the lower one first."""
+        """The finite ends of the axis, the lower one first."""
         return tuple(stop for stop in (Stop(self, 1), Stop(self, -1)) if np.isfinite(stop.end))
 
     def distances(self, q: Array) -> tuple[Any, Any]:
@@ -93,7 +93,7 @@ class Stop(NamedTuple):
 
     @property
     def unit(self) -> str:
-        """Of its gap."""
+        """Unit of the gap."""
         return "m" if self.axis.joint.kind == "prismatic" else "rad"
 
     def gap(self, q: Array) -> Any:
@@ -179,7 +179,7 @@ class JointContacts:
 
     @cached_property
     def candidates(self) -> tuple[Candidate, ...]:
-        """Their part in a list of candidates, (k,)."""
+        """The part of joints in a list of candidates, (k,)."""
         named = [(f"{stop.word} limit of {stop.axis.name}", stop.axis, 0) for stop in self.stops]
         named += [(f"friction of {axis.name}", axis, 1) for axis in self.rubbing]
         return tuple(
@@ -188,7 +188,7 @@ class JointContacts:
 
     @cached_property
     def units(self) -> tuple[str, ...]:
-        """Of their gaps, (k,); dry friction has none."""
+        """Units of the gaps, (k,); dry friction has none."""
         return (*[stop.unit for stop in self.stops], *[""] * len(self.rubbing))
 
     @cached_property
@@ -217,7 +217,7 @@ class JointContacts:
 
     @cached_property
     def _ends(self) -> tuple[Array, Array, Array]:
-        """Of all gaps, (k,) each: the coordinate, where it ends, and the sign of the way from there, 0 for dry
+        """The ends of all gaps, (k,) each: the coordinate, where it ends, and the sign of the way from there, 0 for dry
         friction."""
         places = [stop.axis.q for stop in self.stops] + [axis.q for axis in self.rubbing]
         still = [0.0] * len(self.rubbing)

@@ -135,7 +135,7 @@ class Snapshot:
         return self._sparse(numbers, lambda nodes: self.posture.point_rows(nodes, at.point[numbers], at.axes[numbers]))
 
     def dense_jacobian(self, numbers: Array, at: Points) -> Array:
-        """The same for few candidates, dense: sparse arrays take a fifth of a second to import."""
+        """The Jacobian for few candidates, dense: sparse arrays take a fifth of a second to import."""
         rows = np.zeros((3 * len(numbers), self.system.model.nv))
         data, row, column = self._entries(
             numbers, lambda nodes: self.posture.point_rows(nodes, at.point[numbers], at.axes[numbers])
@@ -144,7 +144,7 @@ class Snapshot:
         return rows
 
     def turning_jacobian(self, numbers: Array, at: Points) -> Any:
-        """Of the angular velocities of some candidates' bodies about the axes, (3n, nv), sparse."""
+        """Jacobian of the angular velocities of some candidates' bodies about the axes, (3n, nv), sparse."""
         return self._sparse(numbers, lambda nodes: self.posture.turning_rows(nodes, at.axes[numbers]))
 
     def _sparse(self, numbers: Array, rows: RowsOfNodes) -> Any:
@@ -255,7 +255,7 @@ def _iterates(first: Shape, second: Shape) -> bool:
 
 
 def _some_lanes(shape: Shape, which: Array) -> Shape:
-    """Those of the shapes in one that are asked for, by truth values (n,)."""
+    """Some of the shapes that lie side by side in one, by truth values (n,)."""
     if isinstance(shape, Hull | Terrain | HeightField):
         return shape
     some: list[Any] = []

@@ -243,7 +243,7 @@ class SceneLayout:
 
     @cached_property
     def traits(self) -> BodyTraits:
-        """Of all bodies, and of the world."""
+        """Traits of all bodies, and of the world."""
         inertia = self.bodies[:, 7:13]
         straight = (self.placements == self.placements[-1]).all()
         round_ = (inertia == inertia[:, :1] * (1, 0, 0, 1, 0, 1)).all()
@@ -357,7 +357,7 @@ def _declared_contacts(model: Model, numbers: dict[str, int]) -> Declared:
 
 
 def _ranks(classes: tuple[GeometryClass, ...]) -> Array:
-    """Of each class: of a pair in a group, the geometry with the smaller rank comes first."""
+    """The rank of each class: of a pair in a group, the geometry with the smaller rank comes first."""
     order = sorted(range(len(classes)), key=lambda c: (classes[c].unbounded, not classes[c].moving, c))
     return np.argsort(order)
 

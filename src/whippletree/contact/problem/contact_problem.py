@@ -42,7 +42,7 @@ class LoadedDiscs(NamedTuple):
     """ρ, the radius per normal impulse, m, (k,); 0 for blocks whose radius is their cap alone."""
 
     def part(self, numbers: Array) -> LoadedDiscs:
-        """Those of some blocks, hosts among them."""
+        """Moments of some blocks, hosts among them."""
         place = np.zeros(len(self.host), dtype=int)
         place[numbers] = np.arange(len(numbers))
         return LoadedDiscs(place[self.host[numbers]], self.share[numbers])
@@ -86,7 +86,7 @@ class ContactProblem(NamedTuple):
         return self.cap[block] + self.moments.share[block] * largest([impulse[self.moments.host[block], 0], 0])
 
     def radii(self, impulse: Array) -> Array:
-        """Those of all blocks, (k,), for plain numbers."""
+        """Radii of the discs of all blocks, (k,), for plain numbers."""
         if self.moments is None:
             return self.cap
         return np.asarray(self.cap + self.moments.share * np.maximum(impulse[self.moments.host, 0], 0.0))

@@ -279,7 +279,8 @@ def _entries(matrix: Any) -> tuple[Array, Array, Array]:
 
 
 def least_norm(G: Matrix, right: Array, rows: Array) -> Array:
-    """Of the x (3k,) with G x = right (3k,) in some rows, and zero in all others, the one of least norm.
+    """The one of least norm of all x (3k,) with G x = right (3k,) in some rows, and zero in all others, the one of
+    least norm.
 
     Dense: by pivoted QR, a third of the time of singular values. Sparse: x ← x + (G + ε)⁻¹ (right − G x) from zero.
     Every x on the way is a combination of columns of G, and so is the limit: the solution of least norm.

@@ -114,7 +114,7 @@ class CentralPair(NamedTuple):
         return self._scaled(dz, *[1 / (x + w) for x, w in self._numbers()])
 
     def _numbers(self) -> list[tuple[Any, Any]]:
-        """Of x and w along the frame."""
+        """Numbers of x and w along the frame."""
         return [self.high, self.low, ((self.high[0] + self.low[0]) / 2, (self.high[1] + self.low[1]) / 2)]
 
     def _point(self, high: Any, low: Any) -> Array:

@@ -197,7 +197,7 @@ def _mix_geoms(compiled: Any, i: int, j: int) -> _Touch:
 
 
 def _counting_coefficients(condim: int, friction: Sequence[float]) -> tuple[float, float, float]:
-    """Those of three coefficients that count, 0 for the others."""
+    """The ones of three coefficients that count, 0 for the others."""
     sliding, torsional, rolling = friction
     return (
         sliding if condim > FRICTIONLESS else 0.0,

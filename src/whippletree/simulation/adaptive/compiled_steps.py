@@ -147,7 +147,7 @@ class CompiledSteps:
         return TriedStep(polynomial, float(error), int(rounds), float(mean_contraction(change, first, rounds)), stiff)
 
     def stride(self, call: Departure) -> Stride:
-        """As many steps as can be taken from a state without asking anybody."""
+        """Take as many steps as can be taken from a state without asking anybody."""
         coefficients, states, _, notes, told = self._call(call)
         kept: list[AcceptedStep] = []
         y = call.state

@@ -119,7 +119,7 @@ class Stiffness:
 
     @property
     def size(self) -> int:
-        """Of the linear systems."""
+        """Size of the linear systems."""
         return len(self.jacobian) // 2 if self.integrates_itself else len(self.jacobian)
 
     def filter_error(self, h: float, error: Array) -> Array:

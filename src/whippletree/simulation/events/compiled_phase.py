@@ -61,7 +61,7 @@ class SwitchedRows(NamedTuple):
 
     @property
     def arguments(self) -> tuple[Array, ...]:
-        """Of accelerations and steps."""
+        """Arguments of accelerations and steps."""
         return (*self.projecting, self.slide, self.rub)
 
 
@@ -90,7 +90,7 @@ class CompiledPhases:
         return [self.scene.move(model.home.q, d) for d in steps]
 
     def _moving_rows(self) -> list[int]:
-        """Those that are not zero at odd states. (A mode that holds another one is left to Python.)"""
+        """Rows that are not zero at odd states. (A mode that holds another one is left to Python.)"""
         scene = self.scene
         moves = np.any(scene.joints.rows != 0, axis=1)
         if scene.touching:

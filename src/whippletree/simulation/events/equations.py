@@ -147,7 +147,7 @@ class EventEquations:
         return J, np.concatenate([beta, np.zeros((m, len(rows)))], axis=1)
 
     def weightless(self, at: At, contacts: Iterable[int]) -> list[int]:
-        """Those of these contacts that are on parts without mass, at the first state."""
+        """The ones of these contacts that are on parts without mass, at the first state."""
         Z = massless_basis(at.M[0], at.A[0, self.firm])
         if not Z.size:
             return []

@@ -120,7 +120,7 @@ class Events(Method):
         return len(self.log.modes) - 1
 
     def _output(self, phase: Phase, stretch: PhaseStretch) -> PhaseOutput:
-        """Of some steps."""
+        """Output of some steps."""
         rows = event_log.sample_output(phase, self._mode_number, stretch.pieces, stretch.end, self.task.times)
         rows = event_log.within_cones(rows, phase, self._forces)
         if self.variation is None:

@@ -62,7 +62,7 @@ class PhaseSteps:
         """By whether rows hold, and whether guards are watched on the way."""
 
     def of(self, guards: Guards) -> StepSolver | None:
-        """Those of a phase with these guards; None where Python has to take its steps."""
+        """The motion of a phase with these guards; None where Python has to take its steps."""
         phase = guards.phase
         held, rows = not phase.is_free, phase.held_rows
         if (held and rows is None) or phase.turning:

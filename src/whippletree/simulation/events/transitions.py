@@ -138,7 +138,7 @@ class Transitions:
 
     @property
     def rigid_rows(self) -> list[int]:
-        """Of the scene's rows, those that hold through an impact."""
+        """The rows of the scene that hold through an impact."""
         return [n for n in self.scene.firm if not self.scene.compliance[n]]
 
     def _part_contacts(self, t: float, q: Array, v: Array, mode: Mode, touching: Sequence[int]) -> Array:

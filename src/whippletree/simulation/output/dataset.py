@@ -155,13 +155,13 @@ def _along(name: str, values: Array) -> tuple[Any, Any]:
 
 @lru_cache(maxsize=64)
 def _along_labels(name: str, labels: tuple[Any, ...]) -> tuple[Any, Any]:
-    """Of labels, which the runs of a model share."""
+    """Index and variable of labels, which the runs of a model share."""
     return _along(name, np.asarray(labels))
 
 
 @lru_cache(maxsize=16)
 def _along_numbers(name: str, numbers: bytes) -> tuple[Any, Any]:
-    """Of numbers, which runs with the same output times share; they cannot be written to."""
+    """Index and variable of numbers, which runs with the same output times share; they cannot be written to."""
     return _along(name, np.frombuffer(numbers))
 
 
@@ -260,7 +260,7 @@ class Met(NamedTuple):
 
     @staticmethod
     def of(grid: _Grid, method: Method, record: Record) -> Met:
-        """Of a run's record."""
+        """The quantities of a run's record."""
         forces = {
             word: (method.variables[word].names, grid.at_states(record.variable(word)))
             for word in LOADS
@@ -398,12 +398,12 @@ class Output:
 
     @cached_property
     def loads(self) -> ContactLoads:
-        """Of contacts, stops, taut tendons and dry friction."""
+        """Loads of contacts, stops, taut tendons and dry friction."""
         return contact_loads(self.motion, self.q, self.met.forces)
 
     @cached_property
     def diagonal(self) -> Array:
-        """Of the mass matrix, (k, nv)."""
+        """Diagonal of the mass matrix, (k, nv)."""
         return np.asarray(self.motion.dyn.diagonal_of_mass_matrix(self.q)) if self.model.nv else np.ones(self.v.shape)
 
     @cached_property

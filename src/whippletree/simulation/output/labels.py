@@ -40,17 +40,17 @@ def velocities(model: Model) -> list[str]:
 
 
 def coordinate_units(model: Model) -> list[str]:
-    """Of each entry of q."""
+    """Units of each entry of q."""
     return [unit for joint in model.joints for unit in _units(joint)[0]]
 
 
 def displacement_units(model: Model) -> list[str]:
-    """Of what each entry of v is per second."""
+    """Units of what each entry of v is per second."""
     return [unit for joint in model.joints for unit in _units(joint)[1]]
 
 
 def _units(joint: Joint) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Of q and of v s; a modal coordinate is a length, since mode shapes have no unit."""
+    """Units of q and of v s; a modal coordinate is a length, since mode shapes have no unit."""
     if joint.flexible is not None:
         own = () if joint.port else _SLIDE * joint.flexible.n
         return own, own
@@ -58,7 +58,7 @@ def _units(joint: Joint) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def force_units(model: Model) -> list[str]:
-    """Of each entry of tau."""
+    """Units of each entry of tau."""
     return [_FORCES[unit] for unit in displacement_units(model)]
 
 

@@ -37,7 +37,7 @@ class JointForces(NamedTuple):
     """Of the actuators in each step, (steps, actuators)."""
 
     def of_steps(self, first: int, count: int) -> JointForces:
-        """Those of some steps, and of a look that has no length."""
+        """Joint forces of some steps, and of a look that has no length."""
         rows = self.commands[first : first + count]
         return self._replace(commands=np.concatenate([rows, self.commands[-1:]]))
 
@@ -63,7 +63,7 @@ class MechanismRows:
         return np.arange(len(self.groups)), self._first_bodies[self.groups]
 
     def state(self, q: Array, v: Array, impulses: Array) -> MechanismState:
-        """Its part of a state of the scene."""
+        """The mechanism's part of a state of the scene."""
         return MechanismState(q[self.q], v[self.v], impulses if len(impulses) else np.zeros(self.rows))
 
     def join(self, of_bodies: Array, own: Array) -> Array:

@@ -60,7 +60,8 @@ class NearBlocks:
         self.neighbourhood = Neighbourhood(self.blocks.contacts, self._compare if compares else None)
 
     def gaps(self, q: Array) -> tuple[Array, Array, Array]:
-        """Of all contacts (..., contacts) and limits of joints and tendons (..., limits), m or rad, and their signs."""
+        """Gaps of all contacts (..., contacts) and limits of joints and tendons (..., limits), m or rad, and their
+        signs."""
         limits, signs = nearer_ends_of_many(self.blocks.limited, q)
         if self.blocks.taut:
             own, ways, _ = tendon_limits(self.dyn)(q)
@@ -202,6 +203,6 @@ class NearBlocks:
 
     @cached_property
     def _rigid_rows(self) -> list[int]:
-        """Of the constraints, those that do not yield."""
+        """Rows of the constraints that do not yield."""
         system = constraint_set(self.model)
         return [i for i, c in enumerate(system.compliance) if not c and i not in system.relaxed_rows]

@@ -186,5 +186,5 @@ def _form(shape: Any, radius: float) -> int:
 
 
 def _radius(shape: Any, radius: float) -> float:
-    """Of the ball that holds a shape; of a cavity, that which it holds."""
+    """Radius of the ball that holds a shape, or that a cavity holds."""
     return radius if math.isfinite(radius) else float(shape.radius) if isinstance(shape, Cavity) else 0.0

@@ -257,7 +257,7 @@ class TimeStepping(Method):
         return made.as_rows(), tuple(part[None] for part in gaps), np.array([h]), np.array([count])
 
     def _kernel_rows(self, row: int, y: Array, impulses: Array) -> tuple[Advance, Gaps, Array, Array] | None:
-        """As many rows of one scene as one call of its kernel gives, from ``row`` on; None where that is none."""
+        """The rows of one scene that one call of its kernel gives, from ``row`` on; None where that is none."""
         stepper, motors, driven = self.stepper, self.stepper.motors, self._driven
         if y.ndim > 1 or not stepper.kernel or stepper.wary or not np.isfinite(y).all():
             return None

@@ -162,7 +162,7 @@ class KindsOfFronts:
         return all(child in straight for child in self._children.get(f, ()))
 
     def _entries(self, entries: ScaledNumbers, loads: ScaledNumbers) -> tuple[list[list[int]], list[tuple[Any, ...]]]:
-        """Of each front, the elements that add to it, and what they add where: to the triangle, to the right."""
+        """For each front, the elements that add to it, and what they add where: to the triangle, to the right."""
         found: list[dict[int, tuple[list[Any], list[Any]]]] = [{} for _ in self.plan.fronts]
         for which, shares in enumerate((entries, loads)):
             fronts, rows, columns = self.plan.places(shares.rows, shares.columns)
@@ -181,7 +181,7 @@ class KindsOfFronts:
     def _described(
         self, order: Sequence[int], parts: Sequence[tuple[Any, ...]], straight: set[int]
     ) -> dict[int, FrontKind]:
-        """Of each front the kind that it would have, if just those fronts had one."""
+        """For each front the kind that it would have, if just those fronts had one."""
         plan, known = self.plan, dict[tuple[Any, ...], EliminatedFront]()
         found: dict[int, FrontKind] = {}
         reached: dict[int, set[Pair]] = {}

@@ -142,7 +142,7 @@ class FrontLoops:
         return [Loop("entry", len(chunks), (look, code.block()))]
 
     def _of_loops(self, which: Array) -> tuple[ScaledNumbers, Array, Array]:
-        """Those of some entries that are in fronts without a kind; for each the first chunk of its row there, and its
+        """Some of the entries that are in fronts without a kind; for each the first chunk of its row there, and its
         column."""
         fronts, i, j = self.plan.places(self.entries.rows, self.entries.columns)
         which = which & (np.array(self.kinds.of, dtype=int)[fronts] == 0)
@@ -439,7 +439,7 @@ class FrontLoops:
 
 
 def _chunks_of_rows(size: int) -> Array:
-    """Of the lower triangle of a front: how many chunks each row takes."""
+    """How many chunks each row of the lower triangle of a front takes."""
     return np.arange(size) // CHUNK + 1
 
 

@@ -175,7 +175,7 @@ class StraightFronts:
                 F[i, j] = F[i, j] - second[i] * first[j] - left * second[j]
 
     def _assembled(self, kind: FrontKind, code: Code) -> Array:
-        """Its lower triangle before the elimination: from its children and its elements."""
+        """Lower triangle of the front before its elimination: from its children and its elements."""
         F = np.zeros((kind.size, kind.size), dtype=object)
         for i, j in kind.taken:
             F[i, j] = code.load("front", *self._own(kind, i, j))

@@ -171,7 +171,7 @@ class NewtonIteration:
         parts = [self._row("W", MODE, k, ROW) for k in (0, 1)]
 
         def column(first: int, offset: int) -> Piece:
-            """Of JT: what a component of ẏ gets from m components of y."""
+            """A column of JT: what a component of ẏ gets from m components of y."""
             places = [self._one("JT", first + j, Index(ROW, offset)).addresses[0] for j in range(m)]
             return Piece((m,), tuple(places))
 

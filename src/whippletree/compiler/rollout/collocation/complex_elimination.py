@@ -145,7 +145,7 @@ def _inverse(a: Array) -> Array:
 
 
 def _sizes(a: Array) -> Array:
-    """Their squares."""
+    """Squares of the sizes of complex numbers."""
     return np.asarray(a[0] * a[0] + a[1] * a[1])
 
 

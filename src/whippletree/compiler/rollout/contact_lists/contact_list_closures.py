@@ -242,7 +242,7 @@ def least_share(gone: Sequence[Array]) -> Any:
 
 
 class LongClosures(Closures):
-    """Those of a long tree: sums over all velocities are loops, so that code does not grow with them."""
+    """Constraints of a long tree: sums over all velocities are loops, so that code does not grow with them."""
 
     def project(self, rows: RowPlace, *, while_open: bool = False) -> list[Statement]:
         """See :meth:`Closures.project`; several rows at once, which long trees seldom have, are written out there."""

@@ -43,7 +43,7 @@ def row_of(form: int) -> int:
 def block_of_form(
     form: int, function: Callable[..., Sequence[Any]], reads: Sequence[Piece], writes: Sequence[Piece]
 ) -> Block:
-    """As :func:`traced_block`, for blocks of a form."""
+    """Like :func:`traced_block`, for blocks of a form."""
     if form == WHOLE:
         return traced_block(function, reads, writes)
     kept = [_kept(form, part) for part in reads]

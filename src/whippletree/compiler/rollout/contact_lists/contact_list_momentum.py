@@ -70,7 +70,7 @@ class CarriedMomentum:
         space.table("rotors", rotors)
 
     def _inertias(self) -> tuple[Array, Array, Array]:
-        """Of each node its inertia about its centre and its mass, (nodes, 2), and that centre in its frame (nodes, 3);
+        """For each node its inertia about its centre and its mass, (nodes, 2), and that centre in its frame (nodes, 3);
         of each velocity the inertia of its rotor (nv,).
         """
         m, normal = Mechanism(self.space.tree), self.tree.motions.basis[:3, 0]

@@ -141,7 +141,7 @@ class NewtonMethod:
         ]
 
     def _next_damping(self) -> list[Statement]:
-        """That of the next step, once this one has been looked at."""
+        """Damping of the next step, once this one has been looked at."""
         if self.search is not None:
             return self.search.look_ahead(DAMPING_EASING)
         at = self.space.at
@@ -168,7 +168,7 @@ class NewtonMethod:
         return [If(self.space.address("linked"), (Loop(COLUMN, self.rows.width, (add,), side_by_side=True),))]
 
     def _linearise(self, form: int = WHOLE) -> Block:
-        """Of a block: its impulse's change at unchanged velocities, and how it follows them and its contact."""
+        """For one block: its impulse's change at unchanged velocities, and how it follows them and its contact."""
         at = self.space.at
 
         def prepare(*given: Any) -> list[Any]:

@@ -119,7 +119,7 @@ class HeightsKept:
         return max(own[0] - other[1], other[0] - own[1]) >= float(pair.contact.margin) - rounding
 
     def _pose(self, place: Place) -> Pose:
-        """Of a shape at home, in the world."""
+        """Pose of a shape at home, in the world."""
         return place.pose if place.node < 0 else self._poses[place.node] @ place.pose
 
 

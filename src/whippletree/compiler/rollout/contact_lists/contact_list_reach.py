@@ -531,6 +531,6 @@ def _is_ground(pair: Pair) -> bool:
 
 
 def _radii(pair: Pair) -> float:
-    """Of the balls that hold the shapes of a pair, together with its margin, m; the ground has none."""
+    """Radii of the balls that hold the shapes of a pair, together with its margin, m; the ground has none."""
     sizes = [0.0 if isinstance(shape, HalfSpace | HeightField) else bound_about_middle(shape) for shape in pair.shapes]
     return float(sum(sizes)) + float(pair.contact.margin)

@@ -105,7 +105,7 @@ class Recursion:
         space.work(**{f"{name} {key}": shape for key, shape in shapes.items()})
 
     def at(self, key: str, *registers: Any) -> Piece:
-        """One of its buffers."""
+        """Part of one of the recursion's buffers."""
         return self.space.at(f"{self.name} {key}", *registers)
 
     def one(self, key: str, *registers: str) -> Piece:

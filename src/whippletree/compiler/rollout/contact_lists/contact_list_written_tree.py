@@ -210,7 +210,7 @@ class WrittenTree:
         return linalg.TreeLTDL(full, zeros(0), zeros(0), self.parents)
 
     def _twists(self, v: Array, screws: Array, pose: Array) -> list[Any]:
-        """Of all nodes in the world, (6,) each, their linear parts at the nodes' origins."""
+        """Twists of all nodes in the world, (6,) each, their linear parts at the nodes' origins."""
         twists: list[Array] = []
         for node, own in enumerate(screw_rows(self.tree)):
             parent, p = self.tree.parents[node], pose[node, 9:]

@@ -195,7 +195,7 @@ class InteriorSteps:
         return traced_block(law, reads, writes)
 
     def move(self) -> list[Statement]:
-        """As far along the step as every island can go."""
+        """Go as far along the step as every island can go."""
         at, contacts = self.space.at, self.contacts
 
         def direct(p: Array, w: Array, mu: Any, mobility: Any, rate: Any, *given: Any) -> list[Any]:

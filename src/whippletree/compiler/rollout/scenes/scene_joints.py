@@ -374,7 +374,7 @@ class SceneJoints:
         return self._each(block)
 
     def push(self, second: bool) -> list[Statement]:
-        """One of two sweeps that move joints back into their ranges."""
+        """Statements of one of two sweeps that move joints back into their ranges."""
         if not self.count:
             return []
         at = self.space.at

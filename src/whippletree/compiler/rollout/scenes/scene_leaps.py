@@ -78,7 +78,7 @@ class SceneLeaps:
         )
 
     def on(self, contacts: SceneContacts) -> SceneLeaps:
-        """The same on another list of contacts and its bodies."""
+        """These leaps on another list of contacts and its bodies."""
         found = copy(self)
         found.contacts = contacts
         return found
@@ -138,7 +138,7 @@ class SceneLeaps:
         ]
 
     def _products_of_trees(self) -> list[Statement]:
-        """Those of the trees, whose y have the mass 1, in the first lane."""
+        """Products of the trees, whose y have the mass 1, in the first lane."""
         if self.contacts.trees is None:
             return []
 
@@ -151,7 +151,7 @@ class SceneLeaps:
         return [Loop(GROUP, self.contacts.trees.trees, (traced_block(add, reads, [bend]),))]
 
     def _products(self) -> Statement:
-        """Those of one body, in each lane those of one axis."""
+        """Products of one body, in each lane those of one axis."""
 
         def add(bend: Array, columns: Array, mass: Any, *velocities: Array) -> list[Any]:
             (turn, turn_start, turn_before), (now, start, before) = velocities[:3], velocities[3:]

@@ -184,7 +184,7 @@ class SceneMoments:
         return self._exchange(back, reads, [own[0], *totals])
 
     def measure(self) -> list[Statement]:
-        """Their residuals and their work, in those of the contacts."""
+        """Add residuals and work of moments to those of the contacts."""
         felt = self._felt()
 
         def look(m: Array, p: Array, shares: Array, mobility: Array, approach: Array, *rest: Any) -> list[Any]:
@@ -213,7 +213,7 @@ class SceneMoments:
         return traced_block(lambda m: [m], self._of_contact("moment"), self._of_contact(f"{name} moment"))
 
     def tally_bounces(self) -> list[Statement]:
-        """Their work in that of the island."""
+        """Add the work of moments to that of the island."""
 
         def add(tally: Array, m: Array, approach: Array, *given: Any) -> list[Any]:
             return [tally + vector(m @ (self._feel(*given) + approach) / 2, 0, 0)]

@@ -299,7 +299,7 @@ class SceneTrees:
         return [*self.response("y", "end v", "free"), *self.motions("end v", velocity)]
 
     def withdraw(self, velocity: Piece) -> Statement:
-        """Those without impulses, as the contacts see them beside y."""
+        """Velocities without impulses, as the contacts see them beside y."""
         copy = traced_block(lambda V: [V], [self.space.at("free", TREE_ROW)], [velocity])
         return self._each_body(copy)
 

@@ -152,7 +152,7 @@ class Dragging(Phase):
         return np.asarray(x[:, self.scene.model.nv + len(self.kept) + self.place])
 
     def _slopes(self, t: Array, y: Array) -> Array:
-        """Of λ along (δq, δv, δt), (m, 2n + 1)."""
+        """Slopes of λ along (δq, δv, δt), (m, 2n + 1)."""
         return self.tangent.loads(t, y).held[..., self.place]
 
     def _second(self, t: Array, q: Array, v: Array) -> Array:
@@ -264,13 +264,13 @@ class DraggingTangent(PhaseTangent):
     """Derivatives of the motion while a massless foot slips."""
 
     def loads(self, t: Array, y: Array) -> Slopes:
-        """Of accelerations and contact forces."""
+        """Slopes of accelerations and contact forces."""
         found = [self._at(*state) for state in zip(t.tolist(), y, strict=True)]
         a, contacts = (np.array([pair[k] for pair in found]) for k in (0, 1))
         return Slopes(a, contacts, np.zeros((*a.shape[:2], len(self.phase.holds))))
 
     def projection(self, t: float, q: Array, v: Array, directions: Array | None = None) -> Array:
-        """Of the velocity that the mode makes of v."""
+        """Slopes of the velocity that the mode makes of v."""
         y = np.concatenate([q, v])
 
         def projected(d: Array) -> Array:

@@ -60,7 +60,7 @@ class SceneTangent:
 
     @staticmethod
     def of(scene: EventEquations) -> SceneTangent:
-        """That of a scene, made once."""
+        """The sensitivity of a scene, made once."""
         if scene.tangent is None:
             scene.tangent = SceneTangent(scene)
         return scene.tangent
@@ -93,7 +93,7 @@ class SceneTangent:
         return At(self._many("mass_matrix", known), b, A, gamma, *self._contacts(known))
 
     def _contacts(self, known: _AlongAll) -> tuple[Array, Array]:
-        """Of J and β; the rows of joints do not change."""
+        """Slopes of J and β; the rows of joints do not change."""
         rows, m = len(self.scene.joints.rows), known.states
         still = np.zeros((m, self.count, rows, self.scene.model.nv)), np.zeros((m, self.count, rows))
         if not self.scene.touching:
@@ -102,7 +102,7 @@ class SceneTangent:
         return np.concatenate([J, still[0]], axis=2), np.concatenate([beta, still[1]], axis=2)
 
     def row_velocity(self, t: Array, q: Array, v: Array) -> Array:
-        """Of A v + gₜ, (m, d, r)."""
+        """Slopes of A v + gₜ, (m, d, r)."""
         if not self.scene.rows:
             return np.zeros((len(q), self.count, 0))
         return self._many("constraint_velocity", self._along_all(t, q, v))[:, :, self.scene.rows]
@@ -121,7 +121,7 @@ class SceneTangent:
         return np.asarray(np.linalg.pinv(T) @ np.swapaxes(bracket, 1, 2))
 
     def _forces(self, t: Array, q: Array, v: Array, known: _AlongAll) -> Array:
-        """Of all joint forces."""
+        """Slopes of all joint forces."""
         motion = self.scene.motion
         tau: Any = self._many("passive_forces", known) if has_passive_forces(self.scene.model) else 0.0
         if motion.controller is None:
@@ -130,7 +130,7 @@ class SceneTangent:
         return np.asarray(tau + np.array(slopes))
 
     def _command_slopes(self, t: float, q: Array, v: Array) -> Array:
-        """Of the controller's forces at one state (d, n), by differences."""
+        """Slopes of the controller's forces at one state (d, n), by differences."""
         motion, n = self.scene.motion, self.scene.model.nv
 
         def commanded_forces(d: Array) -> Array:
@@ -163,7 +163,7 @@ class PhaseTangent:
         self.tangent = SceneTangent.of(phase.scene)
 
     def loads(self, t: Array, y: Array) -> Slopes:
-        """Of accelerations and contact forces: K x = b gives K δx = δb − δK x."""
+        """Slopes of accelerations and contact forces: K x = b gives K δx = δb − δK x."""
         phase, scene = self.phase, self.scene
         q, v = scene.motion.split(y)
         at, d_at = scene.at(t, q, v), self.tangent.at(t, q, v)
@@ -187,7 +187,8 @@ class PhaseTangent:
         return Slopes(dx[..., :n], forces, dx[..., first : first + len(phase.holds)])
 
     def projection(self, t: float, q: Array, v: Array, directions: Array | None = None) -> Array:
-        """Of the velocity that the mode makes of v (d, n), along all directions or along given ones (e, 2n + 1)."""
+        """Slopes of the velocity that the mode makes of v (d, n), along all directions or along given ones (e, 2n +
+        1)."""
         phase, n = self.phase, self.scene.model.nv
         along = np.eye(2 * n + 1) if directions is None else directions
         if not phase.has_rows:

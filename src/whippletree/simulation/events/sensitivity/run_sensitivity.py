@@ -331,7 +331,7 @@ def _at_once(rules: Transitions, before: Phase, after: Phase, t: float, y: Array
 
 
 class _Step(NamedTuple):
-    """One of several events at one instant."""
+    """An event among several at one instant."""
 
     guard: Guard
     before: Phase
