@@ -1,7 +1,7 @@
 """Limbs that are alike as loops on a GPU, beside the same operations unrolled, for :mod:`benchmarks.gpu`.
 
-To decide whether :mod:`whippletree.compiler.frontend.code_forms` folds code for GPUs: it has about 0.6 of the bytes,
-and must have the same bits and be as fast.
+To decide which functions :mod:`whippletree.compiler.frontend.code_forms` folds for GPUs: loops have about 0.6 of the
+bytes, and must have the same bits and be as fast.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from whippletree.functions import find
 from whippletree.model import Model
 
 CASES = ("solo12", "G1", "Talos", "G1 on two feet")
-FUNCTIONS = ("forward_dynamics", "inverse_dynamics")
+FUNCTIONS = ("forward_dynamics", "inverse_dynamics", "inverse_dynamics_derivatives")
+FEW = 1 << 17
+"""States of a batch whose results are matrices: those of a humanoid in float64 are 4 GB."""
 FORMS: tuple[Folds, ...] = ("copies", "loops")
 
 
@@ -54,7 +56,8 @@ def _measured(model: Model, name: str, fold: Folds, dtype: str, given: States) -
         start = time.perf_counter()
         module = function._kernel.load(driver.device(0)).module
         loaded = time.perf_counter() - start
-        batch = batch_for(model)
+        matrices = any(len(buffer.shape) > 1 for buffer in program.of_role("output"))
+        batch = FEW if matrices else batch_for(model)
         rates = [rate(function, arrays_of(program, model, batch, dtype, by), batch) / GIGA for by in (True, False)]
         bits = _bits(program, function, given, dtype)
     return (

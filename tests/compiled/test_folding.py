@@ -21,6 +21,7 @@ from whippletree.compiler.cpu import result_lists
 from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.compiler.cuda.cuda_function import compile_for_cuda
 from whippletree.compiler.cuda.ptx_target import kernel_ir, ptx_text
+from whippletree.compiler.frontend.code_forms import FOLDED_ON_GPU, Request, catalogue_program
 from whippletree.compiler.frontend.limbs import NODES, NUMBERS, rotations
 from whippletree.compiler.frontend.unrolled import unrolled_program
 from whippletree.compiler.named_function import as_tuple
@@ -133,6 +134,38 @@ def test_loops_over_limbs_have_the_bits_of_copies_in_the_code_of_a_gpu(
     results = [compile_for_cuda(p, dtype=dtype, cache=CodeCache(None))(*inputs) for p in (copies, loops)]
     on_cpu = compile_function(loops, dtype=dtype, cache=CodeCache(None), threads=1)(*inputs)
     assert {np.asarray(result).tobytes() for result in results} == {on_cpu.tobytes()}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_gpu_has_loops_where_they_were_faster(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Derivatives of inverse dynamics are loops, short forward dynamics are not, and long ones are in float64."""
+    model = walker(pairs=1, links=5, odd=True)
+
+    def loops_of(name: str) -> bool:
+        request = Request(model, functions.find(name, model), on_cpu=False, dtype=dtype)
+        return any(isinstance(statement, Loop) for statement in catalogue_program(request).body)
+
+    assert loops_of("inverse_dynamics_derivatives")
+    assert not loops_of("inverse_dynamics")
+    assert not loops_of("forward_dynamics")
+    monkeypatch.setitem(FOLDED_ON_GPU["forward_dynamics"], "float64", 100)
+    assert loops_of("forward_dynamics") == (dtype == "float64")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_derivatives_in_loops_on_a_gpu_have_the_bits_of_the_cpu(
+    dtype: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    install(monkeypatch)
+    monkeypatch.setenv("WHIPPLETREE_CACHE", str(tmp_path))
+    model = walker(pairs=1, links=3, odd=True)
+    q, v, a = (np.stack(x).astype(dtype) for x in zip(*[state(model, seed).values() for seed in range(9)], strict=True))
+    results = [
+        wt.compile(model, target=target, dtype=dtype, threads=1).inverse_dynamics_derivatives(q, v, a)
+        for target in ("cuda", "cpu")
+    ]
+    on_gpu, on_cpu = (b"".join(np.asarray(x).tobytes() for x in found) for found in results)
+    assert on_gpu == on_cpu
 
 
 @pytest.mark.parametrize("real", ["float", "double"])

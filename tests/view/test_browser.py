@@ -184,6 +184,20 @@ def test_replay_shows_curves_that_can_be_clicked(replay):
 
 
 @pytest.mark.slow
+def test_a_curve_that_stays_zero_is_drawn(page, tmp_path):
+    """A slider that nothing moves: without a range of its own its diagram had neither a curve nor numbers."""
+    builder = wt.Builder("slider", gravity=(0, 0, -9.81))
+    builder.body("slider", 1.0, inertia=(0.1, 0.1, 0.1))
+    builder.joint("rail", "prismatic", "world", "slider", axis=(1, 0, 0))
+    model = builder.build()
+    still = wt.simulate(model, duration=0.1)
+    assert not still.q.values.any()
+    page.goto(wt.export_html(model, still, tmp_path / "still.html").as_uri())
+    scale = "diagrams[0].low < 0 && diagrams[0].high > 0 && diagrams[0].step > 0"
+    until(lambda: page.evaluate(scale), "a diagram with room around zero")
+    until(lambda: drawn(pixels(page, "#curves canvas >> nth=0")) > 100, "a curve")
+
+
 def test_keyboard(replay):
     replay.click("#play")
     scrub(replay, 0.0)

@@ -223,5 +223,14 @@ class Compiled(CompiledMotion):
     @garbage_left_alone()
     def _program(self, function: Function, names: tuple[Any, ...], *, exported: bool = False) -> Program:
         return catalogue_program(
-            Request(self.model, function, names, self.parameters, self.route, self._target == "cpu", exported)
+            Request(
+                self.model,
+                function,
+                names,
+                self.parameters,
+                self.route,
+                on_cpu=self._target == "cpu",
+                exported=exported,
+                dtype=self._dtype.name,
+            )
         )

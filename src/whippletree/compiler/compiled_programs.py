@@ -89,8 +89,9 @@ class CompiledPrograms(CompiledTable):
         if len(self._tree.nodes) > UNROLL_UP_TO or not known:
             recipe = Recipe.of(build(), what)  # a loop is built faster than a large model is read for a fingerprint
         else:
-            # the target too: limbs are loops for a CPU and copies for a GPU
-            known_by = repr((key, self.parameters, self.route, self._target)).encode() + self._fingerprint
+            # the machine too: limbs are loops for a CPU, and for a GPU loops or copies, by the numbers computed with
+            machine = self._target, self._dtype.name
+            known_by = repr((key, self.parameters, self.route, machine)).encode() + self._fingerprint
             recipe = Recipe(known_by, build, what)
         wording = Wording(
             shape_hints(self.model),

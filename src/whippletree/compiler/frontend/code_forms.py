@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from whippletree.compiler.program import Program, map_blocks
+from whippletree.compiler.program import Program, every_block, map_blocks
 from whippletree.constraints.clusters.separate_mechanisms import by_kind, separate_mechanisms
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.long_systems.body_system import rows_without_bodies
@@ -66,6 +66,19 @@ in a row, twice as many, take 1 s to compile for their gaps and 3 s for their Ja
 UNROLL_FLEXIBLE_UP_TO = 600
 """Moving parts up to which functions without a matrix are unrolled for models with flexible bodies, of which each has
 three or more: 150 links of two modes take 43 000 operations."""
+
+
+FOLDED_ON_GPU: dict[str, dict[str, int]] = {
+    "inverse_dynamics_derivatives": {"float32": 0, "float64": 0},
+    "forward_dynamics": {"float64": 3500},
+}
+"""Functions of trees whose limbs are loops on a GPU, too: for each dtype, from how many operations in the loops on.
+
+Elsewhere what limbs hand on goes through local memory, which costs up to three times the time of the longer code of
+copies. Code of these functions waits for memory either way (nine robots on one H200, ``python -m benchmarks.gpu
+folding``): derivatives of inverse dynamics are 1.2 to 1.9 times as fast in float32 and 1.8 to 4.2 times in float64,
+where the driver assembles those of a humanoid in 15 s instead of 100; forward dynamics in float64 are 0.95 to 1.3 times
+as fast where they are long, and half as fast where they are short."""
 
 
 @dataclass(frozen=True)
@@ -183,11 +196,24 @@ class Request:
     on_cpu: bool = True
     exported: bool = False
     """Whether it becomes C code, which has no loops."""
+    dtype: str = "float64"
 
     @property
     def parts(self) -> int:
         """Moving parts of the model."""
         return len(skeleton(self.model).nodes)
+
+    @property
+    def may_fold(self) -> bool:
+        """Whether limbs that are alike may be loops."""
+        if self.on_cpu or self.exported:
+            return not self.exported
+        return not self.model.constraints and self.dtype in FOLDED_ON_GPU.get(self.function.name, {})
+
+    @property
+    def folded_from(self) -> int:
+        """Operations in loops over limbs from which on loops are taken."""
+        return 0 if self.on_cpu else FOLDED_ON_GPU[self.function.name][self.dtype]
 
     @property
     def linear(self) -> bool:
@@ -431,12 +457,14 @@ def _unrolled_program(request: Request) -> Program:
     from whippletree.arithmetic.trace.schedule import order_for_cache
     from whippletree.compiler.frontend.unrolled import Folds, unrolled_program
 
-    # loops are for CPUs: on a GPU what limbs hand on goes through local memory, which was slower than longer code
-    # (``python -m benchmarks.gpu folding``)
-    fold: Folds = "loops" if request.on_cpu and not request.exported else "copies"
-    program = unrolled_program(
-        request.model, request.function, request.names, request.parameters, route=request.route, fold=fold
-    )
+    def written(fold: Folds) -> Program:
+        return unrolled_program(
+            request.model, request.function, request.names, request.parameters, route=request.route, fold=fold
+        )
+
+    program = written("loops" if request.may_fold else "copies")
+    if request.may_fold and sum(block.code.operations for block in every_block(program.body)) < request.folded_from:
+        program = written("copies")
     if not request.on_cpu:  # a GPU is told an order by the number of its registers
         return program
     body = map_blocks(program.body, lambda block: replace(block, code=order_for_cache(block.code)))
