@@ -73,7 +73,7 @@ class EventLog:
         self.names, k = names, len(names)
         self.times, self.kinds, self.contacts = Column(), Column(dtype=int), Column(dtype=int)
         self.energy_lost = Column()
-        """At the instant, J; told with its first event, zero for the others."""
+        """At the instant, J; given with its first event, zero for the others."""
         self.mode_times, self.modes = Column(), Column(k, dtype=int)
         self.instants, self.states = Column(), Column(2, nq + nv)
         """States before and after each instant."""

@@ -116,7 +116,7 @@ class FreeMotion(NamedTuple):
 
 
 class Touching(NamedTuple):
-    """What the impulses of a step do."""
+    """The contact problem of a step, solved: its impulses, and what they do."""
 
     near: NearRows
     solution: ContactSolution
