@@ -42,13 +42,17 @@ ENOUGH = 60.0
 """Seconds that the covering tests of a mutant may take without it; slower ones are left out unless ``--all``."""
 
 GROUPS = {
-    "steps": ("contact/time_step.py", "simulation/time_stepping/impulse_step.py"),
+    "steps": (
+        "contact/time_step.py", "simulation/time_stepping/impulse_step.py", "simulation/time_stepping/near_blocks.py",
+    ),
     "events": (
         "simulation/events/guards.py", "simulation/events/transitions.py", "simulation/events/zeno.py",
-        "simulation/events/zeno.py", "contact/contact_modes.py",
+        "contact/contact_modes.py",
     ),
     "impacts": ("contact/impact/impact.py", "contact/impact/laws.py"),
-    "ranks": ("constraints/redundancy.py", "constraints/routes.py", "constraints/kkt.py"),
+    "ranks": (
+        "constraints/redundancy.py", "constraints/routes.py", "constraints/route_choice.py", "constraints/kkt.py",
+    ),
     "long": ("constraints/long_systems/node_rows.py", "constraints/long_systems/front_elimination.py"),
 }  # fmt: skip
 """Files that decide things of one kind."""

@@ -116,7 +116,7 @@ class EmulatedDriver:
     def cuModuleLoadDataEx(self, module, image, count, options, values):
         code = jit.object_code(image.value.decode().partition("\n")[2], jit.host())
         module._obj.value = len(self.modules) + 1
-        self.modules[module._obj.value] = jit.Loaded(code, [ptx_target.KERNEL_SYMBOL])
+        self.modules[module._obj.value] = jit.LoadedObject(code, [ptx_target.KERNEL_SYMBOL])
         return 0
 
     def cuModuleUnload(self, module):

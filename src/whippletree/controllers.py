@@ -289,7 +289,7 @@ class ActuatorForces:
 
     @classmethod
     def of(cls, model: Model, ctrl: Any, duration: float | None = None, act: Any = None) -> ActuatorForces:
-        """Like :func:`actuated`, also where nothing but an integration tells the activations."""
+        """Like :func:`actuated`, also where activations are known by integration alone."""
         if not model.actuators:
             raise UnsupportedError(f"ctrl: model {model.name!r} has no actuators that commands could drive")
         given = ctrl if callable(ctrl) else _commands(model, np.zeros(len(model.actuators)) if ctrl is None else ctrl)

@@ -11,7 +11,7 @@ from strategies import make_hostile_model
 from truth import true_error
 from whippletree.accuracy.predicted_error import default_route, predicted_errors
 from whippletree.arithmetic import scalars, second_order
-from whippletree.arithmetic.rounding_tape import HALF_UNIT, Recorded, RoundingTape
+from whippletree.arithmetic.rounding_tape import HALF_UNIT, RecordedDouble, RoundingTape
 from whippletree.functions.reference import reference
 from whippletree.model.builder import Builder
 
@@ -126,7 +126,7 @@ def random_operations(tape, count, seed):
             lambda a, b: scalars.sqrt(1.1 + a * a),
             lambda a, b: scalars.atan2(a, b),
         ][kind](a, b)
-        if isinstance(made, Recorded) and 1e-3 < abs(float(made)) < 1e3:
+        if isinstance(made, RecordedDouble) and 1e-3 < abs(float(made)) < 1e3:
             numbers.append(made)
     return numbers
 

@@ -366,7 +366,7 @@ class RestingSearch:
 
     def run(self, q: Array, iterations: int) -> Resting:
         """From one guess (1, nq) downhill, no gap negative."""
-        q = self._led_out(q)
+        q = self._lead_out(q)
         radius, blocked = LONGEST_SEARCH_STEP, frozenset[int]()
         for count in range(iterations):
             carrying = self._carrying(q, blocked)
@@ -450,7 +450,7 @@ class RestingSearch:
         left = self.balance.pull(q)[0] - self._rows(q, carrying).T @ p
         return np.concatenate([own.inverse[0].T @ left, p])
 
-    def _led_out(self, q: Array) -> Array:
+    def _lead_out(self, q: Array) -> Array:
         """The guess without overlaps, by least-norm corrections."""
         q, held = self.balance.close_loops(q), set[int]()
         for _ in range(ROUNDS_OUT):

@@ -1,7 +1,7 @@
 """A double that remembers how it was computed: analysis of rounding errors for any generic code.
 
-Every operation on a :class:`Recorded` number rounds once, by at most half a unit in the last place of its result, and
-passes on the errors of its operands. An answer is wrong by
+Every operation on a :class:`RecordedDouble` number rounds once, by at most half a unit in the last place of its result,
+and passes on the errors of its operands. An answer is wrong by
 
     Δy = Σ over operations k of (∂y/∂xₖ) (δₖ + rₖ),        |δₖ| ≤ u |xₖ|
 
@@ -30,8 +30,8 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.dual_numbers import Dual
 from whippletree.arithmetic.numpy_protocol import NumPyScalar
 from whippletree.arithmetic.second_order import (
+    ErrorBounds,
     Operation,
-    Passed,
     Remainder,
     Sampled,
     of_angle,
@@ -66,7 +66,7 @@ class RoundingTape:
     def __len__(self) -> int:
         return len(self.operations)
 
-    def number(self, value: float) -> Recorded:
+    def number(self, value: float) -> RecordedDouble:
         """A number that is exact as it stands."""
         return self.note(value, (), (), 0.0)
 
@@ -85,10 +85,10 @@ class RoundingTape:
         slopes: tuple[float, ...],
         error: float,
         rule: Remainder | None = None,
-    ) -> Recorded:
+    ) -> RecordedDouble:
         """The result of one operation: see :class:`whippletree.arithmetic.second_order.Operation`."""
         self.operations.append(Operation(value, operands, slopes, error, rule))
-        return Recorded(self, len(self.operations) - 1, value)
+        return RecordedDouble(self, len(self.operations) - 1, value)
 
     def errors_of(self, results: Any) -> Array:
         """Bounds |Δy| (n,) on the errors of results (n,); 0 for one that no operation touched.
@@ -97,7 +97,7 @@ class RoundingTape:
         slope that is infinite or not a number, as that of a failed pivot.
         """
         errors = [operation.error for operation in self.operations]
-        first, beyond = self._bounds(results, errors, remainders(self.operations, Passed()))
+        first, beyond = self._bounds(results, errors, remainders(self.operations, ErrorBounds()))
         if not np.all(beyond <= FIRST_ORDER * first):
             (beyond,) = self._bounds(results, remainders(self.operations, Sampled()))
         return np.asarray(np.nan_to_num(first + beyond, nan=np.inf, posinf=np.inf))
@@ -115,7 +115,7 @@ class RoundingTape:
         outputs = np.ravel(np.asarray(results, dtype=object))
         adjoints: list[Any] = [None] * len(self.operations)
         for column, x in enumerate(outputs):
-            if isinstance(x, Recorded):
+            if isinstance(x, RecordedDouble):
                 adjoints[x.index] = _add_term(adjoints[x.index], np.eye(1, len(outputs), column)[0])
         bounds = np.zeros((len(errors), len(outputs)))
         weights = np.array(errors).T[:, :, None]  # (operations, m, 1)
@@ -137,7 +137,7 @@ def _add_term(sum_so_far: Array | None, term: Array) -> Array:
     return term if sum_so_far is None else sum_so_far + term
 
 
-class Recorded(NumPyScalar):
+class RecordedDouble(NumPyScalar):
     """A double on a :class:`RoundingTape`: it compares, branches and computes as the double does."""
 
     __slots__ = ("index", "tape", "value")
@@ -155,17 +155,17 @@ class Recorded(NumPyScalar):
         return bool(self.value)
 
     @property
-    def real(self) -> Recorded:
+    def real(self) -> RecordedDouble:
         """The number itself."""
         return self
 
-    def __neg__(self) -> Recorded:
+    def __neg__(self) -> RecordedDouble:
         return self.tape.note(-self.value, (self.index,), (-1.0,), 0.0)
 
-    def __pos__(self) -> Recorded:
+    def __pos__(self) -> RecordedDouble:
         return self
 
-    def __abs__(self) -> Recorded:
+    def __abs__(self) -> RecordedDouble:
         return -self if self.value < 0 else self
 
     def __add__(self, other: Any) -> Any:
@@ -182,7 +182,7 @@ class Recorded(NumPyScalar):
     def __mul__(self, other: Any) -> Any:
         if isinstance(other, OTHERS):
             return NotImplemented
-        if not isinstance(other, Recorded):
+        if not isinstance(other, RecordedDouble):
             if other == 0:
                 return 0  # as in a trace: zeros and ones of the structure are no operations
             if other in (1, -1):
@@ -220,7 +220,7 @@ class Recorded(NumPyScalar):
         return self.value >= float(other)
 
     def __eq__(self, other: Any) -> bool:
-        return self.value == (other.value if isinstance(other, Recorded) else other)
+        return self.value == (other.value if isinstance(other, RecordedDouble) else other)
 
     def __hash__(self) -> int:
         return hash(self.value)
@@ -236,18 +236,18 @@ OTHERS = (np.ndarray, Dual)
 
 
 def _note(
-    a: Recorded, b: Any, value: float, da: float, db: float, error: float, rule: Remainder | None = None
-) -> Recorded:
+    a: RecordedDouble, b: Any, value: float, da: float, db: float, error: float, rule: Remainder | None = None
+) -> RecordedDouble:
     """The result of an operation on a recorded number and another one, which may be plain: linear in the first."""
-    if isinstance(b, Recorded):
+    if isinstance(b, RecordedDouble):
         return a.tape.note(value, (a.index, b.index), (da, db), error, rule)
     return a.tape.note(value, (a.index,), (da,), error)
 
 
-def _sum(a: Recorded, b: Any, sign_a: float, sign_b: float) -> Any:
+def _sum(a: RecordedDouble, b: Any, sign_a: float, sign_b: float) -> Any:
     if isinstance(b, OTHERS):
         return NotImplemented
-    if not isinstance(b, Recorded) and b == 0:
+    if not isinstance(b, RecordedDouble) and b == 0:
         return a if sign_a == 1 else -a
     x, y = sign_a * a.value, sign_b * float(b)
     value = x + y
@@ -257,7 +257,7 @@ def _sum(a: Recorded, b: Any, sign_a: float, sign_b: float) -> Any:
     return _note(a, b, value, sign_a, sign_b, HALF_UNIT * abs(value) if lost else 0.0)
 
 
-def _quotient(a: Recorded, b: Any) -> Any:
+def _quotient(a: RecordedDouble, b: Any) -> Any:
     y = float(b)
     if y == 0:
         raise ZeroDivisionError("division by zero")
@@ -276,7 +276,7 @@ def _function(
 ) -> Any:
     """A function of one number: its value, its slope from argument and value, what is beyond that, and its error."""
 
-    def on_tape(x: Recorded) -> Recorded:
+    def on_tape(x: RecordedDouble) -> RecordedDouble:
         value = of(x.value)
         error = 0.0 if x.value == 0 else units * HALF_UNIT * abs(value)
         return x.tape.note(value, (x.index,), (slope(x.value, value),), error, rule)
@@ -289,23 +289,23 @@ def _root_slope(_: float, root: float) -> float:
 
 
 def _atan2(y: Any, x: Any) -> Any:
-    tape = y.tape if isinstance(y, Recorded) else x.tape
-    a, b = (z if isinstance(z, Recorded) else tape.number(float(z)) for z in (y, x))
+    tape = y.tape if isinstance(y, RecordedDouble) else x.tape
+    a, b = (z if isinstance(z, RecordedDouble) else tape.number(float(z)) for z in (y, x))
     value, square = math.atan2(a.value, b.value), a.value**2 + b.value**2
     slopes = (b.value / square, -a.value / square) if square else (math.inf, math.inf)
     return tape.note(value, (a.index, b.index), slopes, LIBRARY_UNITS * HALF_UNIT * abs(value), of_angle)
 
 
 def _power(x: Any, y: Any) -> Any:
-    tape = x.tape if isinstance(x, Recorded) else y.tape
-    a, b = (z if isinstance(z, Recorded) else tape.number(float(z)) for z in (x, y))
+    tape = x.tape if isinstance(x, RecordedDouble) else y.tape
+    a, b = (z if isinstance(z, RecordedDouble) else tape.number(float(z)) for z in (x, y))
     value = scalars.power(a.value, b.value)
     slopes = b.value * scalars.power(a.value, b.value - 1), scalars.power_slope(a.value, value)
     return tape.note(value, (a.index, b.index), slopes, LIBRARY_UNITS * HALF_UNIT * abs(value), of_power)
 
 
 scalars.register(
-    Recorded,
+    RecordedDouble,
     scalars.Functions(
         sin=_function(scalars.sin, lambda x, _: scalars.cos(x), of_wave, LIBRARY_UNITS),
         cos=_function(scalars.cos, lambda x, _: -scalars.sin(x), of_wave, LIBRARY_UNITS),

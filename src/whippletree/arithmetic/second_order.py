@@ -8,8 +8,8 @@ a quotient x/y by more than everything where the divisor may be zero: such a rem
 Remainders need bounds on the errors of numbers on the way, all of them: eₖ = Σⱼ |∂xₖ/∂xⱼ| (δⱼ + rⱼ). There are two ways
 to carry errors from operation to operation:
 
-* :class:`Passed`: as bounds, times the absolute value of a slope. They hold, and take one number each, but forget that
-  errors cancel: in a recursion over n bodies they grow like 3ⁿ.
+* :class:`ErrorBounds`: as bounds, times the absolute value of a slope. They hold, and take one number each, but forget
+  that errors cancel: in a recursion over n bodies they grow like 3ⁿ.
 * :class:`Sampled`: as random errors, drawn for every operation from Cauchy's distribution of width δⱼ + rⱼ, times
   slopes with their signs. Sums of such numbers have Cauchy's distribution too, and their widths add up in absolute
   value (Kreinovich and Ferson 2004): the width of what arrives at xₖ *is* eₖ. Of numbers from that distribution, ln |x|
@@ -68,7 +68,7 @@ class Carrier(Protocol):
         """A bound on an error that was carried."""
 
 
-class Passed:
+class ErrorBounds:
     """Errors carried as their bounds."""
 
     def own(self, width: float) -> float:

@@ -49,7 +49,7 @@ from whippletree.errors import SingularSystemError
 from whippletree.spatial import Pose, cross_force
 from whippletree.tree.derivatives import added_product, joint_forces, state_derivatives
 from whippletree.tree.mechanism import Mechanism
-from whippletree.tree.tangents import Accelerated, Tangents
+from whippletree.tree.tangents import AccelerationTerms, Tangents
 
 
 class ConstrainedDerivatives(NamedTuple):
@@ -131,7 +131,7 @@ class RowState(NamedTuple):
     """Point at which the rows are differentiated: a state, its accelerations and its time."""
 
     tangents: Tangents
-    motion: Accelerated
+    motion: AccelerationTerms
     q: Array
     v: Array
     a: Array

@@ -274,7 +274,7 @@ Response: TypeAlias = tuple[Array, ...]
 """M† Jᵀ: the matrix (nv, rows) itself; or, for a tree, J (rows, nv), and L (nv, nv) and D⁻¹ (nv,) of M = Lᵀ D L."""
 
 
-class Posed(NamedTuple):
+class UnsolvedStep(NamedTuple):
     """A step whose impulses are still to be found."""
 
     problem: ContactProblem
@@ -294,7 +294,7 @@ class Posed(NamedTuple):
 
 def pose_step(
     m: Mechanism, blocks: ContactBlocks, q: Array, v: Array, tau: Array, h: Any, t: Any = 0, ctrl: Array | None = None
-) -> Posed:
+) -> UnsolvedStep:
     """The contact problem of a step of length h from (q, v) under joint forces tau, beside springs and dampers.
 
     Commands ``ctrl`` (actuators,) are those of the actuators that the blocks have.
@@ -316,7 +316,7 @@ def pose_step(
         for i, compliance in enumerate(actuators.compliances(h), start=first):
             G[i, 1, i, 1] = G[i, 1, i, 1] + compliance
     problem = ContactProblem(G, g, blocks.friction, blocks.cap(h), blocks.hosts)
-    return Posed(problem, free, gaps, shift, closing, approach, response)
+    return UnsolvedStep(problem, free, gaps, shift, closing, approach, response)
 
 
 def shifts(gaps: Array, speeds: Array, restitution: Array, h: Any) -> Array:
@@ -470,7 +470,7 @@ class Stepped(NamedTuple):
 
 
 def finish_step(
-    m: Mechanism, at: Posed, q: Array, impulse: Array, h: Any, blocks: ContactBlocks | None = None
+    m: Mechanism, at: UnsolvedStep, q: Array, impulse: Array, h: Any, blocks: ContactBlocks | None = None
 ) -> Stepped:
     """Velocities and coordinates after impulses (blocks, 3); with servos, their ``blocks`` must be known."""
     passive, parents = (None, ()) if blocks is None else (blocks.passive, elimination_parents(m.tree, blocks.actuators))
@@ -485,14 +485,14 @@ def finish_step(
     return Stepped(*m.manifold().straight(q, v, moved), works.sum(), works[:, 1:].sum())
 
 
-def velocity_after(at: Posed, impulse: Array) -> Array:
+def velocity_after(at: UnsolvedStep, impulse: Array) -> Array:
     """J v⁺ of all impulses (blocks, 3)."""
     u = at.problem.velocity(impulse)
     u[:, 0] = u[:, 0] - at.shift
     return u
 
 
-def work_of(at: Posed, impulse: Array, passive: int | None) -> Array:
+def work_of(at: UnsolvedStep, impulse: Array, passive: int | None) -> Array:
     """Work of the first ``passive`` of impulses (blocks, 3) along their axes, (passive, 3)."""
     return np.asarray(((velocity_after(at, impulse) + at.approach) * impulse / 2)[:passive])
 

@@ -41,7 +41,7 @@ from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import skeleton
 
 SWEEPS_OF_FUNCTION = 10
-"""Sweeps of a contact step as a CasADi function, unless it is told; one is exact for a single contact."""
+"""Sweeps of a contact step as a CasADi function, unless their number is given; one is exact for a single contact."""
 
 EMBEDDED, CONTACT_STEP = "embedded_dynamics", "contact_step"
 

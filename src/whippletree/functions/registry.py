@@ -91,7 +91,7 @@ OPTIONAL = ("t", "active")
 """Inputs that only some constraints need; always the last ones. ``act`` is one that only some actuators need."""
 
 
-class Evaluated(NamedTuple):
+class Evaluation(NamedTuple):
     """The outcome of an evaluation."""
 
     result: Any
@@ -135,9 +135,9 @@ class Function:
         """Whether it is a derivative of an entry."""
         return self.derivative is not None
 
-    def evaluate(self, m: Mechanism, *arguments: Any) -> Evaluated:
+    def evaluate(self, m: Mechanism, *arguments: Any) -> Evaluation:
         """The implementation on a mechanism made for it: what it gives, and on what that rests."""
-        return Evaluated(self.implementation(m, *arguments), m.margins, m.remarks)
+        return Evaluation(self.implementation(m, *arguments), m.margins, m.remarks)
 
     @property
     def explanation(self) -> str:

@@ -183,7 +183,7 @@ def _cut(part: Sequence[int], near: Sequence[set[int]]) -> _Cut | None:
             ones = sum(side.values())
             if min(ones - len(between), len(part) - ones) >= LEAST_SIDE * (len(part) - len(between)):
                 trials.append((_weight(between, near), number, len(trials), side, between))
-    cuts = [_thinned_often(side, between, near) for *_, side, between in sorted(trials)[:THINNED_CUTS]]
+    cuts = [_thin_repeatedly(side, between, near) for *_, side, between in sorted(trials)[:THINNED_CUTS]]
     return min(cuts, key=lambda cut: (_weight(cut.between, near), abs(len(cut.one) - len(cut.other))), default=None)
 
 
@@ -192,7 +192,7 @@ def _weight(nodes: Iterable[int], near: Sequence[set[int]]) -> int:
     return sum(1 + len(near[k]) for k in nodes)
 
 
-def _thinned_often(side: dict[int, int], between: set[int], near: Sequence[set[int]]) -> _Cut:
+def _thin_repeatedly(side: dict[int, int], between: set[int], near: Sequence[set[int]]) -> _Cut:
     """A cut made thinner as long as that helps: each round moves every node once."""
     cut = _thin_cut(side, between, near)
     while True:

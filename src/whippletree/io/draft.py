@@ -62,7 +62,7 @@ class Draft:
         self.left_out: dict[str, list[str]] = {}
         """Mechanics of the file that the model does not take over: kind, and names."""
         self.doubts: list[str] = []
-        """Statements taken as they stand that are probably not meant: told in ``model.source`` and in one warning."""
+        """Statements taken as they stand that are probably not meant: noted in ``model.source`` and in one warning."""
         self.missing: dict[str, str] = {}
         """Mesh files that are not there, and the first shape that asks for each."""
         self.hint = Hints()
@@ -77,7 +77,7 @@ class Draft:
         self._faults.append((line or 0, f"line {line}: {text}" if line else text))
 
     def leave_out(self, kind: str, *names: str) -> None:
-        """Something that acts in the file, and not in the model: told in ``model.source`` and in one warning."""
+        """Something that acts in the file, and not in the model: noted in ``model.source`` and in one warning."""
         self.left_out.setdefault(kind, []).extend(names)
 
     def declare(self, kind: str, name: str, line: int | None) -> None:
@@ -86,7 +86,7 @@ class Draft:
             self._lines.setdefault((kind, name), []).append(line)
 
     def body(self, name: str, mass: Any, center: Any, inertia: Any, line: int | None = None) -> None:
-        """Add a body. An inertia that no mass distribution has is kept and told: many published robots have one."""
+        """Add a body. An inertia that no mass distribution has is kept, with a note: many published robots have one."""
         self.declare("body", name, line)
         try:
             body = Body(name, mass, frozen_array(center, (3,)), inertia_matrix(inertia))
@@ -102,13 +102,13 @@ class Draft:
             self.builder.body(name, mass, center, inertia)
 
     def rotation(self, matrix: Array) -> Array:
-        """A rotation freed of rounding noise; how many were is told."""
+        """A rotation freed of rounding noise; how many were is noted."""
         cleaned, changed = rotations.clean(matrix)
         self._cleaned += changed
         return cleaned
 
     def mesh_file(self, name: str, of: str, touches: bool) -> Path | None:
-        """The file of a mesh that shape ``of`` has, where it may be opened; one that lies elsewhere is told by name.
+        """The file of a mesh that shape ``of`` has, where it may be opened; one that lies elsewhere is noted by name.
 
         ``touches``: whether the shape is one of collisions, and not of pictures only.
         """

@@ -75,7 +75,7 @@ ORIGIN = (0, 0, 0)
 """A position that is not said."""
 
 NO_POSE = frozen_array([[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]], (4, 4))
-"""The pose of what lies in the frame that it is told in; one array for all of them."""
+"""The pose of what lies in the frame in which it is given; one array for all of them."""
 
 
 def pose_matrix(position: Vector = ORIGIN, rotation: Any = None) -> Array:

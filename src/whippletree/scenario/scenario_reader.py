@@ -190,7 +190,7 @@ class _Reader:
         return kind(**found) if complete else None
 
     def name_faults(self, work: Callable[[], Any]) -> Any:
-        """Faults of names and numbers, told as faults of this file."""
+        """Faults of names and numbers, reported as faults of this file."""
         try:
             return work()
         except (NameLookupError, ShapeError, UnsupportedError, ValueError, TypeError) as error:

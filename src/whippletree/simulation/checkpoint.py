@@ -54,7 +54,7 @@ class CheckpointWarning(UserWarning):
     """A checkpoint that could not be written; the run goes on without it."""
 
 
-class Finished(NamedTuple):
+class ClosingFacts(NamedTuple):
     """Closing facts of a run that has come to its end."""
 
     failures: Mapping[int, str]
@@ -74,7 +74,7 @@ class Checkpoint:
         self._parts = 0
         self._last = time.monotonic()
         self._broken = False
-        self.finished: Finished | None = None
+        self.finished: ClosingFacts | None = None
         if self.folder.is_file():
             raise FileError(str(self.folder), ["a checkpoint is a folder, and this is a file: choose another name"])
         try:
@@ -173,7 +173,7 @@ class Checkpoint:
         self.waiting = []
         self._last = time.monotonic()
 
-    def finish(self, end: Finished) -> None:
+    def finish(self, end: ClosingFacts) -> None:
         """Note that the run has come to its end."""
         if self._broken:
             return
@@ -214,7 +214,7 @@ def _lock(folder: Path) -> IO[str]:
     return file
 
 
-def _closing_facts(folder: Path, about: Header, parts: int) -> Finished | None:
+def _closing_facts(folder: Path, about: Header, parts: int) -> ClosingFacts | None:
     """Closing facts that a run has left; None if it has not come there, or if parts are lost since."""
     try:
         found = _unseal_content((folder / _FINISHED).read_bytes())
@@ -223,7 +223,7 @@ def _closing_facts(folder: Path, about: Header, parts: int) -> Finished | None:
     if found["run"] != about.run:
         raise FileError(str(folder), [f"{_FINISHED} is that of another run: remove the folder or choose another"])
     failures = {int(run): why for run, why in found["failures"].items()}
-    return Finished(failures, found["account"]) if found["parts"] == parts else None
+    return ClosingFacts(failures, found["account"]) if found["parts"] == parts else None
 
 
 @dataclass(frozen=True)

@@ -278,7 +278,7 @@ class Motion:
         return self._checked_answer(told, v.shape)
 
     def _checked_answer(self, told: Any, shape: tuple[int, ...]) -> Array:
-        """What a controller has told as real numbers of this shape."""
+        """The answer of a controller as real numbers of this shape."""
         meaning = "one force per velocity" if len(shape) == 1 else "one row for each state, one force per velocity"
         try:
             if isinstance(told, np.ndarray) and told.dtype == np.float64:

@@ -10,7 +10,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.errors import IntegrationError, warn_caller
-from whippletree.simulation.checkpoint import Checkpoint, Finished
+from whippletree.simulation.checkpoint import Checkpoint, ClosingFacts
 from whippletree.simulation.method import Chunk, Memo, Method
 from whippletree.simulation.progress import Shows
 
@@ -48,7 +48,7 @@ class Record:
             if keep is not None:
                 keep.write()
         if keep is not None and not self.failure:
-            keep.finish(Finished(self.failures, self.account))
+            keep.finish(ClosingFacts(self.failures, self.account))
 
     def take(
         self, method: Method, memo: Memo | None = None, keep: Checkpoint | None = None, show: Shows | None = None

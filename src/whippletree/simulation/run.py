@@ -60,7 +60,7 @@ ROUNDED_SPACING = 1e-12
 """Share of the duration by which whole spacings of the output may miss its end and count as reaching it."""
 
 RANGE_WORTH_TELLING = 1e-3
-"""rad or m beyond a joint's range of which a warning tells."""
+"""rad or m beyond a joint's range that a warning reports."""
 
 CONSISTENT_START = 1e-9
 """Residual, m or rad, per second for velocities, below which a start state needs no closer look."""
@@ -188,7 +188,7 @@ def simulate(
 
 
 def _way(model: Model, method: str, options: dict[str, Any], alone: bool) -> type[Method]:
-    """The method of this name in the form that suits the model, told of the model's own time step; what it does not see
+    """The method of this name in the form that suits the model, given the model's own time step; what it does not see
     is refused or warned of."""
     if method == "time_stepping" and model.time_step is not None:
         options.setdefault("step", model.time_step)

@@ -110,7 +110,7 @@ class Content:
             self.text(word, f"{INCOMPARABLE}nested too deeply")
 
     def _add_structure(self, word: str, value: Any) -> None:
-        """A value that is more than numbers; one that was met before is told by where."""
+        """A value that is more than numbers; one that was met before is written as the place where it was."""
         if id(value) in self._met:
             self.text(word, f"see {self._met[id(value)][0]}")
             return
@@ -265,7 +265,7 @@ def _plain_text(value: Any) -> str | None:
 
 
 def _show_value(value: Any) -> str:
-    """A number, a text or a few numbers with every digit; empty for what would not be told whole."""
+    """A number, a text or a few numbers with every digit; empty for what would not be shown whole."""
     if isinstance(value, np.ndarray):
         return f"{value.tolist()!r} as {value.dtype}" if value.size <= CHARACTERS_KEPT and value.dtype != object else ""
     items = value if isinstance(value, (tuple, list)) else [value]

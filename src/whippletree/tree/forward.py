@@ -32,7 +32,7 @@ from whippletree.tree.links import Link, dense
 from whippletree.tree.sweeps import Field, Sweeper
 
 
-class Articulated(NamedTuple):
+class ArticulatedBody(NamedTuple):
     """Quantities that travel inwards: articulated inertia (m, m) and bias wrench (m,)."""
 
     P: Any
@@ -50,7 +50,7 @@ class Freedom(NamedTuple):
     """Pivots of D, all positive exactly when this joint's motion has inertia, (n,)."""
 
 
-NOTHING = Articulated(0, 0)
+NOTHING = ArticulatedBody(0, 0)
 
 
 def forward_dynamics(sweep: Sweeper, links: Field, tau: Field, base: Any) -> Field:
@@ -61,12 +61,12 @@ def forward_dynamics(sweep: Sweeper, links: Field, tau: Field, base: Any) -> Fie
 def articulate(sweep: Sweeper, links: Field, tau: Field) -> Field:
     """The pass inwards: a :class:`Freedom` for every joint."""
 
-    def eliminate(children: Articulated, link: Link, tau: Array) -> tuple[Articulated, Freedom]:
+    def eliminate(children: ArticulatedBody, link: Link, tau: Array) -> tuple[ArticulatedBody, Freedom]:
         P, z = dense(link.M) + children.P, zeros(len(link.H)) + link.b + children.z
         K, D, rest = split_inertia(P, link.H, link.J)
         epsilon = tau - link.H.T @ z
         outwards = z + K @ epsilon + rest @ (zeros(len(link.H)) + link.a)
-        message = Articulated(link.X.inertia(rest), link.X.force(outwards - link.r))
+        message = ArticulatedBody(link.X.inertia(rest), link.X.force(outwards - link.r))
         return message, Freedom(K, D.solve(epsilon), D.pivots)
 
     return sweep.gather(eliminate, NOTHING, links, tau)
@@ -124,7 +124,7 @@ def _unit_rows(H: Array) -> list[int]:
 # --- hybrid dynamics --------------------------------------------------------------------------------------------------
 
 
-class Prescribed(NamedTuple):
+class PrescribedJoint(NamedTuple):
     """Quantities that a prescribed joint keeps: its force is H (P α + z) + J θ̈."""
 
     P: Array
@@ -150,20 +150,20 @@ def hybrid_dynamics(sweep: Sweeper, links: Field, prescribed: Field, given: Fiel
         base: acceleration of the world, −g.
     """
 
-    def inwards(children: Articulated, link: Link, fixed: bool, given: Array) -> tuple[Articulated, Any]:
+    def inwards(children: ArticulatedBody, link: Link, fixed: bool, given: Array) -> tuple[ArticulatedBody, Any]:
         P, z = dense(link.M) + children.P, zeros(len(link.H)) + link.b + children.z
         if fixed:
             moved = z + P @ (link.a + link.H @ given)
-            return Articulated(link.X.inertia(P), link.X.force(moved - link.r)), Prescribed(P, z)
+            return ArticulatedBody(link.X.inertia(P), link.X.force(moved - link.r)), PrescribedJoint(P, z)
         K, D, rest = split_inertia(P, link.H, link.J)
         epsilon = given - link.H.T @ z
         handed = z + K @ epsilon + rest @ (zeros(len(link.H)) + link.a)
-        message = Articulated(link.X.inertia(rest), link.X.force(handed - link.r))
+        message = ArticulatedBody(link.X.inertia(rest), link.X.force(handed - link.r))
         return message, Freedom(K, D.solve(epsilon), D.pivots)
 
     def outwards(parent: Array, link: Link, kept: Any, given: Array) -> tuple[Array, JointOutcome]:
         alpha = link.X.motion(parent) + link.a
-        if isinstance(kept, Prescribed):
+        if isinstance(kept, PrescribedJoint):
             alpha = alpha + link.H @ given
             return alpha, JointOutcome(given, link.H.T @ (kept.P @ alpha + kept.z) + link.J * given, zeros(0))
         qdd = kept.nu - kept.K.T @ alpha

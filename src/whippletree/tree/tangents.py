@@ -83,7 +83,7 @@ class TangentBody(NamedTuple):
     B: Coriolis
 
 
-class Accelerated(NamedTuple):
+class AccelerationTerms(NamedTuple):
     """Consequences of joint accelerations; all in the frames of the trees' root parts, gravity included."""
 
     behind: list[Array]
@@ -179,7 +179,7 @@ class Tangents:
                 matrix[i, j] = self.rows[i] @ columns[j]
                 matrix[j, i] = self.freedoms[j].S @ wrench
 
-    def accelerate(self, a: Array) -> Accelerated:
+    def accelerate(self, a: Array) -> AccelerationTerms:
         """Additions of the joint accelerations a (nv,) to the state."""
         behind: list[Array] = []
         second = [zeros(6)] * len(a)
@@ -191,9 +191,9 @@ class Tangents:
                 if not self.left_out[i]:
                     second[i] = add_cross_motion(cross_motion(before, S), at.before, carried)
             behind.append(alpha)
-        return Accelerated(behind, second)
+        return AccelerationTerms(behind, second)
 
-    def position_derivatives(self, motion: Accelerated, wrenches: Field | None = None) -> Array:
+    def position_derivatives(self, motion: AccelerationTerms, wrenches: Field | None = None) -> Array:
         """∂τ/∂q (nv, nv) at some accelerations, under wrenches (6,) that are fixed to their nodes."""
         dq = zeros(len(self.v), len(self.v))
         second = motion.second
@@ -241,7 +241,7 @@ class Tangents:
                     dq[part.v, i], dv[part.v, i] = -cross_motion(at.base, S), -cross_motion(at.V, S)
         return dq, dv
 
-    def frame(self, place: Place, motion: Accelerated) -> FrameTangents:
+    def frame(self, place: Place, motion: AccelerationTerms) -> FrameTangents:
         """A frame of the tree, moving as its part does."""
         if place.node < 0:
             return FrameTangents(place.pose, Pose.identity(), zeros(6), zeros(6), zeros(6), [])

@@ -27,7 +27,7 @@ from whippletree.constraints.clusters.separate_mechanisms import SeparateMechani
 from whippletree.errors import UnsupportedError
 from whippletree.functions import Function, Shape, find
 from whippletree.functions.differentiate import derived_function
-from whippletree.functions.registry import Evaluated
+from whippletree.functions.registry import Evaluation
 from whippletree.model import Model
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import skeleton
@@ -134,7 +134,7 @@ class _PlacedScene:
             self.space.table(f"numbers_{number}", table)
         return Block(finish(trace, flat), tuple(loads), tuple(stores))
 
-    def _evaluate(self, function: Function, one: SeparateMechanism, numbers: Sequence[Any], values: Any) -> Evaluated:
+    def _evaluate(self, function: Function, one: SeparateMechanism, numbers: Sequence[Any], values: Any) -> Evaluation:
         """The function of a mechanism with these numbers in place of its own."""
         tree = skeleton(one.with_numbers(numbers))
         tree.__dict__["doubtful"] = skeleton(one.model).doubtful  # the same for all of one kind

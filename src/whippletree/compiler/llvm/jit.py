@@ -158,7 +158,7 @@ def answer_interrupts(work: Callable[[], bytes]) -> bytes:
     return outcome.result()
 
 
-class Loaded:
+class LoadedObject:
     """Object code in memory; its addresses are valid for as long as this object lives."""
 
     def __init__(self, code: bytes, symbols: Sequence[str], imports: Mapping[str, int] | None = None) -> None:

@@ -140,7 +140,7 @@ class Kernel:
         self._recipe = recipe
         self.cache = cache
         self._program: Program | None = None
-        self._loaded: dict[int, jit.Loaded] = {}
+        self._loaded: dict[int, jit.LoadedObject] = {}
         self.interface = self._find_interface()
         self.tables = [_table(b, options.dtype) for b in self.interface.buffers if b.role in ("table", "index")]
 
@@ -172,7 +172,7 @@ class Kernel:
         """The address of NumPy's inner loop with that many lanes."""
         with jit.compiling():
             if width not in self._loaded:
-                self._loaded[width] = jit.Loaded(self._object_code(width), [LOOP_SYMBOL])
+                self._loaded[width] = jit.LoadedObject(self._object_code(width), [LOOP_SYMBOL])
             return self._loaded[width][LOOP_SYMBOL]
 
     def _find_interface(self) -> Interface:
@@ -300,7 +300,7 @@ def source_digest() -> bytes:
 # --- small native functions that all compiled functions share: compiled once, loaded once per process -----------------
 
 
-_loaded: dict[str, jit.Loaded] = {}
+_loaded: dict[str, jit.LoadedObject] = {}
 
 
 def address_of(symbol: str, text: str, kept: CodeCache, imports: Mapping[str, int] | None = None) -> int:
@@ -313,5 +313,5 @@ def address_of(symbol: str, text: str, kept: CodeCache, imports: Mapping[str, in
             if code is None:
                 code = jit.object_code(text, machine)
                 kept.store(key, code)
-            _loaded[symbol] = jit.Loaded(code, [symbol], imports)
+            _loaded[symbol] = jit.LoadedObject(code, [symbol], imports)
         return _loaded[symbol][symbol]

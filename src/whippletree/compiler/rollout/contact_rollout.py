@@ -27,7 +27,7 @@ from whippletree.constraints.constraint_set import constraint_set
 from whippletree.contact.problem.cones import both, largest
 from whippletree.contact.problem.contact_problem import ContactProblem, Local, local, measure_residual, sweep_blocks
 from whippletree.contact.restitution_share import ROLLOUT_GAIN, gains, islands_of, may_gain, restitution_share
-from whippletree.contact.time_step import ContactBlocks, Posed, Stepped, finish_step, pose_step, shifts, work_of
+from whippletree.contact.time_step import ContactBlocks, Stepped, UnsolvedStep, finish_step, pose_step, shifts, work_of
 from whippletree.errors import UnsupportedError, warn_caller
 from whippletree.model import Model
 from whippletree.model.parameters import find_parameter
@@ -319,12 +319,12 @@ class _RolloutBuilder:
         lift = [at.shift - shifts(at.gaps, at.approach[:, 0], nothing, h)] * self.gains
         return [own, *at.problem[:4], *at[1:-1], *lift, *at.response]
 
-    def _restore_step(self, kept: Kept, memory: Array) -> tuple[Any, Posed, Any]:
+    def _restore_step(self, kept: Kept, memory: Array) -> tuple[Any, UnsolvedStep, Any]:
         """Each block by itself, the posed step, and by how much restitution shifts its normal velocities."""
         own, G, g, friction, cap, free, gaps, shift, closing, approach, *rest = kept.restore(memory)
         lift, response = (rest[0], rest[1:]) if self.gains else (0, rest)
         problem = ContactProblem(G, g, friction, cap, self.blocks.hosts)
-        return own, Posed(problem, free, gaps, shift, closing, approach, tuple(response)), lift
+        return own, UnsolvedStep(problem, free, gaps, shift, closing, approach, tuple(response)), lift
 
     def _sweep_blocks(self, kept: Kept, memory: Array, impulse: Array, kappa: Array, *plastic: Array) -> list[Any]:
         own, at, lift = self._restore_step(kept, memory)
@@ -366,12 +366,12 @@ class _RolloutBuilder:
         told += [[self._beyond(q, end, h)]] * (self.blocks is not self.all_blocks)
         return [end.q, end.v, *[impulse] * self.gains, *told]
 
-    def _works(self, at: Posed, impulse: Array) -> list[Any]:
+    def _works(self, at: UnsolvedStep, impulse: Array) -> list[Any]:
         """Work of the contacts of each island."""
         works = work_of(at, impulse, self.blocks.passive)
         return [works[own].sum() for own in self.islands]
 
-    def _gains(self, at: Posed, impulse: Array) -> list[Any]:
+    def _gains(self, at: UnsolvedStep, impulse: Array) -> list[Any]:
         """Whether the bounces of each island add energy."""
         found = []
         for own, work in zip(self.islands, self._works(at, impulse), strict=True):
@@ -379,7 +379,7 @@ class _RolloutBuilder:
             found.append(gains(work, sum(p * e for p, e in load), sum(p for p, _ in load), ROLLOUT_GAIN))
         return found
 
-    def _share(self, at: Posed, impulse: Array, newton: Array, plastic: Array) -> Array:
+    def _share(self, at: UnsolvedStep, impulse: Array, newton: Array, plastic: Array) -> Array:
         """The impulses (blocks, 3) of a step: of Newton's, in each island, as many as add no energy."""
         works = [self._works(at, p) for p in (impulse, newton, (impulse + newton) / 2)]
         found, mixes = newton.copy(), less(0, plastic[0])

@@ -218,11 +218,11 @@ class _LongRolloutBuilder:
         given = ["tau"] if "tau" in self.buffers else []
         forces: list[Statement] = [self._each(self.nv, given, lambda *tau: [tau[0] if tau else 0], [FORCE])]
         if self.plan.controller is not None:
-            forces.append(self._controlled(q, v))
+            forces.append(self._add_controller(q, v))
         if "ctrl" in self.buffers:
-            forces += self._actuated(q, v)
+            forces += self._add_actuators(q, v)
         if self.plan.passive:
-            forces += self._added_forces("passive_forces", {"q": q, "v": v}, "forces")
+            forces += self._add_forces("passive_forces", {"q": q, "v": v}, "forces")
         result = {"a": ACCELERATION, "status": "failing"}
         return [
             *forces,
@@ -230,7 +230,7 @@ class _LongRolloutBuilder:
             *self._note_status(),
         ]
 
-    def _controlled(self, q: str, v: str) -> Block:
+    def _add_controller(self, q: str, v: str) -> Block:
         """FORCE += those of the controller, written out."""
 
         def control(tau: Array, t: Any, q: Array, v: Array) -> list[Array]:
@@ -240,14 +240,14 @@ class _LongRolloutBuilder:
         reads = [parts[0], parts[1]._replace(shape=()), *parts[2:]]
         return traced_block(control, reads, [parts[0]])
 
-    def _actuated(self, q: str, v: str) -> list[Statement]:
+    def _add_actuators(self, q: str, v: str) -> list[Statement]:
         """FORCE += those of actuators under the commands of this row."""
         count = len(self.tree.model.actuators)
         self.work("commands", count)
         commands = self._each(count, ["ctrl"], lambda command: [command], ["commands"])
-        return [commands, *self._added_forces("actuator_forces", {"q": q, "v": v, "ctrl": "commands"}, "tau")]
+        return [commands, *self._add_forces("actuator_forces", {"q": q, "v": v, "ctrl": "commands"}, "tau")]
 
-    def _added_forces(self, name: str, inputs: dict[str, str], output: str) -> list[Statement]:
+    def _add_forces(self, name: str, inputs: dict[str, str], output: str) -> list[Statement]:
         """FORCE += what a function gives."""
         self.work(name, self.nv)
         add = self._each(self.nv, [FORCE, name], lambda force, more: [force + more], [FORCE])

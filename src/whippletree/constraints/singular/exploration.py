@@ -83,7 +83,7 @@ LONG_SYSTEM = 200
 """Velocities beyond which no matrix of their number squared is formed."""
 
 
-class Explored(NamedTuple):
+class ExploredConfigurations(NamedTuple):
     """Configurations that a mechanism reaches from its start."""
 
     start: Array
@@ -108,7 +108,9 @@ def generic_configurations(system: ConstraintSet, count: int = 3) -> list[Array]
     return explore(system, count).configurations
 
 
-def explore(system: ConstraintSet, count: int, is_enough: Callable[[Array], bool] = lambda q: False) -> Explored:
+def explore(
+    system: ConstraintSet, count: int, is_enough: Callable[[Array], bool] = lambda q: False
+) -> ExploredConfigurations:
     """Generic configurations near the model's start, ``count`` of them, or more where several branches meet.
 
     ``is_enough``: whether a configuration tells everything; from a regular start no further ones are looked for then.
@@ -128,15 +130,19 @@ def explore(system: ConstraintSet, count: int, is_enough: Callable[[Array], bool
     away = [sample.q for sample in samples if not sample.returned]
     if regular:
         found = away or [sample.q for sample in samples] or [start]
-        return Explored(start, found, branching=False, partly_stuck=False, stuck=bool(samples) and not away)
+        return ExploredConfigurations(
+            start, found, branching=False, partly_stuck=False, stuck=bool(samples) and not away
+        )
     # what a motion reaches from the start must itself be able to move: other closures of the loops may not
     reached = [q for q in _branches(closure, start) if _freedoms(closure, q)]
     others = [q for q in away if _freedoms(closure, q)]
     if not reached and not others:
-        return Explored(start, [_nudge(closure, start)], branching=False, partly_stuck=False, stuck=bool(samples))
+        return ExploredConfigurations(
+            start, [_nudge(closure, start)], branching=False, partly_stuck=False, stuck=bool(samples)
+        )
     generic = _generics(closure, reached) or _generics(closure, others)
     found = generic or [_nudge(closure, q) for q in reached or others]
-    return Explored(start, found, branching=True, partly_stuck=not generic, stuck=False)
+    return ExploredConfigurations(start, found, branching=True, partly_stuck=not generic, stuck=False)
 
 
 def _is_regular(closure: Closure, q: Array) -> bool:

@@ -266,7 +266,7 @@ class _Scene:
         return found.reshape(-1, 3)
 
     def _color(self, name: str | None) -> tuple[float, float, float] | None:
-        """The diffuse colour of a material; None where it is a texture or not told."""
+        """The diffuse colour of a material; None where it is a texture or not given."""
         if name not in self._colors:
             material = self._named.get(name or "")
             effect = None if material is None else material.find("instance_effect")

@@ -35,7 +35,7 @@ FURTHER_STEPS = 3
 
 FOOT_COSINE = 0.9
 """Cosine of the angle between the normal at a foot and the way to it from which on it counts as found. Its gap is then
-at least this share of the distance: what is far away is not told as near."""
+at least this share of the distance: what is far away is not reported as near."""
 
 Height: TypeAlias = Callable[[Any, Any], Any]
 Surface: TypeAlias = Callable[[Any, Any], Jet]

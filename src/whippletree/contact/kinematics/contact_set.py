@@ -211,7 +211,7 @@ def _stack_touches(touches: list[Touch]) -> Points:
 # --- pairs at one state: where they are nearest, how their material points move against each other --------------------
 
 
-class Carried:
+class PlacedGeometry:
     """A geometry at one state, with what its kinematics needs; computed when it is asked for, once."""
 
     def __init__(self, tree: Skeleton, links: Field, place: Place) -> None:
@@ -247,15 +247,15 @@ class Meetings:
 
     def __init__(self, m: Mechanism, pairs: tuple[Pair, ...], links: Field) -> None:
         self.nv = m.tree.model.nv
-        carried: dict[str, Carried] = {}
+        carried: dict[str, PlacedGeometry] = {}
         self._meetings = []
         for pair in pairs:
             for name, place in zip((pair.contact.first, pair.contact.second), pair.places(m.tree), strict=True):
                 if name not in carried:
-                    carried[name] = Carried(m.tree, links, place)
-            self._meetings.append(Meeting(pair, carried[pair.contact.first], carried[pair.contact.second]))
+                    carried[name] = PlacedGeometry(m.tree, links, place)
+            self._meetings.append(PairAtState(pair, carried[pair.contact.first], carried[pair.contact.second]))
 
-    def __iter__(self) -> Iterator[Meeting]:
+    def __iter__(self) -> Iterator[PairAtState]:
         return iter(self._meetings)
 
     def jacobian(self) -> Array:
@@ -275,12 +275,12 @@ class Meetings:
         return np.concatenate([zeros(0), *[meeting.bias() for meeting in self._meetings]])
 
 
-class Meeting(NamedTuple):
+class PairAtState(NamedTuple):
     """One pair at one state."""
 
     pair: Pair
-    first: Carried
-    second: Carried
+    first: PlacedGeometry
+    second: PlacedGeometry
 
     def touches(self) -> list[Touch]:
         """The candidates of the pair."""

@@ -92,7 +92,7 @@ class PairKind:
         return not self.of_solids and closed_form(self.first.shape, self.second.shape) is not None  # type: ignore[arg-type]
 
 
-class Declared(NamedTuple):
+class DeclaredContacts(NamedTuple):
     """Contacts that a model lists one by one, n of them."""
 
     first: Array
@@ -102,7 +102,7 @@ class Declared(NamedTuple):
     """:data:`COEFFICIENTS`, (n, 5)."""
 
 
-class Grouped(NamedTuple):
+class GroupedGeometries(NamedTuple):
     """Geometries of which every two may touch."""
 
     bounded: Array
@@ -151,8 +151,8 @@ class SceneLayout:
     """Number of the kind of pairs of two classes, (classes, classes); −1 where there are none."""
     solids: tuple[Solid | None, ...]
     """The geometries as solids, as far as they are compared as such."""
-    declared: Declared
-    groups: tuple[Grouped, ...]
+    declared: DeclaredContacts
+    groups: tuple[GroupedGeometries, ...]
     mechanism: SceneMechanism | None = None
     """Bodies that joints hold together, whose rows come first."""
 
@@ -347,9 +347,9 @@ def scene_layout(model: Model) -> SceneLayout | Unsuited:
     )  # fmt: skip
 
 
-def _declared_contacts(model: Model, numbers: dict[str, int]) -> Declared:
+def _declared_contacts(model: Model, numbers: dict[str, int]) -> DeclaredContacts:
     """The listed contacts; ``numbers``: of the geometries."""
-    return Declared(
+    return DeclaredContacts(
         np.array([numbers[c.first] for c in model.contacts], dtype=np.int64),
         np.array([numbers[c.second] for c in model.contacts], dtype=np.int64),
         np.array([_coefficients(c) for c in model.contacts], dtype=float).reshape(-1, len(COEFFICIENTS)),
@@ -362,14 +362,14 @@ def _ranks(classes: tuple[GeometryClass, ...]) -> Array:
     return np.argsort(order)
 
 
-def _contact_groups(model: Model, numbers: dict[str, int], radii: Array, ranks: Array) -> list[Grouped]:
+def _contact_groups(model: Model, numbers: dict[str, int], radii: Array, ranks: Array) -> list[GroupedGeometries]:
     """The groups, bounded geometries apart from those that have no end; ``ranks``: of the geometries."""
     groups = []
     for group in model.contact_groups:
         members = np.array([numbers[name] for name in group.geometries], dtype=np.int64)
         members = members[np.lexsort([members, ranks[members]])]
         ends = np.isfinite(radii[members])
-        groups.append(Grouped(members[ends], members[~ends], np.array(_coefficients(group), dtype=float)))
+        groups.append(GroupedGeometries(members[ends], members[~ends], np.array(_coefficients(group), dtype=float)))
     return groups
 
 
@@ -392,7 +392,7 @@ def _classes(shapes: list[Shape], keys: list[Any]) -> tuple[tuple[GeometryClass,
 
 
 def _wanted(
-    classes: tuple[GeometryClass, ...], class_of: Array, declared: Declared, groups: list[Grouped]
+    classes: tuple[GeometryClass, ...], class_of: Array, declared: DeclaredContacts, groups: list[GroupedGeometries]
 ) -> list[tuple[int, int]]:
     """Which classes can meet, by their numbers."""
     wanted = dict.fromkeys(zip(class_of[declared.first].tolist(), class_of[declared.second].tolist(), strict=True))

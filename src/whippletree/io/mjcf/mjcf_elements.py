@@ -165,7 +165,7 @@ def add_key_frames(draft: Draft, parts: Parts) -> None:
 
 
 def unit_quaternions(draft: Draft, compiled: Any, qpos: Array, where: str) -> Array:
-    """Coordinates with quaternions of unit length; one of zeros, which MuJoCo takes for no turn, is told."""
+    """Coordinates with quaternions of unit length; one of zeros, which MuJoCo takes for no turn, is noted."""
     q = np.array(qpos, dtype=float)
     for joint in range(compiled.njnt):
         kind, first = int(compiled.jnt_type[joint]), int(compiled.jnt_qposadr[joint])

@@ -23,7 +23,7 @@ PAD = 2e-15
 """kg and kg m²: twice the least that MuJoCo's compiler takes for a moving body. Nothing real has it."""
 
 _UNUSED = ("cameras", "lights", "skins", "textures", "materials", "numerics", "texts", "tuples", "plugins")
-"""Elements without mechanics: told, and taken out before compiling."""
+"""Elements without mechanics: noted, and taken out before compiling."""
 
 _OPTIONS = (
     *("integrator", "cone", "solver", "impratio", "tolerance", "iterations", "ls_iterations", "ls_tolerance"),
@@ -32,7 +32,7 @@ _OPTIONS = (
 """Options of MuJoCo's own solver, which say nothing of the mechanics."""
 
 _READ = ("excludes", "hfields", "sensors")
-"""Elements that are read from the specification itself, or left out and told, and taken out before compiling."""
+"""Elements that are read from the specification itself, or left out and noted, and taken out before compiling."""
 
 _SIZES = (
     *("memory", "njmax", "nconmax"),

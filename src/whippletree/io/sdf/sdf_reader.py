@@ -277,7 +277,7 @@ def _carry(draft: Draft, joint: _SdfJoint, places: dict[str, Array]) -> None:
 
 
 def _close(draft: Draft, joint: _SdfJoint, places: dict[str, Array]) -> None:
-    """A joint that closes a loop: the same freedom as a constraint; what acts along it is kept as data, and told."""
+    """A joint that closes a loop: the same freedom as a constraint; what acts along it is kept as data, with a note."""
     relative = _relative(places[joint.parent], places[joint.child])
     frames = ((joint.parent, rotations.product(relative, joint.pose)), (joint.child, joint.pose))
     for number, (body, pose) in enumerate(frames, start=1):

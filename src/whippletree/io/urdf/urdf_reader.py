@@ -488,7 +488,7 @@ def _mesh(reader: Reader, shape: Element, name: str) -> dict[str, Any]:
 
 
 def _scale(reader: Reader, shape: Element) -> tuple[float, ...]:
-    """Three factors; a fourth one, of homogeneous coordinates, is left aside and told if it is 1."""
+    """Three factors; a fourth one, of homogeneous coordinates, is left aside, with a note, if it is 1."""
     words = (shape.get("scale") or "").split()
     if len(words) == 4 and words[3] in ("1", "1.0"):
         reader.draft.notes.append(f"{reader.where(shape)}: scale={shape.get('scale')!r}: its fourth number has no use")

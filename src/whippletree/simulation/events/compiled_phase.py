@@ -248,7 +248,7 @@ class CompiledPhases:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """Which tells a scene's programs apart."""
+        """What tells a scene's programs apart."""
         return ("phase", *self._key)
 
     @property

@@ -100,11 +100,11 @@ class EventEquations:
         the one after it: the last of them are kept.
         """
         if len(q) != 1:
-            return self._worked_out(t, q, v)
+            return self._work_out(t, q, v)
         state = t.tobytes(), q.tobytes(), v.tobytes()
         known = self._recent.get(state)
         if known is None or known[0] is not self.motion.compiled_controller:
-            known = self.motion.compiled_controller, self._worked_out(t, q, v)
+            known = self.motion.compiled_controller, self._work_out(t, q, v)
             for part in known[1]:
                 part.flags.writeable = False
             self._recent.pop(state, None)
@@ -113,7 +113,7 @@ class EventEquations:
                 del self._recent[next(iter(self._recent))]
         return known[1]
 
-    def _worked_out(self, t: Array, q: Array, v: Array) -> At:
+    def _work_out(self, t: Array, q: Array, v: Array) -> At:
         m = len(q)
         tau = self.motion.forces(t, q, v)
         M = self._many("mass_matrix", q=q)

@@ -73,7 +73,7 @@ class EventLog:
         self.names, k = names, len(names)
         self.times, self.kinds, self.contacts = Column(), Column(dtype=int), Column(dtype=int)
         self.energy_lost = Column()
-        """At the instant, J; told with its first event, zero for the others."""
+        """At the instant, J; given with its first event, zero for the others."""
         self.mode_times, self.modes = Column(), Column(k, dtype=int)
         self.instants, self.states = Column(), Column(2, nq + nv)
         """States before and after each instant."""
@@ -271,7 +271,7 @@ def rows(phase: Phase, mode: int, times: Array, states: Array) -> PhaseOutput:
         "mode": np.full(m + 1, mode),
         "contact_state": np.tile(np.array(phase.mode.status[:k], dtype=int).reshape(1, k), (m + 1, 1)),
         "contact_gap": scene.gaps(q)[:, :k],
-        **_shared_out(scene, loads.contacts),
+        **_share_out(scene, loads.contacts),
         "cone_violation": phase.cone_violation(loads.contacts),
     }
     if scene.model.constraints:
@@ -309,7 +309,7 @@ def within_cones(
         found = forces_of(phase, float(output.times[n]), output.states[n])
         if found is not None:
             own["cone_violation"][n] = phase.cone_violation(found[None])[0]
-            for name, values in _shared_out(scene, found[None]).items():
+            for name, values in _share_out(scene, found[None]).items():
                 own[name][n] = values[0]
             if scene.rows:
                 q, v = scene.motion.split(output.states[n : n + 1])
@@ -319,7 +319,7 @@ def within_cones(
     return output
 
 
-def _shared_out(scene: EventEquations, forces: Array) -> dict[str, Array]:
+def _share_out(scene: EventEquations, forces: Array) -> dict[str, Array]:
     """Forces (m, k, 3) of all candidates by what they belong to: contacts, stops, and the dry friction of joints."""
     stops = slice(scene.touching, scene.touching + len(scene.joints.stops))
     own = {"contact_force": forces[:, : scene.touching]}

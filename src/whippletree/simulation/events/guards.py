@@ -371,7 +371,7 @@ class CompiledGuards:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """Which tells the guards of a scene apart."""
+        """What tells the guards of a scene apart."""
         return ("guards", self.needs_rates, self.scene.count, self.scene.touching)
 
     @property

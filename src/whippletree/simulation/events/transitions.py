@@ -323,7 +323,7 @@ def _staying(
 
 
 def _differences(before: Mode, after: Mode) -> list[tuple[str, int]]:
-    """Changes of the contacts that were closed; touchdowns are told by their guards."""
+    """Changes of the contacts that were closed; touchdowns are reported by their guards."""
     entries = []
     for i, (old, new) in enumerate(zip(before.status, after.status, strict=True)):
         if old != OPEN and new == OPEN:

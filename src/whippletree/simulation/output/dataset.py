@@ -66,7 +66,7 @@ def dataset(
         import xarray
 
     grid = _Grid(record.times, record.states)
-    output = Output(motion, grid, watch, Met.of(grid, method, record))
+    output = Output(motion, grid, watch, MethodForces.of(grid, method, record))
     own = {name: partial(_own, grid, record, name, v) for name, v in method.variables.items()}
     makers: dict[str, Callable[[], Any]] = output.makers() | own
     variables = output.states() | {name: make() for name, make in makers.items() if asked is None or name in asked}
@@ -250,7 +250,7 @@ class _Grid:
         return (*across, *meaning.dimensions), values, {"long_name": meaning.title, "units": meaning.units, **labels}
 
 
-class Met(NamedTuple):
+class MethodForces(NamedTuple):
     """Forces and accelerations that a method has found itself, at the good states."""
 
     forces: dict[str, tuple[tuple[str, ...], Array]]
@@ -259,7 +259,7 @@ class Met(NamedTuple):
     """Accelerations ``a`` (k, nv) and constraint forces ``f`` (k, rows), where they belong to these very states."""
 
     @staticmethod
-    def of(grid: _Grid, method: Method, record: Record) -> Met:
+    def of(grid: _Grid, method: Method, record: Record) -> MethodForces:
         """The quantities of a run's record."""
         forces = {
             word: (method.variables[word].names, grid.at_states(record.variable(word)))
@@ -268,7 +268,7 @@ class Met(NamedTuple):
         }
         own = {"a": "a", "f": "constraint_forces"} if method.instants else {}
         motion = {word: grid.at_states(record.variable(n)) for word, n in own.items() if n in method.variables}
-        return Met(forces, motion)
+        return MethodForces(forces, motion)
 
 
 EVERY_RUN = ("a", "tau", "kinetic_energy", "potential_energy", "diagonal_ratio", "scaled_diagonal_ratio")
@@ -280,7 +280,7 @@ WITH_CONSTRAINTS = ("constraint_forces", "constraint_residual", "constraint_velo
 class Output:
     """Consequences of the states, each worked out when it is asked for."""
 
-    def __init__(self, motion: Motion, grid: _Grid, watch: Watch, met: Met) -> None:
+    def __init__(self, motion: Motion, grid: _Grid, watch: Watch, met: MethodForces) -> None:
         self.motion, self.grid, self.watch, self.met = motion.of_runs(grid.numbers), grid, watch, met
         self.model = motion.model
         self.q, self.v = motion.split(grid.states)

@@ -1,4 +1,4 @@
-"""Several steps in a row, of one scene or of many side by side, with what has to be told of them."""
+"""Several steps in a row, of one scene or of many side by side, with what a run reports of them."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Advance(NamedTuple):
 
     @staticmethod
     def of_rows(stepper: ImpulseStep, start: Array, steps: Steps, counts: Array, h: Array) -> Advance:
-        """Steps of one scene from a start (nq + nv,), told row by row: ``counts`` (rows,) of them, of length h (rows,).
+        """Steps of one scene from a start (nq + nv,), row by row: ``counts`` (rows,) of them, of length h (rows,).
 
         All of them are taken for solved, by sweeps and Newton's method. Steps beyond the last row are left out.
         """

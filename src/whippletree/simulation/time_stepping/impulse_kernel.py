@@ -128,7 +128,7 @@ class AskedSteps(NamedTuple):
     """What the controller raised in that step."""
 
     def from_step(self, number: int, count: int) -> AskedSteps:
-        """What there is of ``count`` steps after the first ones."""
+        """The part that there is of ``count`` steps after the first ones."""
         steps = Steps(*[column[number : number + count] for column in self.steps])
         return AskedSteps(steps) if steps.number == count else self._replace(steps=steps)
 

@@ -80,7 +80,7 @@ class Step(NamedTuple):
     """Potential energy that bringing overlaps apart and loops together has added, J."""
 
 
-class Coupled(NamedTuple):
+class CoupledServos(NamedTuple):
     """Servos without a force range that drive several joints, or a frame: M + h Gᵀ K G by Woodbury's identity."""
 
     G: Array
@@ -110,13 +110,13 @@ class FreeMotion(NamedTuple):
     """With what resists at the end of the step in its inertia."""
     drive: Array
     """Forces of motors, (nv,), see :meth:`ImpulseStep._drive`."""
-    coupled: Coupled
+    coupled: CoupledServos
     v: Array
     """At the end, (nv,)."""
 
 
 class Touching(NamedTuple):
-    """What the impulses of a step do."""
+    """The contact problem of a step, solved: its impulses, and what they do."""
 
     near: NearRows
     solution: ContactSolution
@@ -321,11 +321,11 @@ class ImpulseStep:
             servos[i] for i in self.actuators.releasable if abs(own[i]) < (1 - AT_AN_END) * h * float(servos[i].reach)
         ]
 
-    def _couple_servos(self, motion: Motion, t: float, q: Array, h: float, servos: list[Servo]) -> Coupled:
+    def _couple_servos(self, motion: Motion, t: float, q: Array, h: float, servos: list[Servo]) -> CoupledServos:
         """Servos that join the inertia by their rows."""
         G = self.actuators.rows(self._mechanism, q, servos).astype(float)
         X = self._solve_mass(motion, t, q, G) if servos else G
-        return Coupled(G, np.array([servo.gain(h) for servo in servos]), X, h)
+        return CoupledServos(G, np.array([servo.gain(h) for servo in servos]), X, h)
 
     def _with_servos(self, problem: ContactProblem, q: Array, h: float, ctrl: Array | None) -> ContactProblem:
         """The problem with compliances and offsets of its last blocks, those of servos with a force range."""

@@ -100,7 +100,7 @@ def careful_step(
     solutions: list[ContactSolution],
     refused: Refused | None = None,
 ) -> Steps:
-    """One step from y (nq + nv,) that is not the kernel's, or is taken in halves, told as one of length h.
+    """One step from y (nq + nv,) that is not the kernel's, or is taken in halves, reported as one of length h.
 
     Args:
         impulses: of the step before, (blocks, 3); with ``tau`` (nv,) and ``ctrl`` (actuators,) as in

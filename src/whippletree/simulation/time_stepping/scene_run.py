@@ -170,7 +170,7 @@ class _KernelCall(NamedTuple):
 
 
 class StepsTaken(NamedTuple):
-    """Where some steps have led to."""
+    """Results of some steps."""
 
     q: Array
     v: Array

@@ -39,7 +39,7 @@ RESIDUAL_TOLERANCE = 1e-7
 """m/s: default of the largest residual of the natural map."""
 
 OVERLAP_WORTH_TELLING = 1e-3
-"""m or rad: overlap at the start, or overshoot of a joint's limits, of which a warning tells."""
+"""m or rad: overlap at the start, or overshoot of a joint's limits, that a warning reports."""
 
 RESIDUAL_WORTH_TELLING = 1e-3
 """m/s: residual of a step of a single scene from which on a warning tells of it: bodies are seen to do what Coulomb's

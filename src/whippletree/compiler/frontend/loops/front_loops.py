@@ -50,71 +50,80 @@ class FrontLoops:
 
     def _reserve(self) -> None:
         """Memory of the fronts, and the lists of what is in them."""
-        plan = self.plan
+        plan, index = self.plan, self.space.index
         self.width = max([len(own) for own in plan.unknowns] or [1])
         self.chunks = -(-self.width // CHUNK)
         counts = [len(own) for own in plan.unknowns] or [0]
         inner = [len(front.boundary) for front in plan.fronts]
         parents = [front.parent for front in plan.fronts]
-        order = self.order
-        self.row_starts, _, self.front_chunks = _placed_rows(counts, inner, parents, order)
+        self.row_starts, _, self.front_chunks = _placed_rows(counts, inner, parents, self.order)
         self.space.add(Buffer("front", "work", (max(self.front_chunks, 1), self.chunks, CHUNK), pitch=CHUNK))
-        width, fronts = self.width, max(len(counts), 1)
-
-        def padded(lists: Sequence[Sequence[int]], columns: int) -> Array:
-            found = np.zeros((fronts, max(columns, 1)), dtype=np.int64)
-            for f, own in enumerate(lists):
-                found[f, : len(own)] = own
-            return found
-
-        self.space.index("front rows", padded([rows.tolist() for rows in self.row_starts], width))
-        self.space.index("front unknowns", padded([own.tolist() for own in plan.unknowns], width))
-        self.space.index("spread", padded([s.tolist() for s in plan.spread], max(inner, default=0)))
+        index("front rows", self._padded([rows.tolist() for rows in self.row_starts], self.width))
+        index("front unknowns", self._padded([own.tolist() for own in plan.unknowns], self.width))
+        index("spread", self._padded([s.tolist() for s in plan.spread], max(inner, default=0)))
         singles = [n - 2 * pairs for n, pairs in zip(counts, plan.pairs, strict=False)]
+        self._index_singles(singles, inner)
+        self._index_pairs(counts, singles)
+        self._index_fronts(counts, inner, parents)
+        every = np.arange(self.width)
+        index("chunk of", every // CHUNK)
+        index("unit of", every % CHUNK)
+        index("chunks up to", every // CHUNK + 1)
+        self.space.table("is motion", (~plan.rows).astype(float))
+
+    def _padded(self, lists: Sequence[Sequence[int]], columns: int) -> Array:
+        """Lists of numbers, one for each front, as rows of a table, filled up with zeros."""
+        found = np.zeros((max(len(self.plan.fronts), 1), max(columns, 1)), dtype=np.int64)
+        for f, own in enumerate(lists):
+            found[f, : len(own)] = own
+        return found
+
+    def _index_singles(self, singles: Sequence[int], inner: Sequence[int]) -> None:
+        """Pivots that stand alone, from the last one down: so many at once, and what is left of them."""
+        index, several = self.space.index, len(PIVOTS_AT_ONCE)
         down = [list(range(n - 1, b - 1, -1)) for n, b in zip(singles, inner, strict=False)]
-        self.space.index("pivot places", padded(down, max(map(len, down), default=0)))
-        self.space.index("front singles", [len(places) for places in down])
-        solved = [list(range(n - 1, single, -2)) for n, single in zip(counts, singles, strict=False)]
-        most = max(map(len, solved), default=0)
-        self.space.index("solved places", padded(solved, most))
-        self.space.index("solving places", padded([[p - 1 for p in places] for places in solved], most))
-        self.space.index("front pairs", plan.pairs or [0])
-        several = len(PIVOTS_AT_ONCE)
+        index("pivot places", self._padded(down, max(map(len, down), default=0)))
+        index("front singles", [len(places) for places in down])
         whole = [len(places) // several for places in down]
-        tiles = np.zeros((fronts, max(whole, default=0) or 1, several), dtype=np.int64)
-        for f, (places, count) in enumerate(zip(down, whole, strict=True)):
-            tiles[f, :count] = np.reshape(places[: several * count], (count, several))
-        self.space.index("tiles down", tiles)
-        self.space.index("front tiles", whole)
+        together = [places[: several * count] for places, count in zip(down, whole, strict=True)]
+        most = max(whole, default=0) or 1
+        index("tiles down", self._padded(together, several * most).reshape(-1, most, several))
+        index("front tiles", whole)
         left = [places[several * count :] for places, count in zip(down, whole, strict=True)]
-        self.space.index("pivots left", padded(left, several - 1))
-        self.space.index("front left", [len(places) for places in left])
-        for word, lists in (("solved", solved), ("solving", [[p - 1 for p in places] for places in solved])):
-            self.space.index(
-                f"{word} twos",
-                padded([places[: len(places) // 2 * 2] for places in lists], most // 2 * 2).reshape(fronts, -1, 2)
-                if most > 1
-                else np.zeros((fronts, 1, 2), dtype=np.int64),
-            )
-            self.space.index(f"{word} last", [places[-1] if len(places) % 2 else 0 for places in lists])
-        self.space.index("front twos", [len(places) // 2 for places in solved])
-        self.space.index("front odd", [len(places) % 2 for places in solved])
-        self.space.index("front inner", inner)
-        self.space.index("front chunks", [-(-n // CHUNK) for n in counts])
-        self.space.index("front parent", [max(parent, 0) for parent in parents])
-        self.space.index("front order", order or [0])
-        self.space.index("front kind", self.kinds.of or [0])
+        index("pivots left", self._padded(left, several - 1))
+        index("front left", [len(places) for places in left])
+
+    def _index_pairs(self, counts: Sequence[int], singles: Sequence[int]) -> None:
+        """Pivots that are taken in pairs, from the last one down: each unknown with the row that is solved for it, two
+        pairs at once, and the last pair where their number is odd."""
+        index = self.space.index
+        solved = [list(range(n - 1, single, -2)) for n, single in zip(counts, singles, strict=False)]
+        solving = [[place - 1 for place in places] for places in solved]
+        most = max(map(len, solved), default=0)
+        for word, lists in (("solved", solved), ("solving", solving)):
+            index(f"{word} places", self._padded(lists, most))
+            even = [places[: len(places) // 2 * 2] for places in lists]
+            twos = self._padded(even, max(most // 2 * 2, 2))
+            index(f"{word} twos", twos.reshape(len(twos), -1, 2))
+            index(f"{word} last", [places[-1] if len(places) % 2 else 0 for places in lists])
+        index("front pairs", self.plan.pairs or [0])
+        index("front twos", [len(places) // 2 for places in solved])
+        index("front odd", [len(places) % 2 for places in solved])
+
+    def _index_fronts(self, counts: Sequence[int], inner: Sequence[int], parents: Sequence[int]) -> None:
+        """Sizes, parents, order and kinds of fronts, and which of their rows begin with zeros."""
+        index, order = self.space.index, self.order
+        index("front inner", inner)
+        index("front chunks", [-(-n // CHUNK) for n in counts])
+        index("front parent", [max(parent, 0) for parent in parents])
+        index("front order", order or [0])
+        index("front kind", self.kinds.of or [0])
         first = _first_children(parents, order)
         cleared = self.kinds.cleared
         leaves = [n if f not in first and cleared[f] else 0 for f, n in enumerate(inner)]
         begun = [inner[parent] if first.get(parent) == f and cleared[parent] else 0 for f, parent in enumerate(parents)]
-        self.space.index("fresh rows", leaves or [0])
-        self.space.index("fresh rows of parent", begun or [0])
-        every = np.arange(width)
-        self.space.index("chunk of", every // CHUNK)
-        self.space.index("unit of", every % CHUNK)
-        self.space.index("chunks up to", every // CHUNK + 1)
-        self.space.table("is motion", (~plan.rows).astype(float))
+        index("fresh rows", leaves or [0])
+        index("fresh rows of parent", begun or [0])
 
     def begin(self) -> list[Statement]:
         """In the rows of pivots what is known beforehand; those of boundaries are cleared when their time begins."""

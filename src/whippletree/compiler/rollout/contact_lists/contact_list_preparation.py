@@ -31,7 +31,7 @@ from whippletree.contact.problem.contact_problem import local
 from whippletree.contact.time_step import shifts
 from whippletree.spatial import add_cross
 
-ROW = "row"
+MOVER = "row"
 """The register of one of the velocities that move a contact."""
 
 
@@ -157,7 +157,7 @@ class BlockPreparation:
 
         # rows of screws have the numbers of their velocities, but for those of modes
         names = ("path", "screw row") if self.space.model.is_flexible else ("path",)
-        reads = [at("touch", BLOCK), at("screw", names[-1]), at("side", BLOCK, ROW)]
-        found = [Lookup(name, self.space.address(name, BLOCK, ROW)) for name in names]
+        reads = [at("touch", BLOCK), at("screw", names[-1]), at("side", BLOCK, MOVER)]
+        found = [Lookup(name, self.space.address(name, BLOCK, MOVER)) for name in names]
         body: tuple[Statement, ...] = (*found, traced_block(along, reads, [jacobian_rows(count).column("path")]))
-        return (*self.space.look_up("moving"), Loop(ROW, Index("moving"), body))
+        return (*self.space.look_up("moving"), Loop(MOVER, Index("moving"), body))

@@ -71,18 +71,18 @@ class SceneTangent:
         An event asks for those of the states before and after it again and again: the last of them are kept.
         """
         if len(q) != 1:
-            return self._worked_out(t, q, v)
+            return self._work_out(t, q, v)
         state = t.tobytes(), q.tobytes(), v.tobytes(), self.scene.motion.compiled_controller
         found = self._recent.get(state)
         if found is None:
-            found = self._recent[state] = self._worked_out(t, q, v)
+            found = self._recent[state] = self._work_out(t, q, v)
             for part in found:
                 part.flags.writeable = False
             if len(self._recent) > SIDES_OF_EVENT:
                 del self._recent[next(iter(self._recent))]
         return found
 
-    def _worked_out(self, t: Array, q: Array, v: Array) -> At:
+    def _work_out(self, t: Array, q: Array, v: Array) -> At:
         m, d, n = len(q), self.count, self.scene.model.nv
         rows, known = self.scene.rows, self._along_all(t, q, v)
         A, gamma = np.zeros((m, d, 0, n)), np.zeros((m, d, 0))
