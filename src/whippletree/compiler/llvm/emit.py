@@ -12,13 +12,14 @@ What differs between targets is where numbers live and how they are reached: the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import NamedTuple
 
 from whippletree.compiler.llvm.ir import Operand, Writer
-from whippletree.compiler.llvm.packs import WIDTH, Packs, find_packs
+from whippletree.compiler.llvm.packs import MOST_ROUNDS_BESIDE, WIDTH, Packs, find_packs
 from whippletree.compiler.llvm.straight_line import PackedRows, Readers, emit_straight
 from whippletree.compiler.llvm.target_memory import Memory, Registers
 from whippletree.compiler.program import (
@@ -46,6 +47,10 @@ ROUNDS_AHEAD = 4
 MOST_WRITTEN_GROUPS = 8
 """Groups of rounds side by side up to which a loop is written out: a row of a humanoid's velocities has six, whose
 counting would cost as much as their arithmetic."""
+
+
+Store = tuple[Address, int | float]
+"""Where a result of a block goes: the node that it is, or a number that is known beforehand."""
 
 
 class Parted(NamedTuple):
@@ -114,6 +119,7 @@ class _Body:
         rows, late = self.rows(block, loaded, registers)
         in_rows = {number for groups in rows.packs.stored.values() for own in groups for number in own} if rows else ()
         stores = [(a, x) for i, (a, x) in enumerate(zip(block.stores, block.code.outputs)) if i not in in_rows]
+        stores = self.without_constant_rows(stores, loaded, registers)
         early = self.memory.prepare_stores([a for a, _ in stores if a.buffer not in loaded], registers)
         waiting: dict[int, list[Address]] = {}
         for address, output in stores:
@@ -137,7 +143,7 @@ class _Body:
             waiting,
             self.memory.pause,
             rows,
-            self.readers(block, registers) if rows is None else None,
+            self.readers(block, registers),
             max(self.memory.together, default=1),
         )
         result = dict(zip(block.stores, results, strict=True))
@@ -145,6 +151,28 @@ class _Body:
         for address, vector in late:
             self.memory.store_row(address, vector, registers)
         self.memory.finish_stores()
+
+    def without_constant_rows(self, stores: list[Store], loaded: Collection[str], registers: Registers) -> list[Store]:
+        """Store a number that is known beforehand to neighbours in memory, some at once; returns what is left.
+
+        Rows of a limb are zero but for its own velocities: a quarter of what a humanoid's blocks store.
+        """
+        w, rows = self.writer, defaultdict[tuple[Hashable, Operand], dict[int, int]](dict)
+        for number, (address, output) in enumerate(stores):
+            place = None if isinstance(output, int) or address.buffer in loaded else self.memory.neighbours(address)
+            if place is not None:
+                rows[place[0], w.constant(output)][place[1]] = number
+        stored: set[int] = set()
+        for (_, text), own in rows.items():
+            for first in sorted(own):
+                for width in (MOST_ROUNDS_BESIDE, WIDTH):
+                    numbers = [own.get(first + k) for k in range(width)]
+                    if not any(number is None or number in stored for number in numbers):
+                        vector = w.constant_vector(text)
+                        self.memory.store_row(stores[own[first]][0], vector, registers, width)
+                        stored.update(number for number in numbers if number is not None)
+                        break
+        return [store for number, store in enumerate(stores) if number not in stored]
 
     def readers(self, block: Block, registers: Registers) -> Readers:
         """How inputs of a block can be read again: nothing that it reads is written before its end.
