@@ -71,6 +71,11 @@ MOST_WRITTEN_WITHOUT_LOOPS = 130
 velocities and a servo that couples joints, takes seconds to compile, and its steps in Python take a thousand times as
 long as compiled ones."""
 
+MOST_BY_COLUMNS = 15
+"""Velocities up to which M is eliminated pivot by pivot; with more, entry by entry, since those that a pivot changes no
+longer find room in registers. A quadruped of 18 and a humanoid of 23 take 0.95 of the time; a half cheetah of 9 would
+take 1.08, since what an entry loses is taken from it one after the other."""
+
 NODE, TOUCHED, LIMB = "node", "touched", "limb"
 """The register of a node, of the one that the block in hand touches, and of the limb that it belongs to."""
 
@@ -195,7 +200,8 @@ class WrittenTree:
             given = tau + self.motors.released_forces(q, ctrl, rest)
             push = h * (given + forces_of_joints(m, q, v, h, damping) - bias_in_space(m, links, v))
             ties = self._ties(m, links, q, self.motors.time(rest))
-            factor, push = implicit_factor(m, links, q, v, push, h, self.space.actuators, ties)
+            by_rows = self.space.model.nv > MOST_BY_COLUMNS
+            factor, push = implicit_factor(m, links, q, v, push, h, self.space.actuators, ties, by_rows)
             return [
                 [factor.L[i, j] for i, j in self.related],
                 [sqrt(x) for x in factor.reciprocals],
