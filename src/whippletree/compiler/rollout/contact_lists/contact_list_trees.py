@@ -73,8 +73,8 @@ long as compiled ones."""
 
 MOST_BY_COLUMNS = 15
 """Velocities up to which M is eliminated pivot by pivot; with more, entry by entry, since those that a pivot changes no
-longer find room in registers. A quadruped of 18 and a humanoid of 23 take 0.95 of the time; a half cheetah of 9 would
-take 1.08, since what an entry loses is taken from it one after the other."""
+longer find room in registers. A quadruped of 18 and a humanoid of 23 take 0.95 of the time; with fewer there is no
+difference."""
 
 NODE, TOUCHED, LIMB = "node", "touched", "limb"
 """The register of a node, of the one that the block in hand touches, and of the limb that it belongs to."""
