@@ -256,8 +256,8 @@ class DenseSolve:
         ]
 
     def _factor_along_ways(self) -> list[Statement]:
-        """Eliminate K where no row is on two limbs: all pairs of a pivot and a row in one loop, whose rounds are alike. So
-        each of them inverts its pivot."""
+        """Eliminate K where no row is on two limbs: all pairs of a pivot and a row in one loop, whose rounds are alike,
+        so that each of them inverts its pivot."""
 
         def share(pivot: Any, ahead: Any, back: Any) -> list[Any]:
             ease = 1 / pivot

@@ -188,7 +188,7 @@ class _ListBuilder(StepSpace):
         forms += [WHOLE] * len(blocks.moments) + [TANGENT] * len(blocks.servos)
         if {*forms} != {WHOLE}:
             self.index(FORM, forms)
-        ways = [sorted({*self.in_tree.reached([i])} - {i}) for i in range(self.model.nv)]
+        ways = [[x for x in self.in_tree.reached([i]) if x < i] for i in range(self.model.nv)]
         self.dense_rows = rows_of_blocks(self, self.model.nv, supports, ways)
         return self.dense_rows
 
