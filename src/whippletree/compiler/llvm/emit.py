@@ -458,16 +458,32 @@ class _Body:
             before, some, end = w.block, w.label("some"), w.label("none")
             w.emit(f"br i1 {w.value(f'icmp ne i{width} {bits}, 0')}, label %{some}, label %{end}")
             w.start(some)
-            number = total.now
-            for k in range(width):
-                self.enter(collect, w.value(f"add i64 {first}, {k}"), number)
-                own = w.value(f"trunc i{width} {w.value(f'lshr i{width} {bits}, {k}')} to i1")
-                number = w.value(f"add i64 {number}, {w.value(f'zext i1 {own} to i64')}")
+            number = self.enter_group(collect, first, total.now, bits, width)
             w.emit(f"br label %{end}")
             w.start(end)
             total.after = w.value(f"phi i64 [ {total.now}, %{before} ], [ {number}, %{some} ]")
         for k in range(whole * width, collect.count):
             total.now = self.enter_lanes(collect, str(k), total.now, registers)
+
+    def enter_group(self, collect: Collect, first: Operand, number: Operand, bits: Operand, width: int) -> Operand:
+        """Write those of some entries from ``first`` on whose bits are set, at a place of a list; returns the place of
+        the next one. What is stored beyond them is overwritten, or behind the end of the list but within its room."""
+        w, kind = self.writer, self.writer.lanes.bits
+        own = first if kind == "i64" else w.value(f"trunc i64 {first} to {kind}")
+        steps = ", ".join(f"{kind} {k}" for k in range(width))
+        several = f"<{width} x {kind}>"
+        every = w.value(f"insertelement {several} poison, {kind} {own}, i32 0")
+        every = w.value(f"shufflevector {several} {every}, {several} poison, <{width} x i32> zeroinitializer")
+        every = w.value(f"add {several} {every}, <{steps}>")
+        those = w.value(f"bitcast i{width} {bits} to <{width} x i1>")
+        found = w.value(
+            f"call {several} @llvm.experimental.vector.compress.v{width}{kind}"
+            f"({several} {every}, <{width} x i1> {those}, {several} poison)"
+        )
+        entry = self.memory.list_entry(collect.list, number)
+        w.emit(f"store {several} {found}, {entry}, align {int(kind[1:]) // 8}")
+        count = w.value(f"call i{width} @llvm.ctpop.i{width}(i{width} {bits})")
+        return w.value(f"add i64 {number}, {w.value(f'zext i{width} {count} to i64')}")
 
     def length(self, name: str) -> Operand:
         """A pointer to the number of entries of a list, of the lane in hand if that is alone."""

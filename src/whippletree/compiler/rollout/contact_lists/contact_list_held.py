@@ -28,8 +28,8 @@ MOST_HELD = 15
 """Normals that are near up to which those that push are found together: with the right-hand side, a row of their system
 fills two vectors of eight."""
 
-SETS = 5
-"""Sets of normals that are tried."""
+MOST_SETS = 5
+"""Sets of normals that are tried. A humanoid that rolls on twelve points tries two on average after a single sweep."""
 
 SEAT, OTHER, SEATS, HELD, SET = "seat", "other seat", "seats taken", "normals held", "set of normals"
 
@@ -48,9 +48,9 @@ class HeldNormals:
     changed       how many normals the next set has or has not beside this one, or miss their targets
     """
 
-    def __init__(self, space: WorkSpace, width: int) -> None:
-        """``width``: of a row, and of ``z``."""
-        self.space, self.width = space, width
+    def __init__(self, space: WorkSpace, width: int, fineness: float = 1) -> None:
+        """``width``: of a row, and of ``z``; ``fineness``: factor of what normals may miss their targets by."""
+        self.space, self.width, self.fineness = space, width, fineness
         room = MOST_HELD + 1
         space.work(
             seats=(1,),
@@ -79,12 +79,12 @@ class HeldNormals:
         """The displacement, from ``push`` of the blocks in the list ``near``; or back to the beginning.
 
         Args:
-            fine: numbers whose product is what normals may miss their targets by, m.
+            fine: numbers whose product, times the fineness, is what normals may miss their targets by, m.
             done: a buffer that is positive afterwards if the displacement has been found.
         """
         at, put, address = self.space.at, self.space.put, self.space.address
         count = traced_block(lambda n: [[select(less(MOST_HELD, n[0]), -1, 1)]], [at("seats")], [at("few")])
-        tries = Until(SET, SETS, address(done), (*self._solve(), *self._judge(fine, done)))
+        tries = Until(SET, MOST_SETS, address(done), (*self._solve(), *self._judge(fine, done)))
         found = (Lookup(SEATS, address("seats"), below=MOST_HELD + 1), self._multiply(), tries)
         release = (
             traced_block(lambda z: [z], [at("z begin")], [at("z")]),
@@ -167,7 +167,7 @@ class HeldNormals:
         at, one = self.space.at, self._one
 
         def judge(row: Array, z: Array, lack: Array, push: Any, own: Any, changed: Array, *fine: Any) -> list[Any]:
-            least = 1
+            least: Any = self.fineness
             for x in fine:
                 least = least * x
             slack = multiply_in_strands(row, z) - lack[0]

@@ -47,7 +47,7 @@ GAPS_THAT_COUNT = 1000
 and what they close all the same is looked at in the next round. Of seven contacts of dm_control's humanoid that a step
 may close, two are as near as that, and its steps take 0.95 of the time."""
 
-FIRST_SWEEPS = 2
+SWEEPS_BEFORE_HELD = 2
 """Sweeps of a round before normals that push are found together. A humanoid that rolls on twelve points made eight
 sweeps; with these two it takes 0.93 of the time, with one, after which more sets have to be tried, 0.96."""
 
@@ -94,7 +94,9 @@ class DenseNormals:
             uneven=(1,),
         )
         rows.reserve("z")
-        self.held = None if isinstance(rows, NarrowRows) or closing < 2 else HeldNormals(space, rows.width)
+        self.held = (
+            None if isinstance(rows, NarrowRows) or closing < 2 else HeldNormals(space, rows.width, FINE_DISPLACEMENT)
+        )
 
     def statements(self) -> list[Statement]:
         """See :class:`Displacement`."""
@@ -174,7 +176,7 @@ class DenseNormals:
         fine = [self.space.at("dt", STEP), at("tolerance")]
         return [
             *self.held.begin(),
-            Until(SWEEP, FIRST_SWEEPS, address("even"), sweeps),
+            Until(SWEEP, SWEEPS_BEFORE_HELD, address("even"), sweeps),
             traced_block(lambda even: [[-even[0]]], [at("even")], [at("uneven")]),
             If(address("uneven"), (*self.held.statements(NEAR, fine, "even"), rest)),
         ]
