@@ -18,14 +18,14 @@ from whippletree.compiler.rollout.step_space import BLOCK
 BLOCKS = 5
 
 
-def solve_program(n: int, supports: list[list[int]]) -> Program:
-    """(rows B (blocks, 3, n), E likewise, right (n,)) → dy of (1 + Σ Bᵀ E) dy = right."""
+def solve_program(n: int, supports: list[list[int]], ways: list[list[int]] | None = None) -> Program:
+    """(rows B (blocks, 3, n), E likewise, right (n,)) → dy of (1 + Σ Bᵀ E) dy = right; ``ways``: of a tree."""
     space, width = WorkSpace(), padded(n)
     rows = [Buffer(name, "input", (BLOCKS, 3, n)) for name in ("rows", "factors")]
     given, found = Buffer("given", "input", (n,)), Buffer("found", "output", (n,))
     space.add(*rows, given, found)
     space.work(B=(BLOCKS, 3, width), E=(BLOCKS, 3, width))
-    system = DenseSolve(space, n, supports)
+    system = DenseSolve(space, n, supports, ways)
 
     def fill(x: Any) -> list[Any]:
         return [np.concatenate([x, np.zeros((*x.shape[:-1], width - n), dtype=int)], axis=-1)]
@@ -50,6 +50,11 @@ def random_system(n: int, seed: int) -> tuple[list[list[int]], tuple[Any, Any, A
     """Rows that are zero but on some limbs, factors D B of matrices that are positive and not symmetric."""
     rng = np.random.default_rng(seed)
     supports = [sorted(rng.choice(n, size=rng.integers(1, n + 1), replace=False).tolist()) for _ in range(BLOCKS)]
+    return supports, system_of(n, supports, rng)
+
+
+def system_of(n: int, supports: list[list[int]], rng: np.random.Generator) -> tuple[Any, Any, Any]:
+    """Rows with these supports, factors, and a right-hand side."""
     B, E = np.zeros((BLOCKS, 3, n)), np.zeros((BLOCKS, 3, n))
     for own, rows, factors in zip(supports, B, E, strict=True):
         rows[:, own] = rng.normal(size=(3, len(own)))
@@ -58,7 +63,7 @@ def random_system(n: int, seed: int) -> tuple[list[list[int]], tuple[Any, Any, A
         D = D @ D.T + 3 * (D - D.T)
         D[rng.integers(0, 3)] *= rng.integers(0, 2)  # a contact that slides gives in to its normal alone
         factors[:] = D @ rows
-    return supports, (B, E, rng.normal(size=n))
+    return B, E, rng.normal(size=n)
 
 
 @pytest.mark.parametrize("n", [1, 3, 4, 7, 23, 45])
@@ -79,3 +84,25 @@ def test_machine_code_and_interpreter_have_the_same_bits(seed: int) -> None:
     program = solve_program(6 + 20 * seed, supports)
     told = interpret(program, {"rows": B, "factors": E, "given": right}, np.float64)["found"]
     assert np.array_equal(compile_function(program)(B, E, right), told)
+
+
+WAYS = [[], [0], [0, 1], [0, 1, 2], [0, 1], [0, 1, 4], [0, 1, 4, 5], [0], [0, 7], [0, 7, 8], []]
+"""Of three limbs on a trunk, and of a body by itself: the places before each place."""
+
+
+@pytest.mark.parametrize("crossing", [0, 1, 3])
+def test_systems_of_a_tree_are_solved_along_its_limbs(crossing: int) -> None:
+    n = len(WAYS)
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        tips = [rng.choice(n, size=1 + (block < crossing), replace=False).tolist() for block in range(BLOCKS)]
+        supports = [sorted({i for tip in own for i in (tip, *WAYS[tip])}) for own in tips]
+        B, E, right = system_of(n, supports, rng)
+        pushes = rng.integers(0, 2, size=BLOCKS)  # whole limbs stay as they are
+        E[pushes == 0] = 0
+        K = np.eye(n) + np.einsum("kir,kic->rc", B, E)
+        solve = compile_function(solve_program(n, supports, WAYS))
+        expected = np.linalg.solve(K, right)
+        found = solve(B, E, right)
+        assert np.abs(found - expected).max() <= 1e-13 * np.linalg.cond(K) ** 2 * np.abs(expected).max()
+        assert np.array_equal(solve(*[np.stack([x] * 9) for x in (B, E, right)]), np.stack([found] * 9))

@@ -137,6 +137,14 @@ def test_the_tree_factor_solves_exactly(parents, m, seed):
 
 
 @given(trees(max_size=8), seeds)
+def test_eliminating_entry_by_entry_does_the_same_to_the_same_bits(parents, seed):
+    A = convert(tree_matrix(parents, seed), float)
+    columns, rows = (linalg.tree_ltdl(A, parents, by_rows=by_rows) for by_rows in (False, True))
+    assert (columns.L == rows.L).all()
+    assert (columns.pivots == rows.pivots).all()
+
+
+@given(trees(max_size=8), seeds)
 def test_both_factorisations_have_the_same_determinant(parents, seed):
     A = tree_matrix(parents, seed)
     assert np.prod(linalg.tree_ltdl(A, parents).pivots) == np.prod(linalg.ldlt(A).pivots)

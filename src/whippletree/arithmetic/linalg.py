@@ -115,20 +115,29 @@ class TreeLTDL(NamedTuple):
         return x
 
 
-def tree_ltdl(A: Array, parents: Sequence[int], *, lenient: bool = False) -> TreeLTDL:
+def tree_ltdl(A: Array, parents: Sequence[int], *, lenient: bool = False, by_rows: bool = False) -> TreeLTDL:
     """Factor a mass matrix as Lᵀ D L along its tree of velocities (parents first; −1 for none).
 
     Eliminating tips first keeps the zeros of unrelated pairs (Featherstone 2008, §6.5): the cost is that of the tree.
-    ``lenient``: see :func:`ldlt`.
+    ``lenient``: see :func:`ldlt`. ``by_rows``: the same operations on every entry, one entry after the other; as code
+    that is run for one state, each stays in a register meanwhile, where all of them together are too many.
     """
     n = len(A)
     H = np.array(A, dtype=object)
     L = np.eye(n, dtype=int).astype(object)
     D, R = np.zeros(n, dtype=object), np.zeros(n, dtype=object)
+    later: list[list[int]] = [[] for _ in range(n)]
     for k in reversed(range(n)):
+        before = ancestors(parents, k)
+        for j in [k, *before]:
+            for m in later[k]:
+                H[k, j] = H[k, j] - L[m, k] * H[m, j]
         D[k], R[k] = H[k, k], reciprocal(H[k, k], lenient)
-        for i in ancestors(parents, k):
+        for i in before:
             L[k, i] = H[k, i] * R[k]
+            if by_rows:
+                later[i].append(k)
+                continue
             for j in [i, *ancestors(parents, i)]:
                 H[i, j] = H[i, j] - L[k, i] * H[k, j]
     return TreeLTDL(L, D, R, tuple(parents))

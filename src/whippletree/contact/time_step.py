@@ -408,11 +408,13 @@ def implicit_factor(
     h: Any,
     actuators: Servos,
     ties: tuple[Array, Array] | None = None,
+    by_rows: bool = False,
 ) -> tuple[linalg.TreeLTDL, Array]:
     """The factor of M + h Σ Gᵀ K G of a tree, and the impulses (nv,) less what servos take at the present velocity.
 
     ``ties``: rows A of constraints and the typical squares of their sizes, where these stand in for inertia: the factor
-    is then that of M + Aᵀ R A, whose dagger terms are those of M (000).
+    is then that of M + Aᵀ R A, whose dagger terms are those of M (000). ``by_rows``: see
+    :func:`~whippletree.arithmetic.linalg.tree_ltdl`.
     """
     M = inertia.mass_matrix(m.tree, m.sweep, links)
     for servo in actuators.coupling:
@@ -424,7 +426,7 @@ def implicit_factor(
     if ties is not None:
         A, squares = ties
         M, parents = kkt.stiffen(M, A, row_weights(M, squares)), tuple(range(-1, len(M) - 1))
-    return linalg.tree_ltdl(M, parents, lenient=True), push
+    return linalg.tree_ltdl(M, parents, lenient=True, by_rows=by_rows), push
 
 
 def elimination_parents(tree: Skeleton, actuators: Servos) -> tuple[int, ...]:

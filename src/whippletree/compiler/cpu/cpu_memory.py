@@ -195,8 +195,8 @@ class CpuMemory(Memory):
         place, several = self._flat(address, self.lanes.real, registers), MachineLanes(WIDTH, self.lanes.real)
         return self.writer.value(f"load {several.number}, ptr {place}, align {self.lanes.bytes}")
 
-    def store_row(self, address: Address, vector: Operand, registers: Registers) -> None:
-        place, several = self._flat(address, self.lanes.real, registers), MachineLanes(WIDTH, self.lanes.real)
+    def store_row(self, address: Address, vector: Operand, registers: Registers, width: int = WIDTH) -> None:
+        place, several = self._flat(address, self.lanes.real, registers), MachineLanes(width, self.lanes.real)
         self.writer.emit(f"store {several.number} {vector}, ptr {place}, align {self.lanes.bytes}")
 
     def fetch(self, buffer: str, row: Operand) -> None:

@@ -285,6 +285,12 @@ def _declarations(kinds: set[MachineLanes]) -> str:
         for name, count in INTRINSICS.items():
             arguments = ", ".join([lanes.number] * count)
             lines.append(f"declare {lanes.number} @llvm.{name}.{suffix}({arguments})")
+    width = max(TOGETHER)
+    lines.append(f"declare i{width} @llvm.ctpop.i{width}(i{width})")
+    for bits in sorted({lanes.bits for lanes in kinds if lanes.width == 1}):
+        several = f"<{width} x {bits}>"
+        name = f"@llvm.experimental.vector.compress.v{width}{bits}"
+        lines.append(f"declare {several} {name}({several}, <{width} x i1>, {several})")
     return "\n".join(lines) + "\n"
 
 

@@ -12,13 +12,14 @@ What differs between targets is where numbers live and how they are reached: the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import NamedTuple
 
 from whippletree.compiler.llvm.ir import Operand, Writer
-from whippletree.compiler.llvm.packs import WIDTH, Packs, find_packs
+from whippletree.compiler.llvm.packs import MOST_ROUNDS_BESIDE, WIDTH, Packs, find_packs
 from whippletree.compiler.llvm.straight_line import PackedRows, Readers, emit_straight
 from whippletree.compiler.llvm.target_memory import Memory, Registers
 from whippletree.compiler.program import (
@@ -46,6 +47,10 @@ ROUNDS_AHEAD = 4
 MOST_WRITTEN_GROUPS = 8
 """Groups of rounds side by side up to which a loop is written out: a row of a humanoid's velocities has six, whose
 counting would cost as much as their arithmetic."""
+
+
+Store = tuple[Address, int | float]
+"""Where a result of a block goes: the node that it is, or a number that is known beforehand."""
 
 
 class Parted(NamedTuple):
@@ -114,6 +119,7 @@ class _Body:
         rows, late = self.rows(block, loaded, registers)
         in_rows = {number for groups in rows.packs.stored.values() for own in groups for number in own} if rows else ()
         stores = [(a, x) for i, (a, x) in enumerate(zip(block.stores, block.code.outputs)) if i not in in_rows]
+        stores = self.without_constant_rows(stores, loaded, registers)
         early = self.memory.prepare_stores([a for a, _ in stores if a.buffer not in loaded], registers)
         waiting: dict[int, list[Address]] = {}
         for address, output in stores:
@@ -137,7 +143,7 @@ class _Body:
             waiting,
             self.memory.pause,
             rows,
-            self.readers(block, registers) if rows is None else None,
+            self.readers(block, registers),
             max(self.memory.together, default=1),
         )
         result = dict(zip(block.stores, results, strict=True))
@@ -145,6 +151,28 @@ class _Body:
         for address, vector in late:
             self.memory.store_row(address, vector, registers)
         self.memory.finish_stores()
+
+    def without_constant_rows(self, stores: list[Store], loaded: Collection[str], registers: Registers) -> list[Store]:
+        """Store a number that is known beforehand to neighbours in memory, some at once; returns what is left.
+
+        Rows of a limb are zero but for its own velocities: a quarter of what a humanoid's blocks store.
+        """
+        w, rows = self.writer, defaultdict[tuple[Hashable, Operand], dict[int, int]](dict)
+        for number, (address, output) in enumerate(stores):
+            place = None if isinstance(output, int) or address.buffer in loaded else self.memory.neighbours(address)
+            if place is not None:
+                rows[place[0], w.constant(output)][place[1]] = number
+        stored: set[int] = set()
+        for (_, text), own in rows.items():
+            for first in sorted(own):
+                for width in (MOST_ROUNDS_BESIDE, WIDTH):
+                    numbers = [own.get(first + k) for k in range(width)]
+                    if not any(number is None or number in stored for number in numbers):
+                        vector = w.constant_vector(text)
+                        self.memory.store_row(stores[own[first]][0], vector, registers, width)
+                        stored.update(number for number in numbers if number is not None)
+                        break
+        return [store for number, store in enumerate(stores) if number not in stored]
 
     def readers(self, block: Block, registers: Registers) -> Readers:
         """How inputs of a block can be read again: nothing that it reads is written before its end.
@@ -430,16 +458,32 @@ class _Body:
             before, some, end = w.block, w.label("some"), w.label("none")
             w.emit(f"br i1 {w.value(f'icmp ne i{width} {bits}, 0')}, label %{some}, label %{end}")
             w.start(some)
-            number = total.now
-            for k in range(width):
-                self.enter(collect, w.value(f"add i64 {first}, {k}"), number)
-                own = w.value(f"trunc i{width} {w.value(f'lshr i{width} {bits}, {k}')} to i1")
-                number = w.value(f"add i64 {number}, {w.value(f'zext i1 {own} to i64')}")
+            number = self.enter_group(collect, first, total.now, bits, width)
             w.emit(f"br label %{end}")
             w.start(end)
             total.after = w.value(f"phi i64 [ {total.now}, %{before} ], [ {number}, %{some} ]")
         for k in range(whole * width, collect.count):
             total.now = self.enter_lanes(collect, str(k), total.now, registers)
+
+    def enter_group(self, collect: Collect, first: Operand, number: Operand, bits: Operand, width: int) -> Operand:
+        """Write those of some entries from ``first`` on whose bits are set, at a place of a list; returns the place of
+        the next one. What is stored beyond them is overwritten, or behind the end of the list but within its room."""
+        w, kind = self.writer, self.writer.lanes.bits
+        own = first if kind == "i64" else w.value(f"trunc i64 {first} to {kind}")
+        steps = ", ".join(f"{kind} {k}" for k in range(width))
+        several = f"<{width} x {kind}>"
+        every = w.value(f"insertelement {several} poison, {kind} {own}, i32 0")
+        every = w.value(f"shufflevector {several} {every}, {several} poison, <{width} x i32> zeroinitializer")
+        every = w.value(f"add {several} {every}, <{steps}>")
+        those = w.value(f"bitcast i{width} {bits} to <{width} x i1>")
+        found = w.value(
+            f"call {several} @llvm.experimental.vector.compress.v{width}{kind}"
+            f"({several} {every}, <{width} x i1> {those}, {several} poison)"
+        )
+        entry = self.memory.list_entry(collect.list, number)
+        w.emit(f"store {several} {found}, {entry}, align {int(kind[1:]) // 8}")
+        count = w.value(f"call i{width} @llvm.ctpop.i{width}(i{width} {bits})")
+        return w.value(f"add i64 {number}, {w.value(f'zext i{width} {count} to i64')}")
 
     def length(self, name: str) -> Operand:
         """A pointer to the number of entries of a list, of the lane in hand if that is alone."""

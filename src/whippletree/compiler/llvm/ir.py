@@ -264,6 +264,10 @@ class Writer:
             f"shufflevector <{width} x {kind}> {one}, <{width} x {kind}> poison, <{width} x i32> zeroinitializer"
         )
 
+    def constant_vector(self, constant: Operand) -> Operand:
+        """A number that is known beforehand in every lane of a vector, from what it is in one."""
+        return f"splat ({self.lanes.real} {constant})"
+
     def to_integer(self, a: Operand) -> Operand:
         """i64 of a whole number; −1 for what no i64 can hold, since LLVM leaves that conversion undefined."""
         fits = self.compare("olt", self.intrinsic("fabs", a), self.constant(2.0**62))

@@ -131,6 +131,8 @@ class _Emission:
         self.packed = rows.packs.of_node if rows is not None else {}
         self.vectors: dict[int, Operand] = {}
         self.splats: dict[int, Operand] = {}
+        self.splat_read: dict[int, int] = {}
+        """Of a value with a reader, where it was read last for all lanes."""
         self.nodes = nodes
         self.load = load
         self.value: list[Operand] = [""] * len(nodes)
@@ -206,12 +208,13 @@ class _Emission:
                 continue
             node = nodes[index]
             operation = node[0]
+            if index in packed:
+                self._pack(packed[index], index)
+                continue
             if readers and operation not in LEAVES and not none_in_memory(node[1:]):
                 self._read_again(index, node)
             # the common cases, written out: a humanoid has ten thousands of them
-            if index in packed:
-                self._pack(packed[index])
-            elif (turned := fused.get(operation)) is not None:
+            if (turned := fused.get(operation)) is not None:
                 given = [value[i] for i in node[1:]]
                 if turned >= 0:
                     given[turned] = negate(given[turned])
@@ -230,12 +233,12 @@ class _Emission:
                     self.value[operand] = readers[operand]()
                 last_use[operand] = index
 
-    def _pack(self, number: int) -> None:
-        """Emit a pack, and whichever of its members are needed one by one."""
+    def _pack(self, number: int, index: int) -> None:
+        """Emit a pack, and whichever of its members are needed one by one; ``index``: of the one in hand."""
         assert self.rows is not None
         w, packs = self.writer, self.rows.packs
         members, operands = packs.packs[number]
-        vectors = [self._row(x.number) if x.is_pack else self._splat(x.number) for x in operands]
+        vectors = [self._row(x.number) if x.is_pack else self._splat(x.number, index) for x in operands]
         one = w.lanes
         w.lanes = several = MachineLanes(WIDTH, one.real)
         self.vectors[number] = vector = self._apply(str(self.nodes[members[0]][0]), vectors)
@@ -253,13 +256,17 @@ class _Emission:
             self.vectors[number] = self.rows.load(self.nodes[self.rows.packs.packs[number].members[0]][1])
         return self.vectors[number]
 
-    def _splat(self, node: int) -> Operand:
-        """A node in every lane."""
+    def _splat(self, node: int, index: int) -> Operand:
+        """A node in every lane, for the node in hand: read where it is needed, if it is in memory."""
         w = self.writer
         one = w.lanes
         several = MachineLanes(WIDTH, one.real)
         if self.nodes[node][0] == "const":
             return several.constant(self.nodes[node][1])
+        if node in self.readers and index - self.splat_read.get(node, -FAR_USE) >= FAR_USE:
+            self.value[node] = self.readers[node]()
+            self.splat_read[node] = index
+            self.splats.pop(node, None)
         if node not in self.splats:
             w.lanes = several
             self.splats[node] = w.splat(self.value[node])

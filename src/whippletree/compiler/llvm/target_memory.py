@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TypeAlias
 
 from whippletree.compiler.llvm.ir import Operand, Writer
-from whippletree.compiler.llvm.packs import Place
+from whippletree.compiler.llvm.packs import WIDTH, Place
 from whippletree.compiler.llvm.straight_line import SpillPlacement
 from whippletree.compiler.program import Address, Block, Call, Index, Loop, Program, Register
 
@@ -116,7 +116,7 @@ class Memory(ABC):
         """Read a vector of neighbours, the first of which is at an address."""
         raise NotImplementedError
 
-    def store_row(self, address: Address, vector: Operand, registers: Registers) -> None:
+    def store_row(self, address: Address, vector: Operand, registers: Registers, width: int = WIDTH) -> None:
         """Write a vector of neighbours, the first of which goes to an address."""
         raise NotImplementedError
 

@@ -152,6 +152,8 @@ class _Checker:
         self.dimensions = {d for b in program.of_role("input") for d in b.shape if isinstance(d, str)}
         self.counters = itertools.count()
         self.is_scalar = program.is_scalar
+        self.alone = False
+        """Whether the statement in hand is run for one state after the other."""
 
     def statements(self, body: Sequence[Statement], known: _Known, masks: _Masks, positive: frozenset[str]) -> None:
         """``positive``: named dimensions that are at least 1 here, because a loop over them is running."""
@@ -189,7 +191,9 @@ class _Checker:
                         within = {**masks, entries.counter: np.ones(len(entries.numbers), bool)}
                         self.statements(statement.body, inside, within, positive)
                 case PerLane():
+                    before, self.alone = self.alone, True
                     self.statements(statement.body, known, masks, positive)
+                    self.alone = before
                 case Call():
                     self.call(statement)
                 case _:
@@ -292,7 +296,8 @@ class _Checker:
     ) -> tuple[_Values | _NamedCounter, dict[int, Any]]:
         """Range of a number of a caller, and the masks from here on."""
         buffer = self.buffer(lookup.address)
-        if self.is_scalar and buffer.role in ("input", "work") and not buffer.integer:
+        own = ("input", "work") if self.is_scalar else ("work",) if self.alone else ()
+        if buffer.role in own and not buffer.integer:
             self.readable(lookup.address, known, masks, positive)
         elif buffer.role == "input" and buffer.integer:
             self.address(lookup.address, known, masks, positive)

@@ -130,8 +130,9 @@ class Lookup:
     """register := buffer[index], an integer from an index buffer, or from an integer input.
 
     What a caller passes can be anything: with ``below`` it is brought into 0 … below − 1, so that every address that it
-    leads to exists. A call in which that dimension is 0 ends there. So a program that works on one state at a time may
-    also look up a number that it has worked out itself, in a buffer of reals: its whole part, 0 for NaN.
+    leads to exists. A call in which that dimension is 0 ends there. So what works on one state at a time, a program or
+    the body of a :class:`PerLane`, may also look up a number that it has worked out itself, in a buffer of reals: its
+    whole part, 0 for NaN.
     """
 
     register: Register

@@ -22,6 +22,9 @@ ROW, COLUMN, PIVOT, PLACE = "matrix row", "column", "pivot", "place in support"
 SUPPORT, SUPPORT_SIZE = "support", "support size"
 """Tables, and registers: which of the kinds of support a block's rows have, and how many places that has."""
 
+PIVOT_OF_PAIR, ROW_OF_PAIR = "pivot of pair", "row of pair"
+"""Tables: pivots, from the last to the first, with all rows on their way to the base."""
+
 MOST_BANDS = 6
 """Parts of a matrix that are eliminated by code of their own."""
 
@@ -108,12 +111,24 @@ class DenseSolve:
     Rows have room for :func:`padded` (n) numbers; what is beyond n stays zero, as it must in rows that are given.
 
     Velocities at the tips of a tree come last, and are eliminated first: what is made of rows that reach from a contact
-    to the base then stays zero between limbs, unless these touch each other. What is zero is looked for while the
-    program runs, and left out. A pivot that vanishes leads to NaN, which nobody takes.
+    to the base then stays zero between limbs, unless these touch each other. Where no block in hand is on two limbs, a
+    pivot is taken from the rows on its way to the base alone, and what no block moves stays as it is; otherwise what is
+    zero is looked for while the program runs, and left out, as it is where the tree is not told. A pivot that vanishes
+    leads to NaN, which nobody takes.
     """
 
-    def __init__(self, space: WorkSpace, n: int, supports: Sequence[Sequence[int]]) -> None:
-        """``supports``: for every block, the places at which its rows may differ from zero."""
+    def __init__(
+        self,
+        space: WorkSpace,
+        n: int,
+        supports: Sequence[Sequence[int]],
+        ways: Sequence[Sequence[int]] | None = None,
+    ) -> None:
+        """
+        Args:
+            supports: for every block, the places at which its rows may differ from zero.
+            ways: for every place, those before it on the way to the base.
+        """
         self.space, self.n, self.width = space, n, padded(n)
         size = padded(-(-n // MOST_BANDS))
         self.bands = [Band(first, min(size, n - first), self.width) for first in range(0, n, size)]
@@ -136,11 +151,22 @@ class DenseSolve:
         others = [[i for i in range(n) if i not in {*places}] for places in kinds]
         filled = [[*own, *rest[: max(longest, 1) - len(own)]] for own, rest in zip(kinds, others, strict=True)]
         space.index(ROW, filled)
+        self.crossing = [ways is None or bool(own and {*own} != {max(own), *ways[max(own)]}) for own in kinds]
+        """Whether rows of a kind of support are on more than one way."""
+        self.ways = ways if ways is not None and not all(self.crossing) else None
+        if self.ways is not None:
+            pairs = [(p, row) for p in reversed(range(n)) for row in reversed(self.ways[p])]
+            space.index(PIVOT_OF_PAIR, [p for p, _ in pairs] or [0])
+            space.index(ROW_OF_PAIR, [row for _, row in pairs] or [0])
+            space.work(met=(n,), crossed=(1,), uncrossed=(1,))
+            space.table("crosses", [float(x) for x in self.crossing])
 
     def identity(self) -> list[Statement]:
         """K := 1."""
         put, one = self.space.put, self._one
-        found: list[Statement] = [put(0, self.space.at("pivot ease"))]
+        found: list[Statement] = [put(0 if self.ways is None else 1, self.space.at("pivot ease"))]
+        if self.ways is not None:
+            found.append(put(0, *self.space.each(("met", "crossed"))))
         for band in self.bands:
             row = Index(ROW, band.first)
             zero = (
@@ -177,9 +203,17 @@ class DenseSolve:
         name = "spread" if narrow else "E"
         E = Piece((count,), tuple(Address(name, (*head, Index(None, i), Index(COLUMN))) for i in rows))
         block = traced_block(add, [entry, taken, E], [entry])
-        row = (Lookup(ROW, address(ROW, SUPPORT, PLACE)), take, self._along_row(block))
+        note = [] if self.ways is None else [self.space.put(1, self._one("met", ROW))]
+        row = (Lookup(ROW, address(ROW, SUPPORT, PLACE)), take, *note, self._along_row(block))
         lookups = (Lookup(SUPPORT, address(SUPPORT, BLOCK)), Lookup(SUPPORT_SIZE, address(SUPPORT_SIZE, SUPPORT)))
-        return [*lookups, Loop(PLACE, Index(SUPPORT_SIZE), row)]
+        return [*lookups, *self._note_crossing(), Loop(PLACE, Index(SUPPORT_SIZE), row)]
+
+    def _note_crossing(self) -> list[Statement]:
+        """Whether rows of some block so far are on two limbs."""
+        if self.ways is None or not any(self.crossing):
+            return []
+        crossed = self.space.at("crossed")
+        return [traced_block(lambda x, own: [x + own], [crossed, self._one("crosses", SUPPORT)], [crossed])]
 
     def factor(self) -> list[Statement]:
         """Eliminate K, from its last unknown to its first."""
@@ -209,7 +243,54 @@ class DenseSolve:
             )
             invert = traced_block(lambda pivot: [[1 / pivot]], [one("K", pivot, pivot)], [ease])
             found.append(Loop(PIVOT, band.rows, (invert, Loop(ROW, pivot, row)), backwards=True))
-        return found
+        if self.ways is None:
+            return found
+        if not any(self.crossing):
+            return self._factor_along_ways()
+        straight = traced_block(lambda x: [[1 - x[0]]], [at("crossed")], [at("uncrossed")])
+        address = self.space.address
+        return [
+            straight,
+            If(address("crossed"), tuple(found)),
+            If(address("uncrossed"), tuple(self._factor_along_ways())),
+        ]
+
+    def _factor_along_ways(self) -> list[Statement]:
+        """Eliminate K where no row is on two limbs: all pairs of a pivot and a row in one loop, whose rounds are alike,
+        so that each of them inverts its pivot."""
+
+        def share(pivot: Any, ahead: Any, back: Any) -> list[Any]:
+            ease = 1 / pivot
+            return [[ease], [ahead * ease], [back * ease], [ahead * ease]]
+
+        def eliminate(entry: Any, pivot: Any, share: Array) -> list[Any]:
+            return [[entry - share[0] * pivot]]
+
+        assert self.ways is not None
+        at, one = self.space.at, self._one
+        found: list[Statement] = []
+        first = 0
+        for band in reversed(self.bands):
+            count = sum(len(self.ways[p]) for p in range(band.first, band.first + band.rows))
+            reads = [one("K", PIVOT, PIVOT), one("K", ROW, PIVOT), one("K", PIVOT, ROW)]
+            writes = [one("pivot ease", PIVOT), one("down", PIVOT, ROW), one("up", ROW, PIVOT), at("pivot share")]
+            entry = one("K", ROW, COLUMN)
+            block = traced_block(eliminate, [entry, one("K", PIVOT, COLUMN), at("pivot share")], [entry])
+            take = (
+                Lookup(ROW, Address(ROW_OF_PAIR, (Index(PLACE, first),))),
+                traced_block(share, reads, writes),
+                band.before(block),
+            )
+            look_up = Lookup(PIVOT, Address(PIVOT_OF_PAIR, (Index(PLACE, first),)))
+            found.append(Loop(PLACE, count, (look_up, If(Address("met", (Index(PIVOT),)), take))))
+            first += count
+        roots = [Index(None, p) for p, way in enumerate(self.ways) if not way]
+        ease = traced_block(
+            lambda *pivots: [[1 / x for x in pivots]],
+            [one("K", p, p) for p in roots],
+            [Piece((len(roots),), tuple(Address("pivot ease", (p,)) for p in roots))],
+        )
+        return [*found, ease]
 
     def solve(self) -> list[Statement]:
         """``dy`` from ``right``, which is used up."""

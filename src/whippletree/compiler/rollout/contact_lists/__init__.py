@@ -29,6 +29,7 @@ contact_list_reach         pairs that are too far apart to meet within a step
 contact_list_parted        pairs whose shapes never meet, whatever the coordinates
 contact_list_positions     coordinates: poses, gaps, and the projection that moves apart what overlaps
 contact_list_normals       the displacement of a round of that projection
+contact_list_held          normals that push in it, found together
 contact_list_results       results: the state, impulses, works, and whether the scene goes on
 contact_list_gaps          candidates in many states, by the same narrow phase alone, and their loads; limits of tendons
 """

@@ -105,20 +105,30 @@ class BlockRows(Protocol):
         """The motion ``dy`` of the impulses that were added to ``right``, which is used up."""
 
 
-def rows_of_blocks(space: WorkSpace, velocities: int, supports: Sequence[Sequence[int]]) -> DenseRows:
-    """Rows in the form that suits them; ``supports``: for every block, the velocities at which they may not vanish."""
+def rows_of_blocks(
+    space: WorkSpace, velocities: int, supports: Sequence[Sequence[int]], ways: Sequence[Sequence[int]] | None = None
+) -> DenseRows:
+    """Rows in the form that suits them; ``supports``: for every block, the velocities at which they may not vanish;
+    ``ways``: for every velocity, those on its way to the base."""
     narrow = bool(supports) and max(map(len, supports)) <= NARROW * velocities
-    return (NarrowRows if narrow else DenseRows)(space, velocities, supports)
+    return (NarrowRows if narrow else DenseRows)(space, velocities, supports, ways)
 
 
 class DenseRows:
     """Rows over all velocities: see :class:`BlockRows`."""
 
-    def __init__(self, space: WorkSpace, velocities: int, supports: Sequence[Sequence[int]]) -> None:
-        """``supports``: for every block, the velocities at which its rows may differ from zero."""
+    def __init__(
+        self,
+        space: WorkSpace,
+        velocities: int,
+        supports: Sequence[Sequence[int]],
+        ways: Sequence[Sequence[int]] | None = None,
+    ) -> None:
+        """``supports``: for every block, the velocities at which its rows may differ from zero; ``ways``: for every
+        velocity, those before it on the way to the base, if that is known."""
         self.space, self.velocities, self.swept, self.eager = space, velocities, "y", False
         self.width, self.unknowns = self._width(supports), padded(velocities)
-        self.system = DenseSolve(space, velocities, supports)
+        self.system = DenseSolve(space, velocities, supports, ways)
         self.chain: ChainSystem | None = None
         self.identity, self.factor, self.solve = self.system.identity, self.system.factor, self.system.solve
 
@@ -210,9 +220,15 @@ class NarrowRows(DenseRows):
     do not move them, where their rows are zero.
     """
 
-    def __init__(self, space: WorkSpace, velocities: int, supports: Sequence[Sequence[int]]) -> None:
+    def __init__(
+        self,
+        space: WorkSpace,
+        velocities: int,
+        supports: Sequence[Sequence[int]],
+        ways: Sequence[Sequence[int]] | None = None,
+    ) -> None:
         """See :class:`DenseRows`."""
-        super().__init__(space, velocities, supports)
+        super().__init__(space, velocities, supports, ways)
         self.places = [f"place {i}" for i in range(self.width)]
         space.work(
             whole=(3, velocities),  # rows of the block in hand, before they are made narrow

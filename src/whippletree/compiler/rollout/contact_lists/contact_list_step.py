@@ -151,7 +151,8 @@ class _ListBuilder(ListSpace):
         forms += [WHOLE] * len(blocks.moments) + [TANGENT] * len(blocks.servos)
         if {*forms} != {WHOLE}:
             self.index(FORM, forms)
-        return rows_of_blocks(self, self.model.nv, supports)
+        ways = [[x for x in self.in_tree.reached([i]) if x < i] for i in range(self.model.nv)]
+        return rows_of_blocks(self, self.model.nv, supports, ways)
 
     def _long_rows(self) -> RecursiveRows | None:
         """Rows by recursion over the tree, where that suits it."""
