@@ -298,7 +298,8 @@ def test_the_actuator_of_a_tendon_keeps_to_the_tendons_limit_of_force(tmp_path: 
 
 
 def test_a_limit_of_several_actuators_of_a_tendon_is_left_out_by_name(tmp_path: Path) -> None:
-    (tmp_path / "shared.xml").write_text("""<mujoco><worldbody><body><joint name="j"/><geom size=".1"/></body></worldbody>
+    (tmp_path / "shared.xml").write_text("""<mujoco><worldbody>
+      <body><joint name="j"/><geom size=".1"/></body></worldbody>
       <tendon><fixed name="t" actuatorfrcrange="-1 1"><joint joint="j" coef="2"/></fixed></tendon>
       <actuator><motor tendon="t"/><motor tendon="t"/></actuator></mujoco>""")
     with pytest.warns(UserWarning, match="actuatorfrcrange of tendons that several actuators pull: 't'"):

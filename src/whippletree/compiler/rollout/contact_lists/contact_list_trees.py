@@ -25,7 +25,6 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from whippletree import functions
 from whippletree.arithmetic import linalg
 from whippletree.arithmetic.arrays import Array, identity, zeros
 from whippletree.arithmetic.scalars import sqrt
@@ -34,7 +33,6 @@ from whippletree.compiler.frontend.loops import Looped, assemble
 from whippletree.compiler.frontend.loops.looped_functions import Argument, LoopedMechanism
 from whippletree.compiler.frontend.loops.recorder import Result
 from whippletree.compiler.frontend.node_wrenches import TWIST, screws_of
-from whippletree.compiler.frontend.tendon_loops import looped_actuators
 from whippletree.compiler.program import Address, Block, Index, Lookup, Loop, Statement, Switch
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import inline_program
@@ -53,11 +51,11 @@ from whippletree.spatial import add_cross
 from whippletree.spatial.joints import Free
 from whippletree.spatial.modal import PortWeight
 from whippletree.tree import inverse
-from whippletree.tree.element_forces import elastic_energy
+from whippletree.tree.element_forces import elastic_energy, element_energy
 from whippletree.tree.forward import split_inertia
 from whippletree.tree.links import Link, dense, world_poses
 from whippletree.tree.mechanism import Mechanism
-from whippletree.tree.momentum import gravitational_energy
+from whippletree.tree.momentum import gravitational_energy, spring_energy
 from whippletree.tree.skeleton import LONG_CHAIN, Skeleton, longest_chain, skeleton
 from whippletree.tree.sweeps import Field
 
@@ -131,9 +129,7 @@ def reason_against_loops(model: Model, actuators: Servos) -> str | None:
         return "its tree is long, and has flexible bodies"
     if model.constraints and constraint_set(model).timed:
         return "its tree is long, and a constraint depends on time"
-    looped = {model.actuators[k].tendon for k in looped_actuators(model)}
-    pulled = [t for t in model.tendons if t.name in looped and not t.acts and not t.is_limited]
-    return "its tree is long, and has tendons or fluids" if len(pulled) < len(model.elements) else None
+    return None
 
 
 class WrittenTree:
@@ -559,10 +555,20 @@ class LoopedTree:
         return self.over_nodes(release, reads, writes, start="rate")
 
     def energy(self, placed: bool = False) -> list[Statement]:
-        """See :class:`TreeInStep`."""
+        """See :class:`TreeInStep`; that of elements, which index the tree, is written out."""
         m = self._mechanism()
-        found = functions.find("potential_energy", self.tree.model).implementation(m, Argument("now q"))
-        return self._inline_sweep("energy", m.sweep, [(Address("energy", (Index(None, 0),)), found)])
+        q = Argument("now q")
+        links, at = m.still(q), self.space.at  # type: ignore[arg-type]
+        found = gravitational_energy(m.sweep, links, m.gravity) + spring_energy(m.sweep, m.joints, m.coordinates(q))
+        of_bodies = self._inline_sweep("energy", m.sweep, [(Address("energy", (Index(None, 0),)), found)])
+        if not self.tree.model.elements:
+            return of_bodies
+        add = traced_block(
+            lambda q, energy: [energy + element_energy(Mechanism(self.tree), q)],
+            [at("now q"), at("energy")],
+            [at("energy")],
+        )
+        return [*of_bodies, add]
 
     # ---- loops over nodes ----------------------------------------------------------------------------------------
 
