@@ -340,7 +340,7 @@ def _overlap(model: wt.Model, run: xarray.Dataset, row: int) -> float:
     """How deep the surfaces of two shapes overlap in a row of a run, m; gaps are counted from margins."""
     if "contact_gap" not in run:
         return float(run.penetration.values[row]) if "penetration" in run else 0.0
-    margins = {contact.name: float(contact.margin) for contact in model.contacts}
+    margins = {contact.name: float(contact.margin) for contact in model.pairs}
     candidates = contact_set_named(model, run.contact.values.tolist()).candidates
     own = [margins[candidate.contact] for candidate in candidates]
     return float(np.max(-(run.contact_gap.values[row] + own), initial=0.0))

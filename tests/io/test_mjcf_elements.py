@@ -280,3 +280,38 @@ def test_tendons_need_no_names(tmp_path):
     mujoco.mj_forward(peer, data)
     found = wt.reference(model).passive_forces(data.qpos, data.qvel)
     np.testing.assert_allclose(found, data.qfrc_passive, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("limit", "own"), [("-1 .5", ""), ("-3 3", ' forcerange="-.4 2"')])
+def test_the_actuator_of_a_tendon_keeps_to_the_tendons_limit_of_force(tmp_path: Path, limit: str, own: str) -> None:
+    text = f"""<mujoco><worldbody><body><joint name="j"/><geom type="capsule" fromto="0 0 0 .3 0 0" size=".05"/></body>
+      </worldbody><tendon><fixed name="t" actuatorfrcrange="{limit}"><joint joint="j" coef="2"/></fixed></tendon>
+      <actuator><motor tendon="t" gear="3"{own}/></actuator></mujoco>"""
+    (tmp_path / "limited.xml").write_text(text)
+    model, compiled = wt.load(tmp_path / "limited.xml"), mujoco.MjModel.from_xml_string(text)
+    ref, data = wt.reference(model), mujoco.MjData(compiled)
+    for command in (-5.0, -0.2, 0.3, 5.0):
+        data.ctrl[:] = command
+        mujoco.mj_forward(compiled, data)
+        found = ref.actuator_forces(model.home.q, model.home.v, [command])
+        assert found == pytest.approx(data.qfrc_actuator, abs=1e-14)
+
+
+def test_a_limit_of_several_actuators_of_a_tendon_is_left_out_by_name(tmp_path: Path) -> None:
+    (tmp_path / "shared.xml").write_text("""<mujoco><worldbody>
+      <body><joint name="j"/><geom size=".1"/></body></worldbody>
+      <tendon><fixed name="t" actuatorfrcrange="-1 1"><joint joint="j" coef="2"/></fixed></tendon>
+      <actuator><motor tendon="t"/><motor tendon="t"/></actuator></mujoco>""")
+    with pytest.warns(UserWarning, match="actuatorfrcrange of tendons that several actuators pull: 't'"):
+        wt.load(tmp_path / "shared.xml")
+
+
+def test_a_mesh_that_a_plugin_makes_is_refused_by_name(tmp_path: Path) -> None:
+    """Its instance was deleted before the shapes that use it, which ended the interpreter."""
+    (tmp_path / "torus.xml").write_text("""<mujoco><extension><plugin plugin="mujoco.sdf.torus"><instance name="torus">
+      <config key="radius1" value=".15"/><config key="radius2" value=".05"/></instance></plugin></extension>
+      <asset><mesh name="ring"><plugin instance="torus"/></mesh></asset>
+      <worldbody><body><freejoint/><geom type="sdf" mesh="ring"><plugin instance="torus"/></geom></body></worldbody>
+      </mujoco>""")
+    with pytest.raises(wt.FileError, match="mesh 'ring': a plugin makes its surface, which is not supported"):
+        wt.load(tmp_path / "torus.xml")

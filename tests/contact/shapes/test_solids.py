@@ -16,7 +16,7 @@ from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.contact.geometry import solid_distance
 from whippletree.contact.geometry.closed_forms import corners_on_plane
 from whippletree.contact.geometry.rounded_polytopes import Sides, solids_of
-from whippletree.contact.geometry.shapes import Cylinder, Ellipsoid, HalfSpace
+from whippletree.contact.geometry.shapes import Ball, Box, Cylinder, Ellipsoid, HalfSpace, Hull
 from whippletree.contact.geometry.solid_cells import NO_CELL, nearest_from_cell
 from whippletree.contact.geometry.solid_distance import (
     Hint,
@@ -228,6 +228,34 @@ def test_answers_depend_on_the_pose_and_not_on_the_cell_that_is_known():
             else:  # an overlap has several ways out, of which each search finds one
                 assert found.gap == pytest.approx(found.normal @ _between_supports(pair, X, Y, found.normal), abs=1e-12)
     assert stays > 40
+
+
+@pytest.mark.parametrize("thickness", [4e-3, 1e-3, 2e-4])
+def test_thin_plates_lie_on_the_side_where_they_are_not_where_the_middle_of_their_cell_has_them(thickness):
+    """Cells are 9 mm wide here: in the middle of theirs, the plates lie the other way round, or pass each other."""
+    rng, half = np.random.default_rng(14), thickness / 2
+    for shapes_of_both in ((Cylinder(0.08, half), Cylinder(0.1, half)), (Box((0.1, 0.08, half)), Cylinder(0.1, half))):
+        pair = solids_of(list(shapes_of_both))
+        for gap in thickness * rng.uniform(-0.2, 0.3, size=20):
+            turn = Rotation.from_rotvec([0, 0, rng.uniform(0, 6)]).as_matrix()
+            X, Y = placed(turn, [*rng.uniform(-0.1, 0.1, size=2), thickness + gap]), placed(np.eye(3), [0, 0, 0])
+            found, _ = nearest_from_cell(*pair, X, Y, NO_CELL)
+            assert found.gap == pytest.approx(gap, abs=1e-12)
+            np.testing.assert_allclose(found.normal.astype(float), [0, 0, 1], atol=1e-9)
+
+
+def test_a_small_solid_far_from_the_origin_of_a_large_one_is_found_where_it_is():
+    """Cells end 32 sizes of the smaller solid from the larger one's origin: theirs lies inside the mesh, or beyond."""
+    rng, middle = np.random.default_rng(15), np.array([0.1, 0, 0])
+    pair = solids_of([Ball(1e-3), Hull(SOLIDS["mesh of 300"].shape.vertices + middle)])
+    apart = 0
+    for _ in range(20):
+        X, Y = placed(np.eye(3), middle + 0.15 * rng.normal(size=3)), placed(np.eye(3), [0, 0, 0])
+        right, found = nearest_of_solids(*pair, X, Y), nearest_from_cell(*pair, X, Y, NO_CELL)[0]
+        if right.gap > 0:
+            apart += 1
+            assert found.gap == pytest.approx(right.gap, abs=1e-13)
+    assert apart > 5
 
 
 def _between_supports(pair, X, Y, n):

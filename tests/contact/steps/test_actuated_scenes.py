@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 
 import whippletree as wt
+from whippletree.compiler.rollout.contact_lists import contact_list_trees
+from whippletree.compiler.rollout.contact_lists.contact_list_suitability import reason_against_lists
 from whippletree.contact.kinematics.scene_layout import SceneLayout, Unsuited, scene_layout
+from whippletree.contact.servos import Servos
 from whippletree.model import Activation
 from whippletree.simulation.time_stepping import scene_method
 from whippletree.simulation.time_stepping.scene_method import SceneStepping
@@ -285,12 +288,27 @@ def test_what_keeps_a_driven_robot_from_being_a_scene_says_why():
     assert scene_layout(built(b, touching)) == Unsuited("a fluid acts on bodies that move freely")
 
 
-def test_long_trees_with_springs_are_no_scenes():
-    """Their dynamics are loops over nodes, which know no tendons."""
-    assert TimeStepping.form_for(driven_by("spring", free=9), alone=True) is SceneStepping
-    b, touching = robot(0, trees=45, free=9)
-    b.tendon("spring", "link00", "link10", stiffness=5.0)
-    model = built(b, touching)
-    assert TimeStepping.form_for(model, alone=True) is TimeStepping
-    with pytest.raises(wt.UnsupportedError, match="its tree is long, and has tendons or fluids"):
-        wt.simulate(model, duration=0.01, method="time_stepping", effort=10)
+def with_elements(**options):
+    """Robots with springs, dampers and stops of tendons, a fluid and held-up weight."""
+    b, touching = robot(7, lower=-1.5, upper=1.5, damping=0.2, **options)
+    for word in ("string", "spring", "differential", "lift"):
+        DRIVES[word](b)
+    return built(b.fluid_box("water", "link11", size=(0.1, 0.2, 0.1), density=1000.0, viscosity=0.1), touching)
+
+
+def test_tendons_and_fluids_act_alike_on_trees_that_are_written_out_and_on_loops(monkeypatch):
+    monkeypatch.setenv("WHIPPLETREE_CACHE", "off")
+    written = both_ways(with_elements())
+    monkeypatch.setattr(contact_list_trees, "MOST_WRITTEN_VELOCITIES", 3)
+    model = with_elements()
+    assert not contact_list_trees.is_written(scene_layout(model).mechanism.model, Servos(model))
+    looped = both_ways(model)
+    for theirs in (looped[1], written[1]):
+        require_alike(looped[0], theirs)
+
+
+def test_long_trees_with_tendons_and_fluids_are_scenes():
+    model = with_elements(trees=45, free=11)
+    assert scene_layout(model).mechanism.model.nv > 130
+    assert TimeStepping.form_for(model, alone=True) is SceneStepping
+    assert reason_against_lists(model) is None

@@ -5,7 +5,8 @@ How one solid lies against another is twelve numbers, three of them lengths that
 one. Rounded, they say in which *cell* of all relative poses the solids are. A search from nothing finds the nearest
 points in the middle of the cell, and a second one goes on from there to where the solids are. So the answer depends on
 the pose alone; and while a pair stays in its cell, step after step, what is known of its middle need not be found
-again.
+again. What is known is where to begin, not which side is which: thin solids may lie the other way round in the middle,
+and a small solid far from the origin of a large one is in a cell at the end of all, wherever it is.
 
 Of robosuite's grippers, whose fingers are drawn into the hand, a comparison takes 10 µs from nothing and 5 in a cell
 that is known.

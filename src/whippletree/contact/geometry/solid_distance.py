@@ -91,8 +91,8 @@ class Hint(NamedTuple):
     reach: Any
     """m: solids that are farther apart along it are not looked at more closely."""
     between: Simplex | None = None
-    """The corners between which these are in a place nearby, where the search begins; a normal that is told with them
-    is of use however deep the solids are in each other."""
+    """The corners between which these are in a place nearby, where the search begins. They are looked at where they are
+    in any case: solids that are thinner than that place is far may lie the other way round there."""
 
 
 NO_HINT = Hint(vector(0, 0, 0), NOWHERE)
@@ -224,7 +224,12 @@ def _start(sides: Sides, hint: Hint, size: Any) -> _Start:
         return [1, n @ (a + p - b - q), a + p]
 
     def anew(state: list[Any], given: list[Any]) -> list[Any]:
-        return [1, *_guess(sides.of(given))]
+        *parts, n, gap = given
+        guess, apart = _guess(sides.of(parts))
+        if hint.between is None:
+            return [1, guess, apart]
+        better = less(gap, apart)
+        return [1, choose_vector(better, guess, n), select(better, apart, gap)]
 
     if all(map(is_zero, hint.normal)):
         return _Start(-1, *_guess(sides), vector(0, 0, 0), 1, 0)
@@ -232,11 +237,12 @@ def _start(sides: Sides, hint: Hint, size: Any) -> _Start:
     _, gap, point = iterate(along, [known, -NOWHERE, vector(0, 0, 0)], [*sides.parts(), hint.normal], 1)
     margins = sum(solid.margin for solid in sides.solids)
     enough = select(less(hint.reach + margins, gap), 1, -1)
-    useful = select(less(-TOO_DEEP * size, gap), 1, -1) if hint.between is None else select(less(0, known), -1, 1)
-    _, n, gap = iterate(anew, [useful, hint.normal, gap], sides.parts(), 1)
-    touching = both(less(0, useful), less(gap, CLOSE_BY * size))
-    tries: Any = 0
+    # thin solids may lie the other way round in a place nearby: a normal from there holds if they are apart along it
+    useful = select(less(0 if hint.between is not None else -TOO_DEEP * size, gap), 1, -1)
+    _, n, gap = iterate(anew, [useful, hint.normal, gap], [*sides.parts(), hint.normal, gap], 1)
+    tries, touching = 0, False
     if hint.between is None:
+        touching = both(less(0, useful), less(gap, CLOSE_BY * size))
         tries = select(both(both(less(known, 0), less(0, useful)), both(less(enough, 0), is_slim(sides))), 1, -1)
     return _Start(enough, vector(*n), gap, vector(*point), select(touching, -1, 1), tries)
 

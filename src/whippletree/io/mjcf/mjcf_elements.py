@@ -25,6 +25,9 @@ from whippletree.model.activations import ACTIVATIONS
 from whippletree.model.sensors import SENSOR_KINDS
 
 _FREE, _BALL = 0, 1
+EVERY = (-np.inf, np.inf)
+"""Range of a force that nothing bounds."""
+
 _LINEAR = 3
 """Numbers of gain and bias that are taken: constant, times length, times velocity."""
 
@@ -48,6 +51,7 @@ def add_actuators(draft: Draft, parts: Parts) -> None:
         joints, target, gear = _target(parts, number)
         draft.builder.actuator(part.name, *joints, gear=gear, **target, **_law(parts, number))
     _note_one_sided_efforts(draft, parts)
+    _note_shared_efforts(draft, parts)
 
 
 def _law(parts: Parts, number: int) -> dict[str, Any]:
@@ -81,8 +85,9 @@ def _limits(parts: Parts, number: int) -> dict[str, Any]:
     law: dict[str, Any] = {}
     if compiled.actuator_ctrllimited[number] and not switched_off(parts.spec, "CLAMPCTRL"):
         law["command_range"] = tuple(map(float, compiled.actuator_ctrlrange[number]))
-    if compiled.actuator_forcelimited[number]:
-        law["force_range"] = tuple(map(float, compiled.actuator_forcerange[number]))
+    low, high = _force_range(compiled, number)
+    if (low, high) != (-np.inf, np.inf):
+        law["force_range"] = low, high
     dynamics = mjtDyn(int(compiled.actuator_dyntype[number]))
     if dynamics != mjtDyn.mjDYN_NONE:
         kind = dynamics.name.removeprefix("mjDYN_").lower()
@@ -91,6 +96,35 @@ def _limits(parts: Parts, number: int) -> dict[str, Any]:
         low, high = map(float, compiled.actuator_actrange[number]) if limited else (-np.inf, np.inf)
         law["activation"] = Activation(kind, times, (low, high), bool(compiled.actuator_actearly[number]))
     return law
+
+
+def _force_range(compiled: Any, number: int) -> tuple[float, float]:
+    """Between which an actuator's force stays: its own range, and its tendon's ``actuatorfrcrange`` if it has that
+    alone."""
+    low, high = map(float, compiled.actuator_forcerange[number]) if compiled.actuator_forcelimited[number] else EVERY
+    pulling = _pulling(compiled)
+    tendon = pulling.get(number)
+    if tendon is not None and compiled.tendon_actfrclimited[tendon] and list(pulling.values()).count(tendon) == 1:
+        least, most = map(float, compiled.tendon_actfrcrange[tendon])
+        low, high = min(max(low, least), most), max(min(high, most), least)
+    return low, high
+
+
+def _pulling(compiled: Any) -> dict[int, int]:
+    """The tendon of every actuator that has one."""
+    from mujoco import mjtTrn
+
+    found = np.flatnonzero(compiled.actuator_trntype == mjtTrn.mjTRN_TENDON)
+    return {int(k): int(compiled.actuator_trnid[k][0]) for k in found}
+
+
+def _note_shared_efforts(draft: Draft, parts: Parts) -> None:
+    """A limit of the force of several actuators on one tendon together."""
+    compiled = parts.masses
+    of_tendons = list(_pulling(compiled).values())
+    for k in sorted({*of_tendons}):
+        if compiled.tendon_actfrclimited[k] and of_tendons.count(k) > 1:
+            draft.leave_out("actuatorfrcrange of tendons that several actuators pull", compiled.tendon(k).name)
 
 
 def _muscle(compiled: Any, number: int, mass_scale: float) -> Muscle:

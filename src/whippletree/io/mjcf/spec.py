@@ -97,6 +97,9 @@ def prepare(draft: Draft, spec: Any, actuators: bool) -> Parts:
         if body.explicitinertial and body.mass < 0:
             draft.fault(f"body {body.name!r}: mass {body.mass:g} is negative", line_of(body))
     _check_references(draft, spec)
+    for mesh in spec.meshes:
+        if mesh.plugin.active:
+            draft.fault(f"mesh {mesh.name!r}: a plugin makes its surface, which is not supported", line_of(mesh))
     parts = Parts(spec, spec, spec)
     parts.keys = {key.name: list(key.qpos) for key in spec.keys}
     parts.driven = _supported_actuators(draft, spec) if actuators else set()
@@ -405,13 +408,13 @@ def _strip(spec: Any, driven: set[str]) -> None:
     for part in list(spec.actuators):
         if part.name not in driven:
             spec.delete(part)
+    for part in [*spec.bodies, *spec.geoms, *spec.meshes]:
+        part.plugin.active = False  # before plugins are deleted, which a part that has one would look for
     for word in (*_UNUSED, *_READ):
         for part in list(getattr(spec, word)):
             spec.delete(part)
     for part in [*spec.geoms, *spec.sites]:
         part.material = ""
-    for part in [*spec.bodies, *spec.geoms]:
-        part.plugin.active = False
     for joint in spec.joints:
         joint.align = mjtAlignFree.mjALIGNFREE_FALSE  # the body frame stays where the file puts it
     for word in _SIZES:

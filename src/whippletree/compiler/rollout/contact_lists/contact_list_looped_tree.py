@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from whippletree import functions
 from whippletree.arithmetic import linalg
 from whippletree.arithmetic.arrays import Array, identity, zeros
 from whippletree.arithmetic.scalars import sqrt
@@ -33,9 +32,11 @@ from whippletree.compiler.rollout.step_space import BLOCK, LIMB, STEP, RowPlace,
 from whippletree.contact.implicit_springs import forces_of_joints, implicit_dampings
 from whippletree.spatial.joints import Free
 from whippletree.tree import inverse
+from whippletree.tree.element_forces import element_energy
 from whippletree.tree.forward import split_inertia
 from whippletree.tree.links import Link, dense, world_poses
 from whippletree.tree.mechanism import Mechanism
+from whippletree.tree.momentum import gravitational_energy, spring_energy
 from whippletree.tree.skeleton import LONG_CHAIN, longest_chain
 from whippletree.tree.sweeps import Field
 
@@ -280,10 +281,20 @@ class LoopedTree:
         return self.over_nodes(release, reads, writes, start="rate")
 
     def energy(self, placed: bool = False) -> list[Statement]:
-        """See :class:`TreeInStep`."""
+        """See :class:`TreeInStep`; that of elements, which index the tree, is written out."""
         m = self._mechanism()
-        found = functions.find("potential_energy", self.tree.model).implementation(m, Argument("now q"))
-        return self._inline_sweep("energy", m.sweep, [(Address("energy", (Index(None, 0),)), found)])
+        q = Argument("now q")
+        links, at = m.still(q), self.space.at  # type: ignore[arg-type]
+        found = gravitational_energy(m.sweep, links, m.gravity) + spring_energy(m.sweep, m.joints, m.coordinates(q))
+        of_bodies = self._inline_sweep("energy", m.sweep, [(Address("energy", (Index(None, 0),)), found)])
+        if not self.tree.model.elements:
+            return of_bodies
+        add = traced_block(
+            lambda q, energy: [energy + element_energy(Mechanism(self.tree), q)],
+            [at("now q"), at("energy")],
+            [at("energy")],
+        )
+        return [*of_bodies, add]
 
     # ---- loops over nodes ----------------------------------------------------------------------------------------
 
