@@ -259,6 +259,25 @@ def test_pairs_on_the_central_path(gap):
         assert np.allclose(lorentz.product(x + w, share).astype(float), d, atol=rounding)
 
 
+@pytest.mark.parametrize("gap", [1e-8, 1e-2, 1.0])
+def test_outward_changes_of_a_central_pair_bend_it_less(gap):
+    """Along the axis of the cone x = (z + √(z² + 4 ν)) / 2: inwards a change counts as a share of x + w, outwards times
+    2 √ν / (x + w); across the frame it counts as a share."""
+    for z in (-3.0, -0.2, 0.1, 2.0):
+        pair, size = lorentz.CentralPair.of(np.array([z, 0.0, 0.0]), gap), np.sqrt(z * z + 4 * gap)
+        inwards, outwards = (pair.bending(np.array([way * z, 0.0, 0.0])).astype(float) for way in (-1, 1))
+        assert np.allclose(inwards, [-z / size, 0, 0], atol=1e-12)
+        assert np.allclose(outwards, [2 * np.sqrt(gap) * z / size**2, 0, 0], rtol=1e-9, atol=1e-12)
+    # in a frame with a direction, each of its parts counts by itself
+    pair, e = lorentz.CentralPair.of(np.array([0.0, 0.6, 0.8]), gap), np.array([0.6, 0.8])
+    d = np.concatenate([[1.0], e])  # z is 1 along (1, e) and −1 along (1, −e)
+    size = np.sqrt(1 + 4 * gap)
+    assert np.allclose(pair.bending(d).astype(float), 2 * np.sqrt(gap) / size**2 * d, rtol=1e-7)
+    assert np.allclose(pair.bending(-d).astype(float), -d / size, rtol=1e-7)
+    aside = np.array([0.0, -0.8, 0.6])
+    assert np.allclose(pair.bending(aside).astype(float), pair.relative(aside).astype(float))
+
+
 @given(seed=st.integers(0, 10_000))
 def test_lorentz_cones(seed):
     rng = np.random.default_rng(seed)

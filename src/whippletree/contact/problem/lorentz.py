@@ -113,6 +113,19 @@ class CentralPair(NamedTuple):
         """A change dz of z as a share of x + w: dz / L_(x + w)."""
         return self._scaled(dz, *[1 / (x + w) for x, w in self._numbers()])
 
+    def bending(self, dz: Array) -> Array:
+        """How far a change dz of z is from one that x and w follow along straight lines: as a share of x + w, as
+        :meth:`relative`, but times 2 √ν / (x + w) along a direction of the frame in which z grows in size. There they
+        follow it the more straightly the farther they are apart, however large the larger becomes.
+        """
+        along = self.direction[0] * dz[1] + self.direction[1] * dz[2]
+        rates = []
+        for (x, w), change in zip((self.high, self.low), (dz[0] + along, dz[0] - along), strict=True):
+            grows = less(0, (x - w) * change)
+            rates.append(select(grows, 2 * sqrt(x * w) / (x + w), 1) / (x + w))
+        x, w = self._numbers()[2]
+        return self._scaled(dz, *rates, 1 / (x + w))
+
     def _numbers(self) -> list[tuple[Any, Any]]:
         """Numbers of x and w along the frame."""
         return [self.high, self.low, ((self.high[0] + self.low[0]) / 2, (self.high[1] + self.low[1]) / 2)]

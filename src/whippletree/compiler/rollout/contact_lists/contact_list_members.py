@@ -24,15 +24,16 @@ from whippletree.spatial import add_cross
 class ListMembers:
     """Statements that set ``flag`` of every block: 1 for those in the list, −1 for the others."""
 
-    def __init__(self, space: ListSpace, positions: Positions) -> None:
-        self.space, self.positions = space, positions
+    def __init__(self, space: ListSpace, positions: Positions, wider: int = 1) -> None:
+        """``wider``: times what a gap closes by within the step that it may be wide for its contact to be guessed."""
+        self.space, self.positions, self.wider = space, positions, wider
         self.blocks, self.contacts = space.blocks, space.contacts
 
     def guess(self) -> list[Statement]:
         """Step 2: blocks that carried an impulse, or would close within the step at their present velocity.
 
-        What gravity alone does within the step is added, so that whatever begins to rest is there at once. It is a
-        guess: step 5 decides.
+        What gravity alone does within the step is added, so that whatever begins to rest is there at once; on a long
+        tree, twice as much counts. It is a guess: step 5 decides.
         """
         found: list[Statement] = []
         if self.contacts:
@@ -50,7 +51,7 @@ class ListMembers:
         def near(
             touch: Array, first: Array, second: Array, X: Array, Y: Array, p: Array, h: Any, *out: Any
         ) -> list[Any]:
-            closing = touch[0] + h * (_normal_velocity(touch, first, second, X, Y) - fall * h)
+            closing = touch[0] + self.wider * h * (_normal_velocity(touch, first, second, X, Y) - fall * h)
             return [_flag(p, closing, sum(out)), target_of(touch[0], h)]
 
         reads = [at("touch", BLOCK), *self._sides(), at("impulse", BLOCK), at("dt", STEP), *self._left_out()]
