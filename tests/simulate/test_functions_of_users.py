@@ -160,7 +160,7 @@ def test_a_scene_of_many_bodies_refuses_events():
 
 @pytest.mark.parametrize("told", [True, np.bool_(False), None, "a", 1j, [1.0], np.array([0.5])], ids=repr)
 def test_an_event_that_returns_no_number(told):
-    with pytest.raises(TypeError, match="simulate: event 'odd' returned .* expected one number whose sign changes"):
+    with pytest.raises(TypeError, match=r"simulate: event 'odd' returned .* expected one number whose sign changes"):
         wt.simulate(PENDULUM, duration=0.1, events=[wt.Event("odd", lambda t, q, v: told)])
 
 
@@ -177,7 +177,7 @@ def test_an_event_that_depends_on_chance():
 
 @pytest.mark.parametrize("events", [wt.Event("a", visit), 3, None], ids=["one", "number", "none"])
 def test_events_that_are_no_list(events):
-    with pytest.raises(TypeError, match="simulate: events is .*, expected a list of wt.Event"):
+    with pytest.raises(TypeError, match=r"simulate: events is .*, expected a list of wt.Event"):
         wt.simulate(PENDULUM, duration=0.1, events=events)
 
 
@@ -225,9 +225,9 @@ def test_words_for_yes_and_no(flag):
 
 
 def test_a_method_that_is_no_name_and_a_duration_that_is_no_time():
-    with pytest.raises(wt.NameLookupError, match="there is no method \\['rk4'\\]"):
+    with pytest.raises(wt.NameLookupError, match=r"there is no method \['rk4'\]"):
         wt.simulate(ARM, duration=0.1, method=["rk4"])
-    with pytest.raises(ValueError, match="simulate: output_dt is 0.0, expected a positive"):
+    with pytest.raises(ValueError, match=r"simulate: output_dt is 0\.0, expected a positive"):
         wt.simulate(ARM, duration=5e-324)
 
 
