@@ -18,7 +18,7 @@ from whippletree.simulation.adaptive.strides import AcceptedStep
 
 LOOKS = 16
 """Looks at an event's function in a step, at equal distances: as many as the guards of contacts have. Steps of a
-pendulum at the default tolerances take 97 ms, of which one look at the end sees nothing; sixteen see what lasts 7 ms."""
+pendulum at the default tolerances take 97 ms, of which one look at the end sees nothing; sixteen see visits of 7 ms."""
 
 
 @dataclass(frozen=True)
