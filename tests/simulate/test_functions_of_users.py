@@ -235,3 +235,60 @@ def test_a_model_of_nothing_has_a_controller_and_reactions():
     run = wt.simulate(wt.Builder("nothing").build(), duration=0.1, controller=lambda t, q, v: [], reactions=True)
     assert run.sizes["reaction"] == 0
     assert run.q.shape == (201, 0)
+
+
+# --- controllers that ask compiled functions of a model ---------------------------------------------------------------
+
+
+def asks(dyn, plain=False):
+    """Computed torque, with what needs no model but a mass matrix beside."""
+
+    def follow(t, q, v):
+        t = float(t) if plain else t
+        wanted = -np.sin(3 * t) - 40 * q - 12 * v
+        return dyn.inverse_dynamics(q, v, wanted) + 0.1 * dyn.mass_matrix(q=q) @ wanted - 0.05 * dyn.bias(q, v)
+
+    return follow
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_controller_that_asks_compiled_functions_is_compiled(method):
+    dyn = wt.compile(ARM)
+    settings = {"duration": 0.2, "method": method, "output_dt": 0.02}
+    traced = wt.simulate(ARM, START, controller=asks(dyn), **settings)
+    called = wt.simulate(ARM, START, controller=asks(dyn, plain=True), **settings)
+    assert np.allclose(traced.q, called.q, rtol=0, atol=1e-9)
+    assert np.allclose(traced.tau, called.tau, rtol=0, atol=1e-7)
+    if method == "rk4":
+        assert traced.attrs["path"] == "compiled"
+        assert called.attrs["path"].startswith("python")
+
+
+def test_functions_with_names_and_of_several_results_answer_on_traced_numbers():
+    dyn = wt.compile(ARM)
+    tip = dyn.jacobian("tip")
+
+    def pull(t, q, v):
+        jacobian = tip(q)  # (6, nv)
+        return jacobian[3:].T @ np.array([0.0, -1.0, 0.0]) - 2 * dyn.kinetic_energy(q, v) * v
+
+    run = wt.simulate(ARM, START, duration=0.1, method="rk4", controller=pull)
+    again = wt.simulate(ARM, START, duration=0.1, method="rk4", controller=lambda t, q, v: pull(float(t), q, v))
+    assert run.attrs["path"] == "compiled"
+    assert np.allclose(run.q, again.q, rtol=0, atol=1e-12)
+
+
+def test_a_long_function_is_asked_and_not_traced():
+    model = wt.mechanisms.chain(60)
+    dyn = wt.compile(model)
+    run = wt.simulate(
+        model, duration=2e-3, step=1e-3, output_dt=1e-3, method="rk4", controller=lambda t, q, v: dyn.bias(q, v)
+    )
+    assert run.attrs["path"].startswith("python: the controller cannot be traced")
+
+
+def test_other_scalars_are_refused_by_compiled_functions():
+    from fractions import Fraction
+
+    with pytest.raises(wt.ScalarError, match="compiled functions take real numbers"):
+        wt.compile(PENDULUM).bias([Fraction(1, 2)], [Fraction(1, 3)])

@@ -16,7 +16,7 @@ from whippletree.compiler.frontend.code_forms import UNROLL_MATRICES_UP_TO, UNRO
 from whippletree.compiler.frontend.fingerprint import fingerprint
 from whippletree.compiler.llvm.ir import Real
 from whippletree.compiler.llvm.kernel import Recipe, digest
-from whippletree.compiler.named_function import NamedFunction, Wording
+from whippletree.compiler.named_function import NamedFunction, Wording, as_tuple
 from whippletree.compiler.program import Program
 from whippletree.constraints.dynamics import COMPILED_ROUTES, answers_singular_states, require_route
 from whippletree.constraints.failures import failure
@@ -524,6 +524,7 @@ class Compiled(CompiledTable):
                 results=tuple(function.outputs),
                 watch=self._watch_of(function, names),
                 rescue=None if function.derived else self._rescue_of(function, names),
+                on_traced=None if function.derived else self._on_traced(function, names),
             )
         return self._made[key]
 
@@ -548,6 +549,17 @@ class Compiled(CompiledTable):
                 return None
 
         return rescue
+
+    def _on_traced(self, function: Function, names: tuple[Any, ...]) -> Callable[..., Sequence[Any]]:
+        """The function on traced scalars, as a controller asks it that is being compiled: the reference."""
+
+        def answer(*inputs: Any) -> Sequence[Any]:
+            from whippletree.functions.reference import Reference, ReferenceFunction
+
+            plain = Reference(self.model, tuple(self._parameter_shapes), self.route)
+            return as_tuple(ReferenceFunction(plain, find(function.name, self.model), names)(*inputs))
+
+        return answer
 
     def _watch_of(self, function: Function, names: tuple[Any, ...]) -> Callable[..., Any] | None:
         """Watch over lost digits in calls of a function; None where they are not looked at."""
@@ -582,6 +594,7 @@ class Compiled(CompiledTable):
         width: int | None = None,
         watch: Callable[..., Any] | None = None,
         rescue: Callable[[Mapping[str, Any]], Sequence[Any] | None] | None = None,
+        on_traced: Callable[..., Sequence[Any]] | None = None,
     ) -> NamedFunction:
         """``known``: whether the key and the model say all about the program. ``thorough``: never quickly."""
         what = f"{key[0]} of {self.model.name!r}"
@@ -599,6 +612,7 @@ class Compiled(CompiledTable):
             watch,
             self._watch == EVERY and watch is not None,
             rescue,
+            on_traced,
         )
         if self._target == "cuda":
             from whippletree.compiler.cuda.cuda_function import compile_for_cuda
