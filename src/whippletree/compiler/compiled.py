@@ -12,11 +12,12 @@ import numpy as np
 from whippletree.arithmetic.garbage import garbage_left_alone
 from whippletree.compiler.compiled_table import CompiledTable
 from whippletree.compiler.cpu.cpu_function import compile_function, real_type
+from whippletree.compiler.frontend.asked_functions import AskedFunction
 from whippletree.compiler.frontend.code_forms import UNROLL_MATRICES_UP_TO, UNROLL_UP_TO, Request, catalogue_program
 from whippletree.compiler.frontend.fingerprint import fingerprint
 from whippletree.compiler.llvm.ir import Real
 from whippletree.compiler.llvm.kernel import Recipe, digest
-from whippletree.compiler.named_function import NamedFunction, Wording, as_tuple
+from whippletree.compiler.named_function import NamedFunction, Wording
 from whippletree.compiler.program import Program
 from whippletree.constraints.dynamics import COMPILED_ROUTES, answers_singular_states, require_route
 from whippletree.constraints.failures import failure
@@ -553,13 +554,13 @@ class Compiled(CompiledTable):
     def _on_traced(self, function: Function, names: tuple[Any, ...]) -> Callable[..., Sequence[Any]]:
         """The function on traced scalars, as a controller asks it that is being compiled: the reference."""
 
-        def answer(*inputs: Any) -> Sequence[Any]:
+        def answer(*inputs: Any) -> Any:
             from whippletree.functions.reference import Reference, ReferenceFunction
 
             plain = Reference(self.model, tuple(self._parameter_shapes), self.route)
-            return as_tuple(ReferenceFunction(plain, find(function.name, self.model), names)(*inputs))
+            return ReferenceFunction(plain, find(function.name, self.model), names)(*inputs)
 
-        return answer
+        return AskedFunction(answer)
 
     def _watch_of(self, function: Function, names: tuple[Any, ...]) -> Callable[..., Any] | None:
         """Watch over lost digits in calls of a function; None where they are not looked at."""
