@@ -21,7 +21,7 @@ from whippletree.arithmetic import scalars
 from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.compiler.compiled import shared_functions
 from whippletree.compiler.rollout.activation_steps import checked_activations
-from whippletree.errors import NameLookupError, ShapeError, UnsupportedError, list_items
+from whippletree.errors import NameLookupError, ScalarError, ShapeError, UnsupportedError, list_items, quote
 from whippletree.model import WORLD, Actuator, Model
 from whippletree.tree.actuation import KnownActivations
 from whippletree.tree.element_forces import joints_of_tendon
@@ -106,7 +106,8 @@ def together(*controllers: Controller) -> Controller:
     def act(t: Any, q: Any, v: Any) -> Any:
         tau: Any = 0
         for controller in controllers:
-            tau = tau + (np.asarray(controller(t, q, v)) if np.ndim(q) == 1 else _at_each(controller, t, q, v))
+            state = t, np.array(q, subok=True), np.array(v, subok=True)  # copies: each finds the same state
+            tau = tau + (np.asarray(controller(*state)) if np.ndim(q) == 1 else _at_each(controller, *state))
         return tau
 
     return batched(act) if any(is_batched(controller) for controller in controllers) else act
@@ -326,10 +327,12 @@ class ActuatorForces:
 
     def commands(self, t: Any, q: Any, v: Any) -> Array:
         """The commands (actuators,) at one time and state, or (m, actuators) at m of them."""
-        if is_batched(self.ctrl) and np.ndim(q) > 1:
-            return _many_commands(self.model, self.ctrl(t, q, v), len(q))
         if callable(self.ctrl):
-            return _commands(self.model, self.ctrl(t, q, v), table=False)
+            # copies: what a function does to its arguments is no motion
+            told = self.ctrl(t, np.array(q, subok=True), np.array(v, subok=True))
+            if is_batched(self.ctrl) and np.ndim(q) > 1:
+                return _many_commands(self.model, told, len(q))
+            return _commands(self.model, told, table=False)
         if self.ctrl.ndim == 1:
             return np.asarray(self.ctrl)
         # a traced time has no row: such runs are not compiled
@@ -369,12 +372,25 @@ def _commands(model: Model, given: Any, *, table: bool = True) -> Array:
             if name not in names:
                 raise NameLookupError("actuator", name, names, where=f"model {model.name!r}")
         given = [given.get(name, 0.0) for name in names]
-    ctrl = np.asarray(given)
+    try:
+        ctrl = np.asarray(given)
+    except ValueError:
+        raise ShapeError(f"ctrl holds rows of different lengths: model {model.name!r} has actuators {names}") from None
+    if ctrl.dtype.kind not in "fiubO" or any(isinstance(x, str | complex) or callable(x) for x in _odd(ctrl)):
+        raise ScalarError(
+            f"ctrl is {quote(given)}, expected real numbers: model {model.name!r} has actuators {names}; commands over "
+            f"time are one function of (t, q, v) that returns all of them"
+        )
     ctrl = ctrl.astype(float) if ctrl.dtype != object else ctrl
     if ctrl.ndim not in ((1, 2) if table else (1,)) or ctrl.shape[-1] != len(names) or not len(ctrl):
         shape = f"({len(names)},)" + (f" or (n, {len(names)})" if table else "")
         raise ShapeError(f"ctrl has shape {ctrl.shape}, expected {shape}: model {model.name!r} has actuators {names}")
     return ctrl
+
+
+def _odd(ctrl: Array) -> list[Any]:
+    """The entries that may be anything: those of an array of objects."""
+    return list(ctrl.flat) if ctrl.dtype == object else []
 
 
 def _many_commands(model: Model, given: Any, states: int) -> Array:

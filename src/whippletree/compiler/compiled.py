@@ -11,6 +11,7 @@ import numpy as np
 
 from whippletree.arithmetic.garbage import garbage_left_alone
 from whippletree.compiler.compiled_motion import CompiledMotion
+from whippletree.compiler.frontend.asked_functions import AskedFunction
 from whippletree.compiler.frontend.code_forms import Request, catalogue_program
 from whippletree.compiler.llvm.ir import Real
 from whippletree.compiler.named_function import NamedFunction
@@ -180,6 +181,7 @@ class Compiled(CompiledMotion):
                 results=tuple(function.outputs),
                 watch=self._watch_of(function, names),
                 rescue=None if function.derived else self._rescue_of(function, names),
+                on_traced=None if function.derived else self._on_traced(function, names),
             )
         return self._made[key]
 
@@ -204,6 +206,17 @@ class Compiled(CompiledMotion):
                 return None
 
         return rescue
+
+    def _on_traced(self, function: Function, names: tuple[Any, ...]) -> Callable[..., Sequence[Any]]:
+        """The function on traced scalars, as a controller asks it that is being compiled: the reference."""
+
+        def answer(*inputs: Any) -> Any:
+            from whippletree.functions.reference import Reference, ReferenceFunction
+
+            plain = Reference(self.model, tuple(self._parameter_shapes), self.route)
+            return ReferenceFunction(plain, find(function.name, self.model), names)(*inputs)
+
+        return AskedFunction(answer)
 
     def _watch_of(self, function: Function, names: tuple[Any, ...]) -> Callable[..., Any] | None:
         """Watch over lost digits in calls of a function; None where they are not looked at."""

@@ -83,6 +83,7 @@ class CompiledPrograms(CompiledTable):
         width: int | None = None,
         watch: Callable[..., Any] | None = None,
         rescue: Callable[[Mapping[str, Any]], Sequence[Any] | None] | None = None,
+        on_traced: Callable[..., Sequence[Any]] | None = None,
     ) -> NamedFunction:
         """``known``: whether the key and the model say all about the program. ``thorough``: never quickly."""
         what = f"{key[0]} of {self.model.name!r}"
@@ -101,6 +102,7 @@ class CompiledPrograms(CompiledTable):
             watch,
             self._watch == EVERY and watch is not None,
             rescue,
+            on_traced,
         )
         if self._target == "cuda":
             from whippletree.compiler.cuda.cuda_function import compile_for_cuda

@@ -34,7 +34,8 @@ class Wording:
     ``help`` says: the ``explanation``; and what several results are called: the fields of a named tuple. ``watch``
     looks for lost digits in a call, its inputs by name and its results, and warns; ``watch_every`` call, or first ones.
     ``rescue`` answers one state that machine code has no answer for, given its inputs by name: the results, or None
-    where it is not offered; it raises SingularSystemError where there is none.
+    where it is not offered; it raises SingularSystemError where there is none. ``on_traced`` answers on traced scalars,
+    given the inputs in order: a controller that asks the function is compiled with it.
     """
 
     hints: Mapping[str, str] = field(default_factory=dict)
@@ -44,6 +45,7 @@ class Wording:
     watch: Callable[[Mapping[str, Any], Sequence[Any]], Any] | None = None
     watch_every: bool = False
     rescue: Callable[[Mapping[str, Any]], Sequence[Any] | None] | None = None
+    on_traced: Callable[..., Sequence[Any]] | None = None
 
 
 class ToldSignature:

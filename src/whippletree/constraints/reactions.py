@@ -139,7 +139,11 @@ def joint_reactions(
     r = _response(m, links, holds, f, needed)
     nothing = [zeros(6) for _ in needed]
     idle = _idle_combinations(m, links, q, t, active)
-    N = np.array([_response(m, links, holds, y, nothing) for y in idle.T], dtype=object).reshape(-1, len(r)).T
+    N = (
+        np.array([_response(m, links, holds, y, nothing) for y in idle.T], dtype=object)
+        .reshape(idle.shape[1], len(r))
+        .T
+    )
     w = np.ones(len(r), dtype=int).astype(object) if weights is None else weights.reshape(-1)
     wrenches, leverages = _least_norm(r, N, w)
     determined = [scalars.select(scalars.less(LEVERAGE_TOLERANCE, h), 0, 1) for h in leverages]

@@ -81,9 +81,11 @@ def floats(function: str, word: str, values: Any) -> Array:
     Raises:
         ScalarError: no real numbers; of an equilibrium, a state or a run it says which part is meant.
     """
+    if isinstance(values, np.ma.MaskedArray):
+        values = _unmask(function, word, values)
     text = is_text(values)
     try:
-        if not text:
+        if not text and np.asarray(values).dtype.kind not in "mM":
             return np.array(values, dtype=float)
     except (TypeError, ValueError, OverflowError):
         pass

@@ -114,6 +114,8 @@ class Method(ABC):
     """Whether runs of different designs run together, too."""
     touches: ClassVar[bool] = False
     """Whether it sees contacts."""
+    looks_for_events: ClassVar[bool] = False
+    """Whether it looks for the events that a user asks for."""
     tolerances: ClassVar[bool] = True
     """Whether ``rtol`` and ``atol`` mean anything to it."""
     remembers: ClassVar[str] = "never"
@@ -303,7 +305,7 @@ def find_method(name: str, model: Model) -> type[Method]:
         NameLookupError: if there is no such method.
     """
     name = suitable(model) if name == "auto" else name
-    if name not in METHODS:
+    if not isinstance(name, str) or name not in METHODS:
         raise NameLookupError("method", name, ["auto", *METHODS], where="simulate")
     module, _, kind = METHODS[name].partition(":")
     found: type[Method] = getattr(import_module(module), kind)

@@ -162,7 +162,7 @@ class Motion:
     def may_jump(self) -> bool:
         """Whether forces may jump in time: those of a controller that is not known to be smooth, and commands."""
         known = self.compiled_controller is not None and not self.compiled_controller.may_jump
-        return self.remembers or (self.controller is not None and not known)
+        return self.remembers or (self.controller is not None and self.model.nv > 0 and not known)
 
     @property
     def is_relaxed_by_forces(self) -> bool:
@@ -229,7 +229,8 @@ class Motion:
             tau = self._answer(controller, t, q, v)
         else:
             tau = self._answers(controller, t, q, v)
-        if len(tau):
+        # a sum of finite numbers is finite, but for the largest
+        if not math.isfinite(np.add.reduce(tau, axis=None)):
             worst = int((~np.isfinite(tau).all(axis=1)).argmax())
             self._require_sound(float(t[worst]), tau[worst])
         self._refuse_pushes_at_rest(tau)
@@ -254,16 +255,28 @@ class Motion:
         self._require_sound(t, tau)
         return tau
 
+    def says_two_things(self, t: float, y: Array) -> bool:
+        """Whether the controller, asked twice at one state, gives two answers."""
+        if self.controller is None:
+            return False
+        try:
+            first, second = (self.ask(self.controller, float(t), *self.split(y)) for _ in range(2))
+        except Exception:  # whatever it is, it is not this
+            return False
+        return not np.array_equal(first, second)
+
     def _answers(self, controller: Ask, t: Array, q: Array, v: Array) -> Array:
         """Answers (m, nv) of a controller that is asked at one state after the other."""
         tau, shape, kind = np.empty(v.shape), v.shape[1:], v.dtype
-        for k, (time, position, velocity) in enumerate(zip(t.tolist(), q, v, strict=True)):
+        # copies: what a function does to its arguments is no motion
+        for k, (time, position, velocity) in enumerate(zip(t.tolist(), q.copy(), v.copy(), strict=True)):
             try:
                 told = controller(time, position, velocity)
             except Exception as error:
                 _note_time(error, time)
                 raise
-            if not (type(told) is np.ndarray and told.dtype == kind and told.shape == shape):
+            # there is one object for a kind of numbers in this machine's order, and comparing takes longer
+            if not (type(told) is np.ndarray and told.dtype is kind and told.shape == shape):
                 told = self._checked_answer(told, shape)
             tau[k] = told
         return tau
@@ -271,7 +284,7 @@ class Motion:
     def _answer(self, controller: Ask, t: Any, q: Array, v: Array) -> Array:
         """Answer of a controller, as real numbers in the shape of v; it may be any Python function."""
         try:
-            told = controller(t, q, v)
+            told = controller(t, q.copy(), v.copy())
         except Exception as error:
             _note_time(error, float(np.ravel(t)[0]) if np.size(t) else 0.0)
             raise
@@ -280,6 +293,11 @@ class Motion:
     def _checked_answer(self, told: Any, shape: tuple[int, ...]) -> Array:
         """The answer of a controller as real numbers of this shape."""
         meaning = "one force per velocity" if len(shape) == 1 else "one row for each state, one force per velocity"
+        if told is None:
+            raise ShapeError(
+                f"simulate: the controller returned None, expected {shape} real numbers for model {self.model.name!r}: "
+                f"{meaning}. Does it end with return?"
+            )
         try:
             if isinstance(told, np.ndarray) and told.dtype == np.float64:
                 tau = np.asarray(told)

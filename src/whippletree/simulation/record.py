@@ -69,7 +69,7 @@ class Record:
         except IntegrationError as error:
             if not self.chunks:
                 raise  # nothing has been simulated: the start itself is at fault
-            self.failure = str(error)
+            self.failure = f"{error}{self._words_on_memory(method)}"
         finally:
             self.failures, self.account = method.failures, method.account()
 
@@ -80,6 +80,21 @@ class Record:
         if tally:
             method.take_over(tally)
         return kept[-1].memo if kept else None
+
+    def _words_on_memory(self, method: Method) -> str:
+        """What is said beside a failure, where steps of controlled error followed what is no function of the state."""
+        first, motion = self.chunks[0], method.task.motion
+        if (
+            not method.tolerances
+            or first.states.ndim != 2
+            or not motion.says_two_things(first.times[0], first.states[0])
+        ):
+            return ""
+        return (
+            " The controller has a memory, or depends on chance: asked twice at the start it gave two answers. "
+            "Steps of controlled error need a function of (t, q, v); method='time_stepping' asks once in each step, in "
+            "order"
+        )
 
     def _keep_unfinished(self, method: Method) -> None:
         """Keep what there is; the interrupt goes on if that is nothing."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from functools import partial
@@ -35,7 +35,7 @@ from whippletree.errors import (
     warn_caller,
 )
 from whippletree.model import Model, require_model
-from whippletree.model.input_checks import PART_OF_STATE, as_names, floats, refuse_zero_quaternions
+from whippletree.model.input_checks import PART_OF_STATE, as_names, floats, is_text, refuse_zero_quaternions
 from whippletree.simulation.adaptive.user_events import Event
 from whippletree.simulation.checkpoint import Checkpoint
 from whippletree.simulation.conditioning_watch import Watch
@@ -143,6 +143,7 @@ def simulate(
         AssemblyError: if the start state violates the constraints and ``project`` is not asked for.
     """
     require_model(model, "simulate")
+    _require_flags(reactions=reactions, effort_limits=effort_limits, project=project, progress=progress)
     method = suitable(model, _starts(model, q0, v0)[0]) if method == "auto" else method
     way = _way(model, method, options, _is_alone(q0, v0))
     dyn, q0 = _functions(model, compiled, parameters, massless, q0)
@@ -154,7 +155,7 @@ def simulate(
     # rtol may be 0, atol may not: a coordinate at 0 would have to be exact
     rtol, atol = positive("rtol", rtol, or_zero=True), positive("atol", atol)
     duration = positive("duration", duration)
-    spacing = way.spacing(duration, options) if output_dt is None else positive("output_dt", output_dt)
+    spacing = positive("output_dt", way.spacing(duration, options) if output_dt is None else output_dt)
     times = _output_times(duration, spacing)
     checkpoint_every = positive("checkpoint_every", checkpoint_every, or_zero=True)
     points, variables = as_names(points), None if variables is None else as_names(variables)
@@ -167,7 +168,7 @@ def simulate(
     if not project:
         _require_consistent(motion, q, v)
     watch = Watch(motion, *_first(q, v, model), rtol if way.tolerances else np.inf)
-    found_by = tuple(_on_state(event, model.nq, model.nv) for event in events)
+    found_by = _looked_for(events, way, method, model)
     follow = watch.follow if way.tolerances else None
     task = Task(motion, _start_of_run(motion, q, v), times, watch.rtol, atol, found_by, follow)
     stepper = _stepper(task, way, options, one_design=parameters is None)
@@ -185,6 +186,13 @@ def simulate(
         _tell_of_unseen_limits(model, result, method)
     _tell_of_start_off_branch(motion, *_first(q, v, model))
     return _with_ties(result, motion)
+
+
+def _require_flags(**flags: Any) -> None:
+    """Refuse text for True or False: "no" would count as yes."""
+    for name, value in flags.items():
+        if is_text(value):
+            raise TypeError(f"simulate: {name} is {value!r}, expected True or False, written without quotes")
 
 
 def _way(model: Model, method: str, options: dict[str, Any], alone: bool) -> type[Method]:
@@ -465,6 +473,30 @@ def _require_consistent(motion: Motion, q: Array, v: Array) -> None:
         require_consistent(motion.of_run(int(k)).model, states[k], speeds[k])
 
 
+def _looked_for(events: Any, way: type[Method], method: str, model: Model) -> tuple[Event, ...]:
+    """The events of a run, as functions of (t, y).
+
+    Raises:
+        TypeError: something else than a list of events.
+        ValueError: two of one name.
+        UnsupportedError: a method that does not look for any.
+    """
+    if isinstance(events, Event) or not isinstance(events, Iterable):
+        raise TypeError(f"simulate: events is {events!r}, expected a list of wt.Event(name, function)")
+    found = tuple(_on_state(event, model.nq, model.nv) for event in events)
+    names = [event.name for event in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"simulate: two events have the name {name!r}: the run tells them apart by their names")
+    if names and not way.looks_for_events:
+        other = "events" if way.touches else "adaptive"
+        raise UnsupportedError(
+            f"simulate: method {method!r} takes fixed steps and does not look for events "
+            f"({', '.join(map(repr, names))}): use method={other!r}"
+        )
+    return found
+
+
 def _on_state(event: Event, nq: int, nv: int) -> Event:
     """An event of (t, q, v) as one of (t, y)."""
     if not isinstance(event, Event):
@@ -479,10 +511,17 @@ def _on_state(event: Event, nq: int, nv: int) -> Event:
 
     def value(t: float, y: Array) -> float:
         try:
-            found = float(function(t, y[:nq], y[nq : nq + nv]))
+            told = function(t, y[:nq].copy(), y[nq : nq + nv].copy())  # copies: it may write on them
         except Exception as error:
             error.add_note(f"simulate: raised by event {event.name!r} at t = {t:.9g} s")
             raise
+        # a truth value, too, is a number to Python, and its sign never changes
+        if np.ndim(told) or np.asarray(told).dtype.kind not in "fiu":
+            raise TypeError(
+                f"simulate: event {event.name!r} returned {quote(told)} at t = {t:.9g} s, expected one number whose "
+                f"sign changes, such as q[0] - 0.1 for q[0] > 0.1"
+            )
+        found = float(told)
         if math.isnan(found):
             raise IntegrationError(
                 f"the event {event.name!r} returned nan at t = {t:.9g} s: nobody can tell whether it has happened. "

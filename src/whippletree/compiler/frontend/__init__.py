@@ -9,5 +9,6 @@ tendon_loops  actuators of many tendons: loops over spots, obstacles, pieces and
 node_wrenches   wrenches on the nodes of a tree as joint forces, in loops
 flatten       values taken apart into numbers and put together again
 controller    a user's controller traced into a program
+asked_functions   functions of a model that such a controller asks, as parts of it
 fingerprint   a hash of a model's content, its key in the cache
 """

@@ -126,7 +126,7 @@ def _as_gains(
         function = AffineForces(np.zeros((model.nv, 2 + model.nq + model.nv)))
         function.gains[:, 1:] = slopes
         t, q, v = samples[0]
-        function.gains[:, 0] = np.asarray(controller(t, q, v), dtype=float) - function(t, q, v)
+        function.gains[:, 0] = np.asarray(controller(t, q.copy(), v.copy()), dtype=float) - function(t, q, v)
         for sample in samples:
             _compare(function, controller, *sample)
     except Exception:  # whatever it is, it is not this simple
@@ -261,7 +261,7 @@ def _recall(key: tuple[Any, ...], find: Callable[[], _Found]) -> _Found:
 
 def _compare(function: Callable[..., Any], controller: Any, t: float, q: Array, v: Array) -> None:
     try:
-        expected = np.asarray(controller(t, q, v), dtype=float)
+        expected = np.asarray(controller(t, q.copy(), v.copy()), dtype=float)
     except ScalarError as error:
         raise NotTraceable("it keeps what it was asked with: it has a memory") from error
     with np.errstate(all="ignore"):

@@ -180,8 +180,9 @@ class RolloutBlocks:
 
 
 def controller_forces(controller: Callable[[Any, Any, Any], Any], t: Any, q: Array, v: Array) -> Array:
-    """Joint forces (nv,) of a user's controller, on traced numbers that behave as arrays of NumPy do."""
-    return np.asarray(controller(t, scalar_array(q), scalar_array(v)), dtype=object)
+    """Joint forces (nv,) of a user's controller, on traced numbers that behave as arrays of NumPy do: copies, since it
+    may write on them."""
+    return np.asarray(controller(t, scalar_array(q.copy()), scalar_array(v.copy())), dtype=object)
 
 
 def has_passive_forces(model: Model) -> bool:

@@ -46,11 +46,11 @@ class Driven(NamedTuple):
 
     def at(self, t: Any, q: Array, v: Array, tau: Array, ctrl: Any) -> tuple[Array, Any]:
         """Forces (nv,) and commands (actuators,) at one state."""
-        place, speed = scalar_array(q), scalar_array(v)
+        # copies: functions may write on what they are given
         if self.controller is not None:
-            tau = tau + np.asarray(self.controller(t, place, speed), dtype=object)
+            tau = tau + np.asarray(self.controller(t, scalar_array(q.copy()), scalar_array(v.copy())), dtype=object)
         if self.commands is not None:
-            ctrl = np.asarray(self.commands(t, place, speed), dtype=object)
+            ctrl = np.asarray(self.commands(t, scalar_array(q.copy()), scalar_array(v.copy())), dtype=object)
         return tau, ctrl
 
 

@@ -35,6 +35,7 @@ class Adaptive(Method):
 
     options = ("max_steps", "solver")
     remembers = "state"
+    looks_for_events = True
     counters = ("statistics",)
 
     def __init__(self, task: Task, max_steps: int = MOST_ADAPTIVE_STEPS, solver: str = "auto") -> None:

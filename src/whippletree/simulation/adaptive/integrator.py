@@ -156,7 +156,7 @@ class Integrator:
         self._hold_to(self._first_rtol if start.rtol is None else start.rtol)
         # a state that an earlier step has left is on the manifold: projecting it again would change its last bits
         y = self.problem.project(t, np.asarray(start.state, dtype=float)) if guess is None else start.state
-        before = {event.name: event.function(t, y) for event in self.events}
+        before = [event.function(t, y) for event in self.events]
         terminal = {event.name for event in self.events if event.terminal}
         slope = np.zeros(len(y))
         if guess is None:

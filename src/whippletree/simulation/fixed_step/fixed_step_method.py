@@ -73,11 +73,6 @@ class FixedStep(Method):
 
     def __init__(self, task: Task, step: float | None = None) -> None:
         super().__init__(task)
-        if task.events:
-            raise UnsupportedError(
-                f"simulate: method {self.rollout!r} takes fixed steps and does not look for events ("
-                f'{", ".join(repr(event.name) for event in task.events)}): use method="adaptive"'
-            )
         self.rows = _rows(task.times, step)
         self.failures: dict[int, str] = {}
         self.python_steps = 0
