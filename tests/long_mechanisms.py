@@ -47,17 +47,18 @@ def grid(columns, rows):
     return builder.build()
 
 
-def truss(panels):
+def truss(panels, turned=0.0, axial=0.001):
     """A floating girder of triangles: bars of 0.5 kg between nodes, hinged to each other where they meet, in a plane.
 
-    Every hinge is a joint of its own; most of them close loops, with three rows too many each.
+    Every hinge is a joint of its own; most of them close loops, with three rows too many each. ``turned``: the angle of
+    every hinge's frame to the bar that it carries; ``axial``: inertia of a bar about its own axis.
     """
     places = {f"low {i}": (float(i), 0.0) for i in range(panels + 1)}
     places |= {f"high {i}": (i + 0.5, 0.8 + 0.1 * math.sin(i)) for i in range(panels)}
     bars = [(f"low {i}", f"low {i + 1}") for i in range(panels)]
     bars += [(f"low {i}", f"high {i}") for i in range(panels)] + [(f"high {i}", f"low {i + 1}") for i in range(panels)]
     bars += [(f"high {i}", f"high {i + 1}") for i in range(panels - 1)]
-    return hinged_bars("truss", places, bars)
+    return hinged_bars("truss", places, bars, turned, axial)
 
 
 def ring_of_rings(rings):
@@ -79,20 +80,22 @@ def ring_of_rings(rings):
     return hinged_bars("ring of rings", places, bars)
 
 
-def hinged_bars(name, places, bars):
+def hinged_bars(name, places, bars, turned=0.0, axial=0.001):
     """Bars of 0.5 kg between places in a plane, the first of them afloat, hinged to each other where they meet."""
+    turn = ((math.cos(turned), -math.sin(turned), 0), (math.sin(turned), math.cos(turned), 0), (0, 0, 1))
     builder = wt.Builder(name, (0, -9.81, 0))
     meeting, angles = {}, []
     for k, (first, last) in enumerate(bars):
         (x, y), (xx, yy) = places[first], places[last]
         length = math.hypot(xx - x, yy - y)
         angles.append(math.atan2(yy - y, xx - x))
-        builder.body(f"bar {k}", 0.5, (length / 2, 0, 0), (0.001, length**2 / 24, length**2 / 24))
+        builder.body(f"bar {k}", 0.5, (length / 2, 0, 0), (axial, length**2 / 24, length**2 / 24))
         meeting.setdefault(first, []).append((k, 0.0))
         meeting.setdefault(last, []).append((k, length))
     builder.joint("base", "planar", "world", "bar 0")
     for node, ((k, at), *others) in meeting.items():
         for i, there in others:
-            place = {"position": (at, 0, 0), "child_position": (there, 0, 0), "start": angles[i] - angles[k]}
+            place = {"position": (at, 0, 0), "child_position": (there, 0, 0), "start": angles[i] - angles[k] + turned}
+            place |= {"child_rotation": turn} if turned else {}
             builder.joint(f"{node}, bar {i}", "revolute", f"bar {k}", f"bar {i}", **place)
     return builder.build()

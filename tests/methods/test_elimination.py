@@ -358,6 +358,19 @@ def test_a_thin_rod_that_floats_is_given_inertia_by_what_hangs_on_it(closure):
         np.testing.assert_allclose(found.forward_dynamics(q, v, tau), expected, rtol=0, atol=bound)
 
 
+def test_thin_bars_across_the_axes_of_their_hinges_need_no_weights():
+    """Along x and y at once such a bar has no inertia, but along the axis of its hinge it has: an order costs what it
+    costs where frames lie along the bars."""
+    along, across = truss(5, axial=1e-5), truss(5, turned=0.7, axial=1e-5)
+    costs = [unknowns_of(constraint_set(model)).cost for model in (along, across)]
+    assert costs[1] == costs[0]
+    assert unknowns_of(constraint_set(across)).weights.moves_inertia
+    q, v, tau = state(across)
+    expected = wt.reference(across, route="block").forward_dynamics(q, v, tau)
+    assert far_apart(wt.reference(across, route="elimination").forward_dynamics(q, v, tau), expected) < 1e-11
+    assert far_apart(wt.compile(across, route="elimination").forward_dynamics(q, v, tau), expected) < 1e-11
+
+
 def test_rods_in_one_line_give_no_inertia():
     """All that hangs on the rod is in line with it: rows keep their weights."""
     builder = wt.Builder("line", (0, -9.81, 0))

@@ -87,13 +87,16 @@ class RowWeights:
 
     @cached_property
     def heavy(self) -> list[tuple[int, ...]]:
-        """Of each node, the components along which its own body has inertia."""
+        """Of each node, components along which its own body has inertia; those that its joint moves, where it can."""
         largest = self.scales.max(axis=0, initial=0.0)
-        known: dict[int, tuple[int, ...]] = {}
-        for node in self.tree.nodes:
-            if id(node) not in known:
-                known[id(node)] = _heavy_components(node, largest)
-        return [known[id(node)] for node in self.tree.nodes]
+        known: dict[tuple[int, JointShape], tuple[int, ...]] = {}
+        found = []
+        for node, shape in zip(self.tree.nodes, self.shapes, strict=True):
+            key = id(node), shape
+            if key not in known:
+                known[key] = _heavy_components(node, largest, shape.moved)
+            found.append(known[key])
+        return found
 
     @cached_property
     def lacking(self) -> list[int]:
@@ -129,8 +132,12 @@ class RowWeights:
         return tuple(shift if moves else turn for moves in shifts)
 
 
-def _heavy_components(node: Node, largest: Array) -> tuple[int, ...]:
-    """Components along which a body has inertia, whatever the others do; none where only a call can tell."""
+def _heavy_components(node: Node, largest: Array, moved: Sequence[int]) -> tuple[int, ...]:
+    """Components along which a body has inertia, whatever the others of them do; none where only a call can tell.
+
+    A thin rod that lies across the axes of its frame has inertia along each of them, but not along all at once: of such
+    components those that the joint has ``moved`` come first, for the others may be given a weight.
+    """
     try:
         own = np.array(node.inertia.dense(), dtype=float)
     except (AttributeError, TypeError, ScalarError):
@@ -138,7 +145,16 @@ def _heavy_components(node: Node, largest: Array) -> tuple[int, ...]:
     if own.shape != (6, 6):
         return ()
     found = [i for i in range(6) if own[i, i] >= EVEN_SHARE * largest[0 if i < 3 else 1]]
-    size = np.sqrt(np.diag(own)[found])
-    scaled = own[np.ix_(found, found)] / np.outer(size, size)
-    even = np.linalg.eigvalsh(scaled).min(initial=1.0) >= EVEN_SHARE
-    return tuple(found) if even else ()
+    size = np.sqrt(np.where(np.diag(own) > 0, np.diag(own), 1.0))
+    scaled = own / np.outer(size, size)
+    if _is_even(scaled, found):
+        return tuple(found)
+    kept: list[int] = []
+    for i in sorted(found, key=lambda i: i not in moved):
+        if _is_even(scaled, [*kept, i]):
+            kept.append(i)
+    return tuple(sorted(kept))
+
+
+def _is_even(scaled: Array, places: Sequence[int]) -> bool:
+    return bool(np.linalg.eigvalsh(scaled[np.ix_(places, places)]).min(initial=1.0) >= EVEN_SHARE)
