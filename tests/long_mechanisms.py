@@ -99,3 +99,45 @@ def hinged_bars(name, places, bars, turned=0.0, axial=0.001):
             place |= {"child_rotation": turn} if turned else {}
             builder.joint(f"{node}, bar {i}", "revolute", f"bar {k}", f"bar {i}", **place)
     return builder.build()
+
+
+def slider_crank_bank(legs, upright=None):
+    """Slider-cranks on one shaft, each with its own angle; the rod number ``upright`` is at right angles to its bore:
+    there the shaft has reached its limit, and turns no further."""
+    builder = wt.Builder("bank", (0, -9.81, 0)).body("shaft", 5.0, (0.05, 0, 0), (0.1, 0.1, 0.2))
+    builder.joint("main", "revolute", "world", "shaft", start=0.3)
+    for k in range(legs):
+        crank, length, bore = 0.3 + 10.7 * k / legs, 1.2, 0.0
+        height = 0.5 * math.sin(crank)
+        if k == upright:
+            length, bore = 0.3, height - 0.3
+        lean = -math.asin((height - bore) / length)
+        builder.body(f"rod {k}", 1.0, (length / 2, 0, 0), (0, length**2 / 12, length**2 / 12))
+        builder.body(f"piston {k}", 1.5, inertia=(0.01, 0.01, 0.01))
+        at = 0.5 * math.cos(crank - 0.3), 0.5 * math.sin(crank - 0.3), 0
+        builder.joint(f"pin {k}", "revolute", "shaft", f"rod {k}", position=at, start=lean - 0.3)
+        builder.joint(f"wrist {k}", "revolute", f"rod {k}", f"piston {k}", position=(length, 0, 0), start=-lean)
+        builder.frame(f"bore {k}", "world", position=(0, bore, 0))
+        builder.constraint(f"slide {k}", "slider", f"bore {k}", f"piston {k}", axis=(1, 0, 0))
+    return builder.build()
+
+
+def legs_on_a_crank(legs):
+    """A floating trunk with a crank, and a four-bar leg with a shank on both of them for each of ``legs``."""
+    builder = wt.Builder("legs", (0, -9.81, 0)).body("trunk", 5.0, (0.1, 0, 0), (0.2, 0.3, 0.4))
+    builder.joint("base", "planar", "world", "trunk")
+    builder.body("crank", 0.5, (0.05, 0, 0), (0.01, 0.01, 0.02)).joint("drive", "revolute", "trunk", "crank", start=0.4)
+    pin = 0.2 * math.cos(0.4), 0.2 * math.sin(0.4)
+    for k in range(legs):
+        pivot, arm, angle = (1 + 0.02 * k, -0.1 - 0.01 * k), 0.6, 1.5 + 0.01 * k
+        end = pivot[0] + arm * math.cos(angle), pivot[1] + arm * math.sin(angle)
+        length, lean = math.dist(pin, end), math.atan2(end[1] - pin[1], end[0] - pin[0])
+        for name, own in ((f"rocker {k}", arm), (f"coupler {k}", length), (f"shank {k}", 0.5)):
+            builder.body(name, 0.3, (own / 2, 0, 0), (0, own**2 / 40, own**2 / 40))
+        builder.joint(f"hip {k}", "revolute", "trunk", f"rocker {k}", position=(*pivot, 0), start=angle)
+        builder.joint(f"ankle {k}", "revolute", f"rocker {k}", f"shank {k}", position=(arm, 0, 0), start=-1.0)
+        builder.joint(f"rod {k}", "revolute", "crank", f"coupler {k}", position=(0.2, 0, 0), start=lean - 0.4)
+        builder.frame(f"end {k}", f"rocker {k}", position=(arm, 0, 0))
+        builder.frame(f"tip {k}", f"coupler {k}", position=(length, 0, 0))
+        builder.constraint(f"pin {k}", "pin", f"end {k}", f"tip {k}")
+    return builder.build()
