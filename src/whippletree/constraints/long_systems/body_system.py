@@ -370,7 +370,14 @@ class Unknowns:
     @cached_property
     def weights(self) -> RowWeights:
         """ρ of rows, where they need one."""
-        return RowWeights(self.tree, self.shapes, self._carried)
+        hanging = [True] * len(self.tree.nodes)
+        for d in self.demands:
+            for body in d.bodies:
+                k = self.hub_of(body)
+                while k >= 0 and hanging[k]:
+                    hanging[k] = False
+                    k = self.tree.parents[k]
+        return RowWeights(self.tree, self.shapes, self._carried, hanging)
 
     @cached_property
     def joint_weights(self) -> list[tuple[Weight, ...]]:
