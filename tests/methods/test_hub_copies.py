@@ -18,14 +18,14 @@ def state(model, seed=0):
 
 
 def test_a_star_of_loops_becomes_a_ladder():
-    """Body 0 with seven legs of two bodies, each closed to the world, and a body that only hangs on it."""
-    joints = [edge for k in range(7) for edge in ((1 + 2 * k, 0), (2 + 2 * k, 1 + 2 * k))] + [(15, 0)]
-    copies = find_hub_copies(joints, [(2 + 2 * k,) for k in range(7)], 16, 2)
+    """Body 0 with thirteen legs of two bodies, each closed to the world, and a body that only hangs on it."""
+    joints = [edge for k in range(13) for edge in ((1 + 2 * k, 0), (2 + 2 * k, 1 + 2 * k))] + [(27, 0)]
+    copies = find_hub_copies(joints, [(2 + 2 * k,) for k in range(13)], 28, 4)
     assert copies.hubs == (0, 0, 0, 0)
-    assert copies.above == (0, 16, 17, 18)
-    assert [copies.seat(0, [1 + 2 * k]) for k in range(7)] == [16, 16, 17, 17, 18, 18, 19]
-    assert copies.seat(0, [15]) == 0
-    assert find_hub_copies(joints[:6], [(2,), (4,), (6,)], 16, 2) is NO_COPIES
+    assert copies.above == (0, 28, 29, 30)
+    assert [copies.seat(0, [1 + 2 * k]) for k in range(13)] == [28] * 4 + [29] * 4 + [30] * 4 + [31]
+    assert copies.seat(0, [27]) == 0
+    assert find_hub_copies(joints, [(2,), (4,), (6,)], 28, 4) is NO_COPIES
 
 
 @pytest.mark.parametrize("make", [slider_crank_bank, legs_on_a_crank])

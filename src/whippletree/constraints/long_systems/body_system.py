@@ -653,7 +653,9 @@ def with_copies(make: Callable[[HubCopies], Unknowns]) -> Unknowns:
     closures = [d.bodies for d in found.demands]
     ways = (find_hub_copies(joints, closures, len(found.tree.nodes), together) for together in LEGS_OF_A_COPY)
     others = [make(copies) for copies in ways if copies.hubs]
-    best = min(others, key=lambda other: other.operations, default=found)
+    if not others:
+        return found
+    best = min(others, key=lambda other: other.operations)
     if not best.operations < SHARE_OF_OPERATIONS * found.operations:
         return found
     best.cost = found.cost * best.operations // found.operations

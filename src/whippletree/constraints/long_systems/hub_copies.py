@@ -18,8 +18,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-FEWEST_LEGS = 6
-"""Legs of a hub, those with loops, below which it gets no copies."""
+FEWEST_LEGS = 12
+"""Legs of a hub, those with loops, below which it gets no copies: with 16 they gain nothing yet, and of bars that are
+hinged to each other many have seven neighbours."""
 
 LEGS_OF_A_COPY = (1, 2, 4, 8)
 """Legs that share a copy of their hub; whichever takes the fewest operations. Of a crankshaft with 50 slider-cranks a

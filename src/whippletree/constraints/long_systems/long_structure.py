@@ -11,6 +11,7 @@ depends on rows that were eliminated before it. Joints and constraints of one ki
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -205,10 +206,17 @@ class _SolvedRows:
     def add(self, factors: Array) -> None:
         """Solve a dependency (count,) for its largest factor, unless those before it say the same."""
         largest = np.abs(factors).max(initial=0.0)
-        left, turn = np.where(np.abs(factors) > UNINVOLVED * largest, factors, 0.0), -1
-        while (turn := self._next_turn(left, turn)) >= 0:
+        left = np.where(np.abs(factors) > UNINVOLVED * largest, factors, 0.0)
+        waiting, turn = self._turns_of(np.flatnonzero(left), -1), -1
+        heapq.heapify(waiting)
+        while waiting:
+            before, turn = turn, heapq.heappop(waiting)
+            if turn == before or not left[self.numbers[turn]]:
+                continue
             rows, values = self._others[turn]
             left[rows] -= left[self.numbers[turn]] * values
+            for later in self._turns_of(rows, turn):
+                heapq.heappush(waiting, later)
         left[np.abs(left) <= UNINVOLVED * largest] = 0.0
         if not left.any():
             return
@@ -218,10 +226,10 @@ class _SolvedRows:
         self.numbers.append(chosen)
         self._others.append((rows, left[rows] / left[chosen]))
 
-    def _next_turn(self, factors: Array, after: int) -> int:
-        """The first of the solved rows, after one of them, that a dependency contains; -1 if it contains none."""
-        turns = self._turn[np.flatnonzero(factors)]
-        return int(min(turns[turns > after], default=-1))
+    def _turns_of(self, rows: Array, after: int) -> list[int]:
+        """The turns of those of these rows that have been solved for, after one of them."""
+        turns = self._turn[rows]
+        return turns[turns > after].tolist()
 
 
 def least_motion(system: LongRowSystem, g: Array) -> Array:
