@@ -229,7 +229,8 @@ class _SolvedRows:
     def _turns_of(self, rows: Array, after: int) -> list[int]:
         """The turns of those of these rows that have been solved for, after one of them."""
         turns = self._turn[rows]
-        return turns[turns > after].tolist()
+        found: list[int] = turns[turns > after].tolist()
+        return found
 
 
 def least_motion(system: LongRowSystem, g: Array) -> Array:
