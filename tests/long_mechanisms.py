@@ -47,17 +47,18 @@ def grid(columns, rows):
     return builder.build()
 
 
-def truss(panels):
+def truss(panels, turned=0.0, axial=0.001):
     """A floating girder of triangles: bars of 0.5 kg between nodes, hinged to each other where they meet, in a plane.
 
-    Every hinge is a joint of its own; most of them close loops, with three rows too many each.
+    Every hinge is a joint of its own; most of them close loops, with three rows too many each. ``turned``: the angle of
+    every hinge's frame to the bar that it carries; ``axial``: inertia of a bar about its own axis.
     """
     places = {f"low {i}": (float(i), 0.0) for i in range(panels + 1)}
     places |= {f"high {i}": (i + 0.5, 0.8 + 0.1 * math.sin(i)) for i in range(panels)}
     bars = [(f"low {i}", f"low {i + 1}") for i in range(panels)]
     bars += [(f"low {i}", f"high {i}") for i in range(panels)] + [(f"high {i}", f"low {i + 1}") for i in range(panels)]
     bars += [(f"high {i}", f"high {i + 1}") for i in range(panels - 1)]
-    return hinged_bars("truss", places, bars)
+    return hinged_bars("truss", places, bars, turned, axial)
 
 
 def ring_of_rings(rings):
@@ -79,20 +80,64 @@ def ring_of_rings(rings):
     return hinged_bars("ring of rings", places, bars)
 
 
-def hinged_bars(name, places, bars):
+def hinged_bars(name, places, bars, turned=0.0, axial=0.001):
     """Bars of 0.5 kg between places in a plane, the first of them afloat, hinged to each other where they meet."""
+    turn = ((math.cos(turned), -math.sin(turned), 0), (math.sin(turned), math.cos(turned), 0), (0, 0, 1))
     builder = wt.Builder(name, (0, -9.81, 0))
     meeting, angles = {}, []
     for k, (first, last) in enumerate(bars):
         (x, y), (xx, yy) = places[first], places[last]
         length = math.hypot(xx - x, yy - y)
         angles.append(math.atan2(yy - y, xx - x))
-        builder.body(f"bar {k}", 0.5, (length / 2, 0, 0), (0.001, length**2 / 24, length**2 / 24))
+        builder.body(f"bar {k}", 0.5, (length / 2, 0, 0), (axial, length**2 / 24, length**2 / 24))
         meeting.setdefault(first, []).append((k, 0.0))
         meeting.setdefault(last, []).append((k, length))
     builder.joint("base", "planar", "world", "bar 0")
     for node, ((k, at), *others) in meeting.items():
         for i, there in others:
-            place = {"position": (at, 0, 0), "child_position": (there, 0, 0), "start": angles[i] - angles[k]}
+            place = {"position": (at, 0, 0), "child_position": (there, 0, 0), "start": angles[i] - angles[k] + turned}
+            place |= {"child_rotation": turn} if turned else {}
             builder.joint(f"{node}, bar {i}", "revolute", f"bar {k}", f"bar {i}", **place)
+    return builder.build()
+
+
+def slider_crank_bank(legs, upright=None):
+    """Slider-cranks on one shaft, each with its own angle; the rod number ``upright`` is at right angles to its bore:
+    there the shaft has reached its limit, and turns no further."""
+    builder = wt.Builder("bank", (0, -9.81, 0)).body("shaft", 5.0, (0.05, 0, 0), (0.1, 0.1, 0.2))
+    builder.joint("main", "revolute", "world", "shaft", start=0.3)
+    for k in range(legs):
+        crank, length, bore = 0.3 + 10.7 * k / legs, 1.2, 0.0
+        height = 0.5 * math.sin(crank)
+        if k == upright:
+            length, bore = 0.3, height - 0.3
+        lean = -math.asin((height - bore) / length)
+        builder.body(f"rod {k}", 1.0, (length / 2, 0, 0), (0, length**2 / 12, length**2 / 12))
+        builder.body(f"piston {k}", 1.5, inertia=(0.01, 0.01, 0.01))
+        at = 0.5 * math.cos(crank - 0.3), 0.5 * math.sin(crank - 0.3), 0
+        builder.joint(f"pin {k}", "revolute", "shaft", f"rod {k}", position=at, start=lean - 0.3)
+        builder.joint(f"wrist {k}", "revolute", f"rod {k}", f"piston {k}", position=(length, 0, 0), start=-lean)
+        builder.frame(f"bore {k}", "world", position=(0, bore, 0))
+        builder.constraint(f"slide {k}", "slider", f"bore {k}", f"piston {k}", axis=(1, 0, 0))
+    return builder.build()
+
+
+def legs_on_a_crank(legs):
+    """A floating trunk with a crank, and a four-bar leg with a shank on both of them for each of ``legs``."""
+    builder = wt.Builder("legs", (0, -9.81, 0)).body("trunk", 5.0, (0.1, 0, 0), (0.2, 0.3, 0.4))
+    builder.joint("base", "planar", "world", "trunk")
+    builder.body("crank", 0.5, (0.05, 0, 0), (0.01, 0.01, 0.02)).joint("drive", "revolute", "trunk", "crank", start=0.4)
+    pin = 0.2 * math.cos(0.4), 0.2 * math.sin(0.4)
+    for k in range(legs):
+        pivot, arm, angle = (1 + 0.02 * k, -0.1 - 0.01 * k), 0.6, 1.5 + 0.01 * k
+        end = pivot[0] + arm * math.cos(angle), pivot[1] + arm * math.sin(angle)
+        length, lean = math.dist(pin, end), math.atan2(end[1] - pin[1], end[0] - pin[0])
+        for name, own in ((f"rocker {k}", arm), (f"coupler {k}", length), (f"shank {k}", 0.5)):
+            builder.body(name, 0.3, (own / 2, 0, 0), (0, own**2 / 40, own**2 / 40))
+        builder.joint(f"hip {k}", "revolute", "trunk", f"rocker {k}", position=(*pivot, 0), start=angle)
+        builder.joint(f"ankle {k}", "revolute", f"rocker {k}", f"shank {k}", position=(arm, 0, 0), start=-1.0)
+        builder.joint(f"rod {k}", "revolute", "crank", f"coupler {k}", position=(0.2, 0, 0), start=lean - 0.4)
+        builder.frame(f"end {k}", f"rocker {k}", position=(arm, 0, 0))
+        builder.frame(f"tip {k}", f"coupler {k}", position=(length, 0, 0))
+        builder.constraint(f"pin {k}", "pin", f"end {k}", f"tip {k}")
     return builder.build()

@@ -1,5 +1,6 @@
 """Elimination at body level: ladders, trusses and grids against the block matrix, 50 digits and their own growth."""
 
+import math
 from dataclasses import replace
 
 import mpmath
@@ -9,6 +10,7 @@ import pytest
 import whippletree as wt
 from long_mechanisms import floating_ladder, grid, ring_of_rings, truss
 from strategies import make_looped_model
+from truth import true_error
 from whippletree.compiler.named_function import ANSWERED_IN_PYTHON
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.long_systems import long_structure
@@ -356,6 +358,57 @@ def test_a_thin_rod_that_floats_is_given_inertia_by_what_hangs_on_it(closure):
     bound = 1e-10 * np.abs(expected).max()
     for found in (wt.reference(model, route="elimination"), wt.compile(model, route="elimination")):
         np.testing.assert_allclose(found.forward_dynamics(q, v, tau), expected, rtol=0, atol=bound)
+
+
+def test_thin_bars_across_the_axes_of_their_hinges_need_no_weights():
+    """Along x and y at once such a bar has no inertia, but along the axis of its hinge it has: an order costs what it
+    costs where frames lie along the bars."""
+    along, across = truss(5, axial=1e-5), truss(5, turned=0.7, axial=1e-5)
+    costs = [unknowns_of(constraint_set(model)).cost for model in (along, across)]
+    assert costs[1] == costs[0]
+    assert unknowns_of(constraint_set(across)).weights.moves_inertia
+    q, v, tau = state(across)
+    expected = wt.reference(across, route="block").forward_dynamics(q, v, tau)
+    assert far_apart(wt.reference(across, route="elimination").forward_dynamics(q, v, tau), expected) < 1e-11
+    assert far_apart(wt.compile(across, route="elimination").forward_dynamics(q, v, tau), expected) < 1e-11
+
+
+def with_aerials(model, axial):
+    """Thin rods on ball joints, two in a row, on every second bar of a truss."""
+    builder = wt.Builder("aerials", (0, -9.81, 0))
+    for body in model.bodies:
+        builder.body(body.name, body.mass, body.center, body.inertia)
+    builder.joint("base", "planar", "world", "bar 0")
+    for joint in model.joints[1:]:
+        at = {"position": joint.pose[:3, 3], "rotation": joint.pose[:3, :3], "axis": joint.axis}
+        builder.joint(
+            joint.name, joint.kind, joint.parent, joint.child, **at, start=model.home.q[model.q_slice(joint.name)]
+        )
+    for frame in model.frames:
+        builder.frame(frame.name, frame.body, position=frame.pose[:3, 3], rotation=frame.pose[:3, :3])
+    for c in model.constraints:
+        builder.constraint(c.name, c.kind, *c.on, **c.parameters)
+    for k in range(0, 12, 2):
+        parent = f"bar {k}"
+        for i, turn in enumerate((0.6, -0.4)):
+            start = (math.cos(turn / 2), 0, 0, math.sin(turn / 2))
+            builder.body(f"rod {k} {i}", 0.1, (0.2, 0, 0), (axial, 0.001, 0.001))
+            builder.joint(f"ball {k} {i}", "spherical", parent, f"rod {k} {i}", position=(0.4, 0, 0), start=start)
+            parent = f"rod {k} {i}"
+    return builder.build()
+
+
+def test_thin_rods_that_only_hang_on_a_truss_need_no_weights():
+    """No row feels how little inertia they have; where they have none, rows keep their weights."""
+    model = with_aerials(truss(4), 1e-7)
+    unknowns = unknowns_of(constraint_set(model))
+    assert unknowns.weights.moves_inertia
+    q, v, tau = state(model)
+    tau = 1e-3 * tau
+    for make in (wt.reference, wt.compile):
+        a = make(model, route="elimination", watch="never").forward_dynamics(q, v, tau)
+        assert true_error(model, (q, v, tau), a) < 1e-10
+    assert not unknowns_of(constraint_set(with_aerials(truss(4), 0.0))).weights.moves_inertia
 
 
 def test_rods_in_one_line_give_no_inertia():

@@ -23,7 +23,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.garbage import garbage_left_alone
 from whippletree.constraints.constraint_set import constraint_set
-from whippletree.constraints.long_systems.body_system import Unknowns
+from whippletree.constraints.long_systems.body_system import Unknowns, with_copies
 from whippletree.constraints.long_systems.long_structure import (
     LongClosure,
     LongRowSystem,
@@ -217,7 +217,8 @@ def _missing_velocity(model: Model, q: Array, v: Array) -> Array:
     if not np.any(np.abs(slips) > VELOCITY_TOLERANCE):
         return np.zeros(model.nv)
     if is_long(system):
-        unknowns = Unknowns(m.tree, system.demands, asked, [0] * len(system.row_names))
+        known = m.tree, system.demands, asked, [0] * len(system.row_names)
+        unknowns = with_copies(lambda copies: Unknowns(*known, copies=copies))
         return least_motion(LongRowSystem(unknowns, q.astype(float), 0.0), slips)
     at = q.astype(float).astype(object)
     A = system.rows(m, m.still(at), at, None, 0).jacobian()[asked].astype(float)

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.constraints.long_systems.body_system import Unknowns
+from whippletree.constraints.long_systems.body_system import Unknowns, with_copies
+from whippletree.constraints.long_systems.hub_copies import HubCopies
 from whippletree.constraints.long_systems.long_structure import LongClosure, LongRowSystem
 from whippletree.constraints.loop_closure import attainable, close_loops
 from whippletree.constraints.singular.exploration import (
@@ -147,15 +148,20 @@ def find_long_structure(system: ConstraintSet) -> Structure:
     start = close_loops(closure, np.array((model.start or model.neutral).q, dtype=float), {}, attainable(model))
     rigid = [i for i, c in enumerate(system.compliance) if not c]
     compliance = [0] * len(system.row_names)
-    at_start = LongRowSystem(Unknowns(tree, system.demands, rigid, compliance), start, 0.0)
+
+    def unknowns(rows: Sequence[int], copies: HubCopies) -> Unknowns:
+        return Unknowns(tree, system.demands, rows, compliance, copies=copies)
+
+    copies = with_copies(lambda copies: unknowns(rigid, copies)).copies
+    at_start = LongRowSystem(unknowns(rigid, copies), start, 0.0)
     ways = (try_to_close(closure, start, d) for d in long_displacements(at_start))
     q = next((found for found in ways if found is not None), start)
-    kept, there = list(rigid), LongRowSystem(Unknowns(tree, system.demands, rigid, compliance), q, 0.0)
+    kept, there = list(rigid), LongRowSystem(unknowns(rigid, copies), q, 0.0)
     # a row of a joint may be the last one of those that depend on each other: then another row is left out instead
     while lost := set(there.explained_joints):
         lost.update(there.dependent)
         kept = [i for number, i in enumerate(kept) if number not in lost]
-        there = LongRowSystem(Unknowns(tree, system.demands, kept, compliance), q, 0.0)
+        there = LongRowSystem(unknowns(kept, copies), q, 0.0)
     squares = dict(zip(kept, there.squares().tolist(), strict=True))
     sines = dict(zip(kept, there.sines.tolist(), strict=True))
     repeated = set(there.dependent)

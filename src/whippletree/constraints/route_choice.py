@@ -55,8 +55,8 @@ def route_reason(m: Mechanism, system: ConstraintSet, route: str) -> str:
         fronts = find_body_fronts(system)
         widest = max(1 + len(front.boundary) for front in fronts)
         return (
-            f"its loops reach far: {len(fronts)} bodies are eliminated one by one, at most {widest} of them coupled at "
-            f"a time, which costs less than one matrix of {system.model.nv} velocities and "
+            f"its loops reach far: {len(m.tree.nodes)} bodies are eliminated one by one, at most {widest} of them "
+            f"coupled at a time, which costs less than one matrix of {system.model.nv} velocities and "
             f"{len(system.structure.independent)} rows"
         )
     if route == "augmented":

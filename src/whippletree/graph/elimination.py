@@ -87,7 +87,12 @@ def _neighbours(edges: Iterable[Sequence[int]], count: int) -> list[set[int]]:
 
 
 def elimination_cost(
-    order: Sequence[int], edges: Sequence[Sequence[int]], ends: Sequence[int] | None = None, *, apart: bool = False
+    order: Sequence[int],
+    edges: Sequence[Sequence[int]],
+    ends: Sequence[int] | None = None,
+    *,
+    apart: bool = False,
+    sizes: Sequence[int] | None = None,
 ) -> int:
     """Cost of an order: for everything that is eliminated, the square of the number of what it is coupled with then,
     itself counted.
@@ -95,7 +100,8 @@ def elimination_cost(
     An edge counts as a node does: its rows wait until both of its bodies are gone. Across a large grid there are more
     of them than bodies. ``ends``: of each edge, the node with which its rows are eliminated, where that is not the last
     of its own; −1 for edges without rows, which only couple their nodes. ``apart``: the nodes of an edge that has rows
-    are coupled with these only, not with each other.
+    are coupled with these only, not with each other. ``sizes``: how many unknowns each node stands for, and after them
+    each edge; 1 if not given.
     """
     count = len(order)
     place = {k: i for i, k in enumerate(order)}
@@ -110,11 +116,16 @@ def elimination_cost(
             if end < 0 or not apart:
                 for k in edge:
                     couplings[k].update(edge)
-    return sum(
-        (len(front.boundary) + left) ** 2
-        for front in find_fronts(groups, couplings)
-        for left in range(1, len(front.own) + 1)
-    )
+    fronts = find_fronts(groups, couplings)
+    if sizes is None:
+        return sum((len(front.boundary) + left) ** 2 for front in fronts for left in range(1, len(front.own) + 1))
+    total = 0
+    for front in fronts:
+        left = sum(sizes[x] for x in front.boundary)
+        for x in reversed(front.own):
+            left += sizes[x]
+            total += sizes[x] * left**2
+    return total
 
 
 def least_degree_order(neighbours: Sequence[set[int]], ranks: Sequence[int] | None = None) -> list[int]:

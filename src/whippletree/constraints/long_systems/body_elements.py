@@ -163,6 +163,15 @@ def closure_element(B: Array, weights: tuple[Weight, ...], S: Array, stiffness: 
     return ClosureElement(Element(K, B, zeros(z, 0), weights), S, stiffness)
 
 
+def tie_element(weights: tuple[Weight, ...]) -> Element:
+    """The element of a copy of a body, on (α, α of what it is tied to): rows α − α(above) = 0."""
+    rows = np.concatenate([identity(6), -identity(6)], axis=1)
+    K = zeros(12, 12)
+    for row, weight in zip(rows, weights, strict=True):
+        K = _add_square(K, row, weight.times(row))
+    return Element(K, rows, zeros(12, 0), weights)
+
+
 def _add_square(K: Array, row: Array, scaled: Array) -> Array:
     """K + row scaledᵀ, lower triangle, where neither factor is exactly zero."""
     places = [i for i, x in enumerate(row) if not is_zero(x)]

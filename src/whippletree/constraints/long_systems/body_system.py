@@ -17,7 +17,7 @@ row enters K with a weight as well, K + Bᵀ R B, which changes no answer (000;
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from functools import cached_property
 from itertools import pairwise
@@ -29,7 +29,14 @@ from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.constraints.long_systems.body_elements import JointShape
 from whippletree.constraints.long_systems.following_bodies import WORLD as ON_WORLD
 from whippletree.constraints.long_systems.following_bodies import Closing, Following, following_bodies
-from whippletree.constraints.long_systems.row_weights import EVEN_SHARE, RowWeights, Weight
+from whippletree.constraints.long_systems.hub_copies import (
+    LEGS_OF_A_COPY,
+    NO_COPIES,
+    SHARE_OF_OPERATIONS,
+    HubCopies,
+    find_hub_copies,
+)
+from whippletree.constraints.long_systems.row_weights import EVEN_SHARE, NO_WEIGHT, RowWeights, Weight
 from whippletree.constraints.rows import Prepared, frame_places, tied_nodes
 from whippletree.graph.elimination import (
     NUMBERED,
@@ -57,6 +64,23 @@ order in which they are numbered costs 1.0 to 1.1 times the least and has 23 to 
 to 240; of a braced tower of 146 bars least degree costs 1.06 times the least, with 39 kinds instead of 68."""
 
 
+class Tie(NamedTuple):
+    """Rows that a copy of a node moves as the node does, or as the copy before it."""
+
+    copy: int
+    hub: int
+    """The node that it stands for."""
+    unknowns: tuple[int, ...]
+    """α of the copy (6), and of what it is tied to (6)."""
+    first: int
+    """Number of the first of its rows."""
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """Numbers of its rows."""
+        return tuple(range(self.first, self.first + 6))
+
+
 class Way(NamedTuple):
     """An order of elimination, how nodes leave the system in it, and what it costs."""
 
@@ -79,14 +103,17 @@ class Unknowns:
         *,
         follow: bool = False,
         carried: Sequence[int] = (),
+        copies: HubCopies = NO_COPIES,
     ) -> None:
         """``factored``: rows that get multipliers, of all rows of the demands, whose ``compliance`` is 0 where they are
         rigid. ``held``: nodes whose joints do not move. ``follow``: whether bodies leave the system by their joints
         where they may; the factored rows must be independent then. ``carried``: nodes that are eliminated last, for
-        only what hangs on them gives them inertia.
+        only what hangs on them gives them inertia. ``copies`` of nodes count as nodes where the order is chosen.
         """
         self._carried = carried
-        self.tree, self.compliance, self._follow = tree, compliance, follow
+        self.tree, self.compliance, self._follow, self._copies = tree, compliance, follow, copies
+        self.parents = [p if p < 0 else copies.seat(p, [k]) for k, p in enumerate(tree.parents)] + [*copies.above]
+        """Of each node, and of each copy of one, what it hangs on: a node, a copy of one, or −1 for the world."""
         shapes: dict[Any, JointShape] = {}
         for node in tree.nodes:
             if id(node.joint) not in shapes:
@@ -96,11 +123,14 @@ class Unknowns:
             self.shapes[k] = self.shapes[k].lock()
         ends = np.cumsum([0, *[shape.size for shape in self.shapes]]).tolist()
         self.accelerations = [range(a, b) for a, b in pairwise(ends)]
-        """α of each node."""
+        """α of each node, and of each copy of one."""
         count = ends[-1]
+        for _ in copies.hubs:
+            self.accelerations.append(range(count, count + 6))
+            count += 6
         self.of_node: list[tuple[int, ...]] = []
         """The unknowns that the element of each node touches."""
-        for k, (shape, parent) in enumerate(zip(self.shapes, tree.parents, strict=True)):
+        for k, (shape, parent) in enumerate(zip(self.shapes, self.parents, strict=False)):
             own = [*self.accelerations[k], *(self.accelerations[parent] if parent >= 0 else ())]
             own += range(count, count + shape.n) if shape.explicit else []
             count += shape.n if shape.explicit else 0
@@ -110,6 +140,10 @@ class Unknowns:
         for shape in self.shapes:
             self.rows_of_node.append(tuple(range(count, count + len(shape.blocked))))
             count += len(shape.blocked)
+        self.ties: list[Tie] = []
+        for k, hub in enumerate(copies.hubs, len(tree.nodes)):
+            self.ties.append(Tie(k, hub, (*self.accelerations[k], *self.accelerations[self.parents[k]]), count))
+            count += 6
         self.closures = count
         """Number of the first row of a constraint."""
         self.demands = _bindings(tree, demands, factored, compliance, self, count)
@@ -118,7 +152,14 @@ class Unknowns:
     @cached_property
     def weights(self) -> RowWeights:
         """ρ of rows, where they need one."""
-        return RowWeights(self.tree, self.shapes, self._carried)
+        hanging = [True] * len(self.tree.nodes)
+        for d in self.demands:
+            for body in d.bodies:
+                k = self.hub_of(body)
+                while k >= 0 and hanging[k]:
+                    hanging[k] = False
+                    k = self.tree.parents[k]
+        return RowWeights(self.tree, self.shapes, self._carried, hanging)
 
     @cached_property
     def joint_weights(self) -> list[tuple[Weight, ...]]:
@@ -144,17 +185,38 @@ class Unknowns:
             found[own] = self.least_inertia[own]
         return found
 
+    def tie_weights(self, tie: Tie) -> tuple[Weight, ...]:
+        """ρ of the rows of a tie: where the copy follows, they are solved."""
+        if self.follows[tie.copy]:
+            return (NO_WEIGHT,) * 6
+        turns, shifts = self.weights.between((tie.hub,))
+        return (turns,) * 3 + (shifts,) * 3
+
+    @property
+    def copies(self) -> HubCopies:
+        """Copies of nodes that many loops share."""
+        return self._copies
+
+    def seat(self, k: int, others: Sequence[int]) -> int:
+        """What stands for a node where it is coupled with others."""
+        return self._copies.seat(k, others)
+
+    def hub_of(self, k: int) -> int:
+        """The node that a copy stands for, or the node itself."""
+        count = len(self.tree.nodes)
+        return k if k < count else self._copies.hubs[k - count]
+
     @cached_property
     def edges(self) -> list[Sequence[int]]:
-        """Nodes that joints and constraints couple."""
-        joints: list[Sequence[int]] = [(k, p) for k, p in enumerate(self.tree.parents) if p >= 0]
+        """Nodes that joints, ties and constraints couple."""
+        joints: list[Sequence[int]] = [(k, p) for k, p in enumerate(self.parents) if p >= 0]
         return joints + [d.bodies for d in self.demands]
 
     @cached_property
     def _ways(self) -> list[Way]:
         """For each order of elimination that may be good, the best way."""
         found = []
-        for every in elimination_orders(self.edges, len(self.tree.nodes)):
+        for every in elimination_orders(self.edges, len(self.parents)):
             order = [*(k for k in every if k not in self._carried), *self._carried]
             if self._follow:
                 ways = [self._way_of(order, self._followers(order, patience)) for patience in PATIENCE]
@@ -178,7 +240,7 @@ class Unknowns:
             way = min(ways, key=lambda way: way.cost)
             if way is self._way:
                 return None
-            if way.cost <= REPETITION * self.cost:
+            if way.cost <= REPETITION * self._way.cost:
                 found = copy(self)
                 for name in ("joint_weights", "solved_for"):
                     found.__dict__.pop(name, None)
@@ -186,10 +248,23 @@ class Unknowns:
                 return found
         return None
 
-    @property
+    @cached_property
     def cost(self) -> int:
-        """Cost of the order of elimination, bodies and rows of joints and closures counted as one each."""
+        """Cost of the order of elimination, bodies and rows of joints and closures counted as one each; with copies as
+        much less as operations are fewer."""
         return self._way.cost
+
+    @property
+    def operations(self) -> int:
+        """Cost of the order of elimination, unknowns and rows counted one by one."""
+        way = self._way
+        nodes = [6 - len(shape.blocked) * follows for shape, follows in zip(self.shapes, self.follows, strict=False)]
+        nodes += [6 * (1 - self.follows[tie.copy]) for tie in self.ties]
+        rows = [*(len(shape.blocked) for shape in self.shapes), *(6 for _ in self.ties)]
+        joints = [r for r, parent in zip(rows, self.parents, strict=True) if parent >= 0]
+        sizes = [*nodes, *joints, *(len(d.rigid) for d in self.demands)]
+        apart = self._follow and self.weights.moves_inertia
+        return elimination_cost(way.order, self.edges, self._ends(way.order, way.following), apart=apart, sizes=sizes)
 
     @property
     def order(self) -> list[int]:
@@ -211,15 +286,15 @@ class Unknowns:
             Closing((*d.bodies, *([ON_WORLD] if any(k < 0 for k, _ in d.places) else ())), len(d.rigid))
             for d in self.demands
         ]
-        rows = [len(shape.blocked) for shape in self.shapes]
-        return following_bodies(order, self.tree.parents, rows, closures, patience)
+        rows = [len(shape.blocked) for shape in self.shapes] + [6] * len(self.ties)
+        return following_bodies(order, self.parents, rows, closures, patience)
 
     def _ends(self, order: Sequence[int], way: Following) -> list[int]:
         """For each edge, the node with which its rows are eliminated; −1 where it has none."""
         place = {k: i for i, k in enumerate(order)}
         joints = [
             -1 if follows else max(k, parent, key=place.__getitem__)
-            for k, (parent, follows) in enumerate(zip(self.tree.parents, way.follows, strict=True))
+            for k, (parent, follows) in enumerate(zip(self.parents, way.follows, strict=True))
             if parent >= 0
         ]
         return joints + way.ends
@@ -227,11 +302,13 @@ class Unknowns:
     @cached_property
     def solved_for(self) -> dict[int, int]:
         """For every component that the joint of a following node does not move, the row that is solved for it."""
+        joints = zip([shape.blocked for shape in self.shapes], self.rows_of_node, strict=True)
+        every = [*joints, *((range(6), tie.rows) for tie in self.ties)]
         return {
             self.accelerations[k][component]: row
-            for k, follows in enumerate(self.follows)
-            if follows
-            for component, row in zip(self.shapes[k].blocked, self.rows_of_node[k], strict=True)
+            for k, (blocked, rows) in enumerate(every)
+            if self.follows[k]
+            for component, row in zip(blocked, rows, strict=True)
         }
 
     def groups(self, used: Array) -> list[list[int]]:
@@ -242,8 +319,8 @@ class Unknowns:
         place = np.empty(len(self.order), dtype=int)
         place[self.order] = np.arange(len(self.order))
         rows: list[list[int]] = [[] for _ in self.order]
-        for k, own in enumerate(self.rows_of_node):
-            parent = self.tree.parents[k]
+        for k, own in enumerate([*self.rows_of_node, *(tie.rows for tie in self.ties)]):
+            parent = self.parents[k]
             if not self.follows[k]:
                 rows[max(place[k], place[parent] if parent >= 0 else -1)] += own
         for d, end in zip(self.demands, self._way.following.ends, strict=True):
@@ -251,10 +328,8 @@ class Unknowns:
                 rows[place[end]] += [number for _, number in d.rigid]
         found = []
         for i, k in enumerate(self.order):
-            motions = [
-                *self.accelerations[k],
-                *(self.of_node[k][-self.shapes[k].n :] if self.shapes[k].explicit else ()),
-            ]
+            explicit = k < len(self.shapes) and self.shapes[k].explicit
+            motions = [*self.accelerations[k], *(self.of_node[k][-self.shapes[k].n :] if explicit else ())]
             solved = [x for x in motions if x in self.solved_for]
             others = [x for x in motions if x not in self.solved_for]
             pairs = [x for component in solved for x in (component, self.solved_for[component])]
@@ -274,7 +349,7 @@ class Binding(NamedTuple):
     joints: tuple[tuple[int, int], ...]
     """Of a demand on joints: node, and which of its freedoms."""
     bodies: tuple[int, ...]
-    """Nodes that its rows feel."""
+    """Nodes that its rows feel, or copies that stand for them."""
     unknowns: tuple[int, ...]
     """Unknowns that its rows feel, side by side; some may appear twice."""
     rows: tuple[int, ...]
@@ -305,10 +380,11 @@ def _bindings(
         joints = tuple((k, int(c.constraint.parameters.get("component", 0))) for k in tied_nodes(tree, c))
         felt = tuple(i for i, (k, _) in enumerate(places) if k >= 0 and not (c.demand.carried and i == 0))
         if c.demand.on == "frames":
-            held = [places[i][0] for i in felt]
+            nodes = [places[i][0] for i in felt]
+            held = [of.seat(k, nodes) for k in nodes]
             unknowns = [x for k in held for x in of.accelerations[k]]
         else:
-            held = [b for k, _ in joints for b in (k, tree.parents[k]) if b >= 0]
+            held = [b for k, _ in joints for b in (k, of.parents[k]) if b >= 0]
             unknowns = [x for k, _ in joints for x in of.of_node[k]]
         kept = [i for i in range(start, stop) if i in factored]
         rigid = []
@@ -343,11 +419,29 @@ def unknowns_of(system: ConstraintSet) -> Unknowns:
         tree = skeleton(system.model)
         known = tree, system.demands, system.structure.independent, system.compliance
         found = Unknowns(*known, follow=True)
-        roots = found.weights.lacking
-        if roots and _are_given_inertia(system, found, roots):
-            found = Unknowns(*known, follow=True, carried=roots)
+        lacking = found.weights.lacking
+        roots = lacking if lacking and _are_given_inertia(system, found, lacking) else []
+        found = with_copies(lambda copies: Unknowns(*known, follow=True, carried=roots, copies=copies))
         system.__dict__["_unknowns"] = found
     return found
+
+
+def with_copies(make: Callable[[HubCopies], Unknowns]) -> Unknowns:
+    """Unknowns with copies of bodies that many loops share, where that takes fewer operations."""
+    found = make(NO_COPIES)
+    if any(shape.size != 6 for shape in found.shapes):
+        return found
+    joints = [(k, p) for k, p in enumerate(found.tree.parents) if p >= 0]
+    closures = [d.bodies for d in found.demands]
+    ways = (find_hub_copies(joints, closures, len(found.tree.nodes), together) for together in LEGS_OF_A_COPY)
+    others = [make(copies) for copies in ways if copies.hubs]
+    if not others:
+        return found
+    best = min(others, key=lambda other: other.operations)
+    if not best.operations < SHARE_OF_OPERATIONS * found.operations:
+        return found
+    best.cost = found.cost * best.operations // found.operations
+    return best
 
 
 def _are_given_inertia(system: ConstraintSet, unknowns: Unknowns, roots: Sequence[int]) -> bool:
@@ -385,14 +479,15 @@ def rows_without_bodies(system: ConstraintSet) -> list[Prepared]:
 def find_body_fronts(system: ConstraintSet) -> list[Front]:
     """The bodies of a mechanism in the order of their elimination, each with those that it is coupled with then."""
     unknowns = unknowns_of(system)
-    near = coupled_unknowns(((a, b) for edge in unknowns.edges for a in edge for b in edge), len(unknowns.tree.nodes))
+    near = coupled_unknowns(((a, b) for edge in unknowns.edges for a in edge for b in edge), len(unknowns.order))
     return find_fronts([[k] for k in unknowns.order], near)
 
 
 def row_weights(unknowns: Unknowns, binding: Binding) -> tuple[Weight, ...]:
     """ρ of the factored rigid rows of a demand, by their units."""
     units = binding.prepared.demand.units
-    return unknowns.weights.of_closure(binding.bodies, [units[i] in ("m", "m/s") for i, _ in binding.rigid])
+    bodies = [unknowns.hub_of(k) for k in binding.bodies]
+    return unknowns.weights.of_closure(bodies, [units[i] in ("m", "m/s") for i, _ in binding.rigid])
 
 
 def coupled_unknowns(entries: Iterator[tuple[int, int]], count: int) -> list[set[int]]:

@@ -45,6 +45,7 @@ from whippletree.constraints.long_systems.body_elements import (
     closure_element,
     frame_rows,
     joint_element,
+    tie_element,
     tied_rows,
 )
 from whippletree.constraints.long_systems.body_system import (
@@ -406,6 +407,7 @@ def _entries(un: Unknowns, elements: Sequence[Element], closures: Sequence[Closu
     parts = [(own, numbers, e) for own, numbers, e in zip(un.of_node, un.rows_of_node, elements, strict=True)]
     for binding, own in zip(un.demands, closures, strict=True):
         parts.append((binding.unknowns, tuple(x for _, x in binding.rigid), own.element))
+    parts += [(tie.unknowns, tie.rows, tie_element(un.tie_weights(tie))) for tie in un.ties]
     for unknowns, numbers, element in parts:
         for i, j, value in element_entries(unknowns, numbers, element):
             rows.append(i)

@@ -11,7 +11,9 @@ depends on rows that were eliminated before it. Joints and constraints of one ki
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,10 +29,12 @@ from whippletree.constraints.long_systems.body_elements import (
     frame_rows,
     joint_element,
     motion_matrix,
+    tie_element,
     tied_rows,
 )
-from whippletree.constraints.long_systems.body_system import Binding, Unknowns
+from whippletree.constraints.long_systems.body_system import Binding, Unknowns, with_copies
 from whippletree.constraints.long_systems.front_elimination import EliminationPlan, Entries, Fronts, factor_fronts
+from whippletree.constraints.long_systems.hub_copies import NO_COPIES, HubCopies
 from whippletree.constraints.long_systems.row_weights import Weight
 from whippletree.constraints.loop_closure import CLOSING_ITERATIONS, Closure
 from whippletree.constraints.rows import Prepared, lifted_pose
@@ -83,15 +87,19 @@ class LongClosure(Closure):
             found = _Bodies(self._unknowns(()), q, self.t).residuals()
         return np.concatenate([np.zeros(0), *found])
 
-    def _unknowns(self, held: Sequence[int]) -> Unknowns:
+    def _unknowns(self, held: Sequence[int], copies: HubCopies = NO_COPIES) -> Unknowns:
         count = sum(len(c.demand.rows) for c in self.demands)
-        return Unknowns(self.mechanism.tree, self.demands, range(count), [0] * count, held)
+        return Unknowns(self.mechanism.tree, self.demands, range(count), [0] * count, held, copies=copies)
+
+    @cached_property
+    def _copies(self) -> HubCopies:
+        return with_copies(lambda copies: self._unknowns((), copies)).copies
 
     def solve(self, q: Array, held: Array, tolerance: float) -> tuple[Array, Array]:
         """The coordinates reached from q and their residual; the velocities in ``held`` do not move."""
         tree = self.mechanism.tree
         locked = [k for k, part in enumerate(tree.v_slices) if np.any(held[part])]
-        unknowns = self._unknowns(locked)
+        unknowns = self._unknowns(locked, self._copies)
         g, damping = self.residual(q), 0.0
         sizes = [float(np.linalg.norm(g))]
         for _ in range(CLOSING_ITERATIONS):
@@ -128,7 +136,8 @@ class LongRowSystem:
         self.bodies = _Bodies(unknowns, q, t)
         joints, closures = list(self.bodies.joints()), list(self.bodies.closures())
         self.closures = closures
-        rows, columns, values = (np.concatenate(parts) for parts in zip(*_entries([*joints, *closures]), strict=True))
+        groups = [*joints, *self.bodies.ties(), *closures]
+        rows, columns, values = (np.concatenate(parts) for parts in zip(*_entries(groups), strict=True))
         if damping:
             largest = max((float(np.sum(own.B**2, axis=2).max(initial=0.0)) for own in closures), default=1.0)
             corner = np.arange(unknowns.closures, unknowns.count)
@@ -196,10 +205,17 @@ class _SolvedRows:
     def add(self, factors: Array) -> None:
         """Solve a dependency (count,) for its largest factor, unless those before it say the same."""
         largest = np.abs(factors).max(initial=0.0)
-        left, turn = np.where(np.abs(factors) > UNINVOLVED * largest, factors, 0.0), -1
-        while (turn := self._next_turn(left, turn)) >= 0:
+        left = np.where(np.abs(factors) > UNINVOLVED * largest, factors, 0.0)
+        waiting, turn = self._turns_of(np.flatnonzero(left), -1), -1
+        heapq.heapify(waiting)
+        while waiting:
+            before, turn = turn, heapq.heappop(waiting)
+            if turn == before or not left[self.numbers[turn]]:
+                continue
             rows, values = self._others[turn]
             left[rows] -= left[self.numbers[turn]] * values
+            for later in self._turns_of(rows, turn):
+                heapq.heappush(waiting, later)
         left[np.abs(left) <= UNINVOLVED * largest] = 0.0
         if not left.any():
             return
@@ -209,10 +225,11 @@ class _SolvedRows:
         self.numbers.append(chosen)
         self._others.append((rows, left[rows] / left[chosen]))
 
-    def _next_turn(self, factors: Array, after: int) -> int:
-        """The first of the solved rows, after one of them, that a dependency contains; -1 if it contains none."""
-        turns = self._turn[np.flatnonzero(factors)]
-        return int(min(turns[turns > after], default=-1))
+    def _turns_of(self, rows: Array, after: int) -> list[int]:
+        """The turns of those of these rows that have been solved for, after one of them."""
+        turns = self._turn[rows]
+        found: list[int] = turns[turns > after].tolist()
+        return found
 
 
 def least_motion(system: LongRowSystem, g: Array) -> Array:
@@ -296,6 +313,12 @@ class _Bodies:
             h = _numbers(element.h, len(nodes))
             self.h.update(zip(nodes, h, strict=True))
             yield _group([self.un.of_node[k] for k in nodes], [self.un.rows_of_node[k] for k in nodes], element)
+
+    def ties(self) -> Iterator[_ElementGroup]:
+        """The rows by which copies of bodies move as these do."""
+        if self.un.ties:
+            element = tie_element((Weight(1),) * 6)
+            yield _group([tie.unknowns for tie in self.un.ties], [tie.rows for tie in self.un.ties], element)
 
     def closures(self) -> Iterator[_ElementGroup]:
         """Elements of constraints, by kind; joints must have been asked for before."""
@@ -401,6 +424,8 @@ class _Bodies:
             found[6 * k : 6 * k + 6] = V
             if self.un.shapes[k].explicit:
                 found[list(self.un.of_node[k][-len(d[part]) :])] = d[part]
+        for tie in self.un.ties:
+            found[list(tie.unknowns[:6])] = found[6 * tie.hub : 6 * tie.hub + 6]
         return found
 
     def _carry(self, k: int) -> Array:

@@ -10,6 +10,7 @@ needs them:
 * A body on the world may move along components without inertia of its own, as a thin rod that floats turns about its
   axis: it is eliminated last, with the articulated inertia of what hangs on it, if that is positive
   (:func:`~whippletree.constraints.long_systems.body_system.unknowns_of` looks at a generic configuration).
+* A body that only hangs on the mechanism, with all that hangs on it, is felt by no closure: some inertia is enough.
 * The rows of other joints hold components of a body that is eliminated as if it were free. Those along which it has
   inertia need no weight either, unless the joint's accelerations are unknowns of their own.
 
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
+from whippletree.constraints.light_loops import WEIGHTLESS
 from whippletree.errors import ScalarError
 from whippletree.tree.skeleton import Node, Skeleton
 
@@ -62,10 +64,17 @@ NO_WEIGHT = Weight(0)
 class RowWeights:
     """ρ of the rows of a mechanism."""
 
-    def __init__(self, tree: Skeleton, shapes: Sequence[JointShape], carried: Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        tree: Skeleton,
+        shapes: Sequence[JointShape],
+        carried: Sequence[int] = (),
+        hanging: Sequence[bool] | None = None,
+    ) -> None:
         """``shapes``: of the joint of each node; ``carried``: nodes that are eliminated last, when what hangs on them
-        has given them inertia."""
+        has given them inertia; ``hanging``: of each node, whether neither it nor anything on it is part of a loop."""
         self.tree, self.shapes, self.carried = tree, shapes, carried
+        self.hanging = [False] * len(shapes) if hanging is None else hanging
 
     @cached_property
     def scales(self) -> Array:
@@ -87,19 +96,27 @@ class RowWeights:
 
     @cached_property
     def heavy(self) -> list[tuple[int, ...]]:
-        """For each node, the components along which its own body has inertia."""
+        """For each node, the components along which its own body has inertia, of those that its joint moves, where it
+        can."""
         largest = self.scales.max(axis=0, initial=0.0)
-        known: dict[int, tuple[int, ...]] = {}
-        for node in self.tree.nodes:
-            if id(node) not in known:
-                known[id(node)] = _heavy_components(node, largest)
-        return [known[id(node)] for node in self.tree.nodes]
+        known: dict[tuple[int, JointShape], tuple[int, ...]] = {}
+        found = []
+        for node, shape in zip(self.tree.nodes, self.shapes, strict=True):
+            key = id(node), shape
+            if key not in known:
+                known[key] = _heavy_components(node, largest, shape.moved)
+            found.append(known[key])
+        return found
 
     @cached_property
     def lacking(self) -> list[int]:
-        """Nodes whose joints move components along which their own bodies have no inertia."""
+        """Nodes whose joints move components along which their own bodies have no inertia.
+
+        Of what only hangs on a mechanism, little inertia is enough, as in the articulated recursion: no row feels it.
+        """
         pairs = enumerate(zip(self.shapes, self.heavy, strict=True))
-        return [k for k, (shape, heavy) in pairs if not {*shape.moved} <= {*heavy}]
+        found = [k for k, (shape, heavy) in pairs if not {*shape.moved} <= {*heavy}]
+        return [k for k in found if not (self.hanging[k] and _has_inertia(self.tree.nodes[k], self.shapes[k].moved))]
 
     @cached_property
     def moves_inertia(self) -> bool:
@@ -129,8 +146,12 @@ class RowWeights:
         return tuple(shift if moves else turn for moves in shifts)
 
 
-def _heavy_components(node: Node, largest: Array) -> tuple[int, ...]:
-    """Components along which a body has inertia, whatever the others do; none where only a call can tell."""
+def _heavy_components(node: Node, largest: Array, moved: Sequence[int]) -> tuple[int, ...]:
+    """Components along which a body has inertia, whatever the others of them do; none where only a call can tell.
+
+    A thin rod that lies across the axes of its frame has inertia along each of them, but not along all at once: of such
+    components those that the joint has ``moved`` come first, for the others may be given a weight.
+    """
     try:
         own = np.array(node.inertia.dense(), dtype=float)
     except (AttributeError, TypeError, ScalarError):
@@ -138,7 +159,32 @@ def _heavy_components(node: Node, largest: Array) -> tuple[int, ...]:
     if own.shape != (6, 6):
         return ()
     found = [i for i in range(6) if own[i, i] >= EVEN_SHARE * largest[0 if i < 3 else 1]]
-    size = np.sqrt(np.diag(own)[found])
-    scaled = own[np.ix_(found, found)] / np.outer(size, size)
-    even = np.linalg.eigvalsh(scaled).min(initial=1.0) >= EVEN_SHARE
-    return tuple(found) if even else ()
+    size = np.sqrt(np.where(np.diag(own) > 0, np.diag(own), 1.0))
+    scaled = own / np.outer(size, size)
+    if _is_even(scaled, found):
+        return tuple(found)
+    kept: list[int] = []
+    for i in sorted(found, key=lambda i: i not in moved):
+        if _is_even(scaled, [*kept, i]):
+            kept.append(i)
+    return tuple(sorted(kept))
+
+
+def _has_inertia(node: Node, moved: Sequence[int]) -> bool:
+    """Whether a body has some inertia of its own, however little, along all components that its joint moves."""
+    try:
+        own = np.array(node.inertia.dense(), dtype=float)
+    except (AttributeError, TypeError, ScalarError):
+        return False
+    if own.shape != (6, 6):
+        return False
+    part = own[np.ix_(moved, moved)]
+    size, largest = np.diag(part), (np.diag(own)[:3].max(), np.diag(own)[3:].max())
+    if any(x <= WEIGHTLESS * largest[0 if i < 3 else 1] for i, x in zip(moved, size, strict=True)):
+        return False
+    scaled = part / np.sqrt(np.outer(size, size))
+    return bool(np.linalg.eigvalsh(scaled).min(initial=1.0) >= WEIGHTLESS)
+
+
+def _is_even(scaled: Array, places: Sequence[int]) -> bool:
+    return bool(np.linalg.eigvalsh(scaled[np.ix_(places, places)]).min(initial=1.0) >= EVEN_SHARE)

@@ -65,6 +65,15 @@ def keep_numbers(code: Code, element: Element, load: Array, gamma: Array, shift:
     return found._replace(size=len(kept.places))
 
 
+def known_numbers(element: Element) -> ElementNumbers:
+    """The numbers of an element that no state decides, without right-hand sides."""
+    K, B = (
+        [(i, j, ScaledNumber(float(x))) for (i, j), x in np.ndenumerate(matrix) if not is_zero(x)]
+        for matrix in (np.tril(element.K), element.B)
+    )
+    return ElementNumbers(K, B, [], [], {}, [], 0)
+
+
 class _Kept:
     """Numbers that are stored one after the other, each once; one and its negative are the same."""
 

@@ -33,6 +33,7 @@ from whippletree.compiler.frontend.loops.element_numbers import (
     ScaledNumber,
     ScaledNumbers,
     keep_numbers,
+    known_numbers,
 )
 from whippletree.compiler.frontend.loops.front_loops import FrontLoops
 from whippletree.compiler.frontend.loops.hand_traced import Code, lookups
@@ -48,6 +49,7 @@ from whippletree.constraints.long_systems.body_elements import (
     closure_element,
     joint_bias,
     joint_element,
+    tie_element,
 )
 from whippletree.constraints.long_systems.body_system import Binding, Unknowns, row_weights, unknowns_of
 from whippletree.constraints.long_systems.front_elimination import EliminationPlan
@@ -371,6 +373,9 @@ class EliminationProgram(WorkSpace):
             (self.closure_values[t], b.unknowns, tuple(x for _, x in b.rigid))
             for t, b in zip(self.closure_types.of, un.demands, strict=True)
         ]
+        seeds = [own[i] for values, own, _ in parts for (i, _), x in values.h.items() if x != ScaledNumber(0.0)]
+        seeds += [x for _, _, rows in parts[len(self.tree.nodes) :] for x in rows]
+        parts += [(known_numbers(tie_element(un.tie_weights(tie))), tie.unknowns, tie.rows) for tie in un.ties]
         entries: list[tuple[int, int, int, ScaledNumber]] = []
         loads: list[tuple[int, int, int, ScaledNumber]] = []
         for e, (values, own, rows) in enumerate(parts):
@@ -380,15 +385,13 @@ class EliminationProgram(WorkSpace):
             loads += [(own[i], own[i], e, share) for i, share in values.load]
             loads += [(rows[i], rows[i], e, share) for i, share in values.bias]
         table, right = ScaledNumbers.of(entries), ScaledNumbers.of(loads)
-        seeds = [own[i] for values, own, _ in parts for (i, _), x in values.h.items() if x != ScaledNumber(0.0)]
-        seeds += [x for _, _, rows in parts[len(self.tree.nodes) :] for x in rows]
         self.plan = EliminationPlan(un, table.rows, table.columns, np.array([*right.rows, *seeds], dtype=int))
         used = self.plan.used
         table = table.chosen(used[table.rows] & used[table.columns])
         right = right.chosen(used[right.rows])
         self.work(values=(max(int(self.closure_starts[-1]), 1),), y=(un.count,), x=(un.count,), size=(un.count,))
         self.work(pivot=(un.count,), inverse=(un.count,), worst=(2,))
-        starts = np.array([*self.node_starts[:-1], *self.closure_starts[:-1]], dtype=int)
+        starts = np.array([*self.node_starts[:-1], *self.closure_starts[:-1], *[0] * len(un.ties)], dtype=int)
         self.fronts = FrontLoops(self, self.plan, table, right, starts)
         if self.fronts.kinds.complete:
             return []  # fronts take the numbers of elements themselves
