@@ -88,7 +88,7 @@ def find_hub_copies(
 
 
 def _legs(near: Sequence[set[int]], hubs: set[int]) -> dict[int, int]:
-    """Of all bodies but hubs, the number of the leg that they are in."""
+    """The number of the leg that each body is in; hubs are in none."""
     found: dict[int, int] = {}
     number = 0
     for start in range(len(near)):
