@@ -119,12 +119,14 @@ class CentralPair(NamedTuple):
         follow it the more straightly the farther they are apart, however large the larger becomes.
         """
         along = self.direction[0] * dz[1] + self.direction[1] * dz[2]
-        rates = []
-        for (x, w), change in zip((self.high, self.low), (dz[0] + along, dz[0] - along), strict=True):
+
+        def rate(pair: tuple[Any, Any], change: Any) -> Any:
+            x, w = pair
             grows = less(0, (x - w) * change)
-            rates.append(select(grows, 2 * sqrt(x * w) / (x + w), 1) / (x + w))
+            return select(grows, 2 * sqrt(x * w) / (x + w), 1) / (x + w)
+
         x, w = self._numbers()[2]
-        return self._scaled(dz, *rates, 1 / (x + w))
+        return self._scaled(dz, rate(self.high, dz[0] + along), rate(self.low, dz[0] - along), 1 / (x + w))
 
     def _numbers(self) -> list[tuple[Any, Any]]:
         """Numbers of x and w along the frame."""

@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 PATH = "path step"
 
 PATH_STEPS = 60
-"""Steps along a path at most. Where a run of a belt goes over from sticking to sliding link by link, the path turns back
-twice for every link, and the halves of the step are solved sooner: five landings of 1000 links with steps of 1 to 3 ms
-take 5.1 s with 120 and 4.4 s with 60, of 400 links 0.58 and 0.61 s."""
+"""Steps along a path at most. Where a run of a belt goes over from sticking to sliding link by link, the path turns
+back twice for every link, and the halves of the step are solved sooner: five landings of 1000 links with steps of 1 to
+3 ms take 5.1 s with 120 and 4.4 s with 60, of 400 links 0.58 and 0.61 s."""
 
 PATH_STEPS_OF_OPEN_CHAINS = 40
 """Those of chains without loops, whose problems Newton's method and sweeps solve in a later turn: a rope of 25 links

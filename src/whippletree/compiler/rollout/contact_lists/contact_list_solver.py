@@ -39,8 +39,9 @@ TURNS = 5
 TURNS_OF_LONG_TREES, TURNS_OF_CLOSED_CHAINS = 8, 1
 """Those of long trees, whose steps in Python take a thousand times as long as a turn; and of chains that loops close,
 whose steps are as soon taken in halves (:mod:`whippletree.simulation.time_stepping.inertial_gain`): of 44 steps of a
-landing of 1000 links a second turn solves one of the eight that the first leaves, in 700 of 4140 rounds. Open chains have as
-many as robots: a rope of 25 links that falls on a box leaves 7 of 273 steps after two turns, and none after five."""
+landing of 1000 links a second turn solves one of the eight that the first leaves, in 700 of 4140 rounds. Open chains
+have as many as robots: a rope of 25 links that falls on a box leaves 7 of 273 steps after two turns, and none after
+five."""
 
 SWEEPS_OF_TURN = 14
 """Sweeps of a turn."""
