@@ -13,7 +13,7 @@ from whippletree.compiler.program.check import check
 from whippletree.compiler.program.interpret import interpret
 from whippletree.compiler.program.traced_blocks import Piece, piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
-from whippletree.compiler.rollout.contact_lists.contact_list_held import MOST_HELD_NORMALS, HeldNormals
+from whippletree.compiler.rollout.contact_lists.contact_list_held import MOST_SEATS, HeldNormals
 from whippletree.compiler.rollout.step_space import BLOCK
 
 WIDTH, FINE = 24, 1e-12
@@ -55,7 +55,7 @@ def arguments(blocks: int, seed: int) -> tuple[Any, ...]:
     return rows, gaps, (gaps < 0).astype(float), 1e-7 * rng.normal(size=WIDTH)
 
 
-@pytest.mark.parametrize("blocks", [2, 5, 12, MOST_HELD_NORMALS])
+@pytest.mark.parametrize("blocks", [2, 5, 12, MOST_SEATS])
 def test_what_overlaps_is_moved_apart_by_pushes_alone(blocks: int) -> None:
     function, solved = compile_function(program(blocks)), 0
     for seed in range(10):
@@ -83,8 +83,8 @@ def test_normals_that_contradict_each_other_change_nothing() -> None:
 
 
 def test_more_normals_than_there_is_room_for_are_left_to_sweeps() -> None:
-    given = arguments(MOST_HELD_NORMALS + 3, 1)
-    z, found = compile_function(program(MOST_HELD_NORMALS + 3))(*given)
+    given = arguments(MOST_SEATS + 3, 1)
+    z, found = compile_function(program(MOST_SEATS + 3))(*given)
     assert found[0] < 0
     assert np.array_equal(z, given[3])
 

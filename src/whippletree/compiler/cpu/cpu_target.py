@@ -23,7 +23,7 @@ from whippletree.compiler.cpu.copies import called_functions, copy_functions
 from whippletree.compiler.cpu.cpu_arrays import Array, CallFrame
 from whippletree.compiler.cpu.cpu_memory import PREFETCH, TOGETHER, CpuMemory
 from whippletree.compiler.cpu.result_lists import list_functions
-from whippletree.compiler.llvm.emit import emit_body
+from whippletree.compiler.llvm.emit import COMPRESS, emit_body
 from whippletree.compiler.llvm.ir import INTRINSICS, MachineLanes, Operand, Writer, table_text
 from whippletree.compiler.llvm.kernel import FIRST_TABLE
 from whippletree.compiler.llvm.sine import far_arguments, far_arguments_function
@@ -64,6 +64,8 @@ def numpy_loop(program: Program, lanes: MachineLanes, symbol: str) -> str:
         text += _LANE_OFFSETS.substitute(width=lanes.width)
     if PREFETCH in called:
         text += f"declare void @{PREFETCH}(ptr, i32, i32, i32)\n"
+    if COMPRESS in called:
+        text += _compression(one, max(TOGETHER))
     text += "".join(table_text(name, table.values, lanes.real) for name, table in tables_of(program).items())
     rounds = {MachineLanes(width, lanes.real) for width in TOGETHER}
     for kind in sorted({lanes, one, *rounds}, key=lambda kind: kind.width):
@@ -285,13 +287,14 @@ def _declarations(kinds: set[MachineLanes]) -> str:
         for name, count in INTRINSICS.items():
             arguments = ", ".join([lanes.number] * count)
             lines.append(f"declare {lanes.number} @llvm.{name}.{suffix}({arguments})")
-    width = max(TOGETHER)
-    lines.append(f"declare i{width} @llvm.ctpop.i{width}(i{width})")
-    for bits in sorted({lanes.bits for lanes in kinds if lanes.width == 1}):
-        several = f"<{width} x {bits}>"
-        name = f"@llvm.experimental.vector.compress.v{width}{bits}"
-        lines.append(f"declare {several} {name}({several}, <{width} x i1>, {several})")
     return "\n".join(lines) + "\n"
+
+
+def _compression(one: MachineLanes, width: int) -> str:
+    """Declarations of what a list is collected with, so many entries at a time."""
+    several = f"<{width} x {one.bits}>"
+    counted = f"declare i{width} @llvm.ctpop.i{width}(i{width})\n"
+    return counted + f"declare {several} @{COMPRESS}.v{width}{one.bits}({several}, <{width} x i1>, {several})\n"
 
 
 _LANE_OFFSETS = Template("""

@@ -44,6 +44,9 @@ from whippletree.compiler.program import (
 ROUNDS_AHEAD = 4
 """Rounds of a loop over a list before which what one of them reads is fetched (``Each.ahead``)."""
 
+COMPRESS = "llvm.experimental.vector.compress"
+"""What moves some lanes of a vector to its front."""
+
 MOST_WRITTEN_GROUPS = 8
 """Groups of rounds side by side up to which a loop is written out: a row of a humanoid's velocities has six, whose
 counting would cost as much as their arithmetic."""
@@ -476,9 +479,9 @@ class _Body:
         every = w.value(f"shufflevector {several} {every}, {several} poison, <{width} x i32> zeroinitializer")
         every = w.value(f"add {several} {every}, <{steps}>")
         those = w.value(f"bitcast i{width} {bits} to <{width} x i1>")
+        w.called.add(COMPRESS)
         found = w.value(
-            f"call {several} @llvm.experimental.vector.compress.v{width}{kind}"
-            f"({several} {every}, <{width} x i1> {those}, {several} poison)"
+            f"call {several} @{COMPRESS}.v{width}{kind}({several} {every}, <{width} x i1> {those}, {several} poison)"
         )
         entry = self.memory.list_entry(collect.list, number)
         w.emit(f"store {several} {found}, {entry}, align {int(kind[1:]) // 8}")

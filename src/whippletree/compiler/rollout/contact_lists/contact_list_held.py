@@ -24,7 +24,7 @@ from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.compiler.rollout.dense_solve import COLUMN, add_row, multiply_in_strands
 from whippletree.compiler.rollout.step_space import BLOCK
 
-MOST_HELD_NORMALS = 15
+MOST_SEATS = 15
 """Normals that are near up to which those that push are found together: with the right-hand side, a row of their system
 fills two vectors of eight."""
 
@@ -51,25 +51,25 @@ class HeldNormals:
     def __init__(self, space: WorkSpace, width: int, fineness: float = 1) -> None:
         """``width``: of a row, and of ``z``; ``fineness``: factor of what normals may miss their targets by."""
         self.space, self.width, self.fineness = space, width, fineness
-        room = MOST_HELD_NORMALS + 1
+        room = MOST_SEATS + 1
         space.work(
             seats=(1,),
             few=(1,),
             unseated=(1,),
-            seat_normal=(MOST_HELD_NORMALS, width),
-            lack=(MOST_HELD_NORMALS, 2),
+            seat_normal=(MOST_SEATS, width),
+            lack=(MOST_SEATS, 2),
             holds_now=(room,),
             holds_next=(room,),
-            products=(MOST_HELD_NORMALS, room),
-            system=(MOST_HELD_NORMALS, room),
+            products=(MOST_SEATS, room),
+            system=(MOST_SEATS, room),
             pivot_row=(room,),
             seat_ease=(1,),
             seat_share=(1,),
             changed=(1,),
             z_begin=(width,),
         )
-        space.table("unit", np.eye(MOST_HELD_NORMALS))
-        space.numbers_list(HELD, MOST_HELD_NORMALS)
+        space.table("unit", np.eye(MOST_SEATS))
+        space.numbers_list(HELD, MOST_SEATS)
 
     def begin(self) -> list[Statement]:
         """Before anything pushes."""
@@ -83,9 +83,9 @@ class HeldNormals:
             done: a buffer that is positive afterwards if the displacement has been found.
         """
         at, put, address = self.space.at, self.space.put, self.space.address
-        count = traced_block(lambda n: [[select(less(MOST_HELD_NORMALS, n[0]), -1, 1)]], [at("seats")], [at("few")])
+        count = traced_block(lambda n: [[select(less(MOST_SEATS, n[0]), -1, 1)]], [at("seats")], [at("few")])
         tries = Until(SET, MOST_SETS, address(done), (*self._solve(), *self._judge(fine, done)))
-        found = (Lookup(SEATS, address("seats"), below=MOST_HELD_NORMALS + 1), self._multiply(), tries)
+        found = (Lookup(SEATS, address("seats"), below=MOST_SEATS + 1), self._multiply(), tries)
         release = (
             traced_block(lambda z: [z], [at("z begin")], [at("z")]),
             Each(BLOCK, near, (put(0, at("push", BLOCK)),)),
@@ -110,7 +110,7 @@ class HeldNormals:
         at, each = self.space.at, self.space.each
         reads = [*each(("normal", "gap", "target", "push"), BLOCK), *each(("z begin", "seats"))]
         writes = [*each(("seat normal", "lack", "holds next"), SEAT), at("seats")]
-        return [Lookup(SEAT, self.space.address("seats"), below=MOST_HELD_NORMALS), traced_block(enter, reads, writes)]
+        return [Lookup(SEAT, self.space.address("seats"), below=MOST_SEATS), traced_block(enter, reads, writes)]
 
     def _multiply(self) -> Statement:
         """N Nᵀ."""
@@ -138,7 +138,7 @@ class HeldNormals:
         def take(entry: Any, pivot: Any, share: Array) -> list[Any]:
             return [[entry - share[0] * pivot]]
 
-        right = one("system", SEAT, Index(None, MOST_HELD_NORMALS))
+        right = one("system", SEAT, Index(None, MOST_SEATS))
         own, other, pivot = one("system", SEAT, COLUMN), one("system", OTHER, COLUMN), one("pivot row", COLUMN)
         fill = (
             self._along(traced_block(lambda x: [[x]], [one("products", SEAT, COLUMN)], [own])),
@@ -156,7 +156,7 @@ class HeldNormals:
         )
         return [
             traced_block(lambda *numbers: list(numbers), [at("holds next"), at("z begin")], [at("holds now"), at("z")]),
-            Collect(HELD, SEAT, MOST_HELD_NORMALS, self.space.address("holds now", SEAT)),
+            Collect(HELD, SEAT, MOST_SEATS, self.space.address("holds now", SEAT)),
             Each(SEAT, HELD, fill),
             Each(SEAT, HELD, eliminate),
             Each(SEAT, HELD, (add_row("z", right, Address("seat normal", (Index(SEAT),)), self.width),)),
@@ -182,7 +182,7 @@ class HeldNormals:
             at("seat normal", SEAT),
             at("z"),
             at("lack", SEAT),
-            one("system", SEAT, Index(None, MOST_HELD_NORMALS)),
+            one("system", SEAT, Index(None, MOST_SEATS)),
             one("holds now", SEAT),
         ]
         block = traced_block(judge, [*reads, at("changed"), *fine], [one("holds next", SEAT), at("changed")])
@@ -191,7 +191,7 @@ class HeldNormals:
 
     def _along(self, block: Block) -> Statement:
         """A block for every column of a row."""
-        return Loop(COLUMN, MOST_HELD_NORMALS + 1, (block,), side_by_side=True)
+        return Loop(COLUMN, MOST_SEATS + 1, (block,), side_by_side=True)
 
     def _one(self, name: str, *places: str | Index) -> Piece:
         indices = [place if isinstance(place, Index) else Index(place) for place in places]
