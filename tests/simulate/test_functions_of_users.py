@@ -203,7 +203,9 @@ def test_an_event_that_writes_on_its_arguments():
 
 
 @pytest.mark.parametrize(
-    "ctrl", ["fast", [1j], {"motor": "a"}, {"motor": lambda t, q, v: 1.0}, [[1], [1, 2]]], ids=repr
+    "ctrl",
+    ["fast", [1j], {"motor": "a"}, {"motor": lambda t, q, v: 1.0}, [[1], [1, 2]]],
+    ids=["word", "complex", "word of a motor", "function of a motor", "ragged table"],
 )
 def test_commands_that_are_no_numbers(ctrl):
     builder = wt.Builder("arm").body("rod", 1.0, inertia=(0.1, 0.1, 0.1)).joint("hinge", "revolute", "world", "rod")
@@ -211,7 +213,9 @@ def test_commands_that_are_no_numbers(ctrl):
         wt.simulate(builder.actuator("motor", "hinge").build(), duration=0.1, ctrl=ctrl)
 
 
-@pytest.mark.parametrize("q", [np.ma.array([1.0, 2.0], mask=[0, 1]), np.array([1, 2], dtype="datetime64[D]")], ids=repr)
+@pytest.mark.parametrize(
+    "q", [np.ma.array([1.0, 2.0], mask=[0, 1]), np.array([1, 2], dtype="datetime64[D]")], ids=["masked", "dates"]
+)
 def test_starts_that_only_look_like_numbers(q):
     with pytest.raises(wt.ScalarError, match="simulate: q0 is "):
         wt.simulate(ARM, q, duration=0.1)
