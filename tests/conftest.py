@@ -3,7 +3,13 @@
 ``strategies.py`` beside this file is found through pytest's ``pythonpath``.
 """
 
+import signal
+
 from hypothesis import HealthCheck, settings
+
+# what a shell starts in the background ignores Ctrl-C, and so would the programs that tests of interrupts start
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # "ci" is the profile that pyproject.toml asks for: the same examples every time, few enough for a busy machine
 settings.register_profile(
