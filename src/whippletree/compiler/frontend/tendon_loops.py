@@ -168,7 +168,7 @@ class TendonLoops:
             spot=(fixed + 2 * obstacles, 6),  # position and velocity
             holds=(1 + 2 * obstacles,),
             stretch=(len(routes.tendons), 2),  # length and its rate
-            pull=(len(routes.tendons),),
+            tendon_pull=(len(routes.tendons),),
             pull_direction=(len(routes.pieces), 3),  # force on the second end of a unit of pull
         )
         space.index("spot node", [self._row(place.node) for place in routes.places])
@@ -188,7 +188,7 @@ class TendonLoops:
     def statements(self, drive: Callable[[Register], Piece], into: str) -> list[Statement]:
         """``drive``: what drives the actuator with the number in a register; ``into``: where joint forces go, (nv,)."""
         space = self.space
-        slack = [space.put(0, space.at("stretch", PULLED)), space.put(0, space.at("pull", PULLED))]
+        slack = [space.put(0, space.at("stretch", PULLED)), space.put(0, space.at("tendon pull", PULLED))]
         return [
             Loop(PULLED, len(self.routes.tendons), tuple(slack)),
             *self._find_spots(),
@@ -290,7 +290,7 @@ class TendonLoops:
             return [before + gear * actuation.force(own, drive, gear * stretch[0], gear * stretch[1])]
 
         at = self.space.at
-        total = at("pull", f"{name} tendon")
+        total = at("tendon pull", f"{name} tendon")
         reads = [at("stretch", f"{name} tendon"), at(f"{name} law", PULLER), drive(f"{name} number"), total]
         body = (*self._look_up(PULLER, f"{name} tendon", f"{name} number"), traced_block(pull, reads, [total]))
         return Loop(PULLER, len(members), body)
@@ -303,7 +303,7 @@ class TendonLoops:
         at = self.space.at
         spots, nodes = [f"piece spot {side}" for side in (0, 1)], [f"piece node {side}" for side in (0, 1)]
         both = [at("load", node) for node in nodes]
-        reads = [at("pull direction", PIECE), at("pull", "piece tendon"), *(at("spot", spot) for spot in spots)]
+        reads = [at("pull direction", PIECE), at("tendon pull", "piece tendon"), *(at("spot", spot) for spot in spots)]
         block = traced_block(push, [*reads, *map(origin_of, nodes), *both], both)
         body = (*self._look_up(PIECE, "piece tendon", *spots, *nodes), block)
         return [self.wrenches.clear(), Loop(PIECE, len(self.routes.pieces), body)]
