@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.errors import ModelError
-from whippletree.flexible.beams import _require_positive as require_positive
+from whippletree.flexible.beams import require_positive
 
 COMPONENTS = ("x", "y", "z", "turn x", "turn y", "turn z")
 
