@@ -188,7 +188,8 @@ def beam(
         if counts.get(word)
         for mode in section.modes(word, counts[word], where)
     ]
-    found += [(word, _given_shape(function, length)) for word, own in (shapes or {}).items() for function in own]
+    for word, own in (shapes or {}).items():
+        found += [(word, _given_shape(f"shape {k} along {word!r}", f, length)) for k, f in enumerate(own, start=1)]
     return _body(section, found, damping_ratio, stiffening, places)
 
 
@@ -301,10 +302,17 @@ class _Section(NamedTuple):
         return float(self._rod_stiffness(word) * (first.slope(x) * second.slope(x)) @ weights)
 
 
-def _given_shape(function: Callable[[Array], Array], length: float) -> BeamMode:
-    field = _interpolate(function, length)
-    if not np.all(np.isfinite(field.coef)):
-        raise BeamError("beam: a shape is not finite everywhere on the beam")
+def _given_shape(name: str, function: Callable[[Array], Array], length: float) -> BeamMode:
+    """A function of x as a polynomial through Gauss points."""
+    x, _ = _gauss(SHAPE_DEGREE + 1, length)
+    values = np.asarray(function(x), dtype=float) + np.zeros_like(x)
+    wrong = np.flatnonzero(~np.isfinite(values))
+    if len(wrong):
+        k = wrong[0]
+        raise BeamError(
+            f"beam: {name} is {values[k]} at x = {x[k]:.3g} m, expected finite numbers from 0 to {length:g} m"
+        )
+    field = Legendre.fit(x, values, SHAPE_DEGREE, [0, length])
     return BeamMode(None, field, field.deriv())
 
 
@@ -387,13 +395,6 @@ def _modal_stiffness(modes: list[tuple[str, BeamMode]], section: _Section, x: Ar
             elif i == j:
                 K[i, i] = first.omega**2
     return K
-
-
-def _interpolate(function: Callable[[Array], Array], length: float) -> Legendre:
-    """A function of x as a polynomial through Gauss points."""
-    x, _ = _gauss(SHAPE_DEGREE + 1, length)
-    values = np.asarray(function(x), dtype=float) + np.zeros_like(x)
-    return Legendre.fit(x, values, SHAPE_DEGREE, [0, length])
 
 
 def _fields(modes: list[tuple[str, BeamMode]], x: Array) -> tuple[Array, Array]:

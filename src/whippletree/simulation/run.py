@@ -303,7 +303,11 @@ def _rows_of(act: Array, q: Array) -> Array:
     try:
         return np.broadcast_to(act, (*q.shape[:-1], act.shape[-1]))
     except ValueError:
-        raise ShapeError(f"simulate: act0 has shape {act.shape}, and there are {len(q)} runs") from None
+        count = act.shape[-1]
+        raise ShapeError(
+            f"simulate: act0 has shape {act.shape}, expected ({count},) for all {len(q)} runs, or ({len(q)}, {count}) "
+            f"with a row for each"
+        ) from None
 
 
 def _warn_of_start_off_branch(motion: Motion, q: Array, v: Array) -> None:

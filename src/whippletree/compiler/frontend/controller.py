@@ -268,7 +268,8 @@ def _compare(function: Callable[..., Any], controller: Any, t: float, q: Array, 
         difference = np.abs(function(t, q, v) - expected)
     if np.any(difference > AGREEMENT * (1 + np.abs(expected).max(initial=0.0))):
         raise NotTraceable(
-            f"at t = {t:g} it says something else in Python: it has a memory, or depends on chance or on the clock"
+            f"at t = {t:g} its code and a call in Python give different forces: it has a memory, or depends on chance "
+            f"or on the clock"
         )
 
 

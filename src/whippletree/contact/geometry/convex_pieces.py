@@ -79,10 +79,14 @@ def convex_pieces(where: str, vertices: Array, faces: Array, tolerance: float) -
     """
     faces = faces if volume(vertices, faces) >= 0 else faces[:, ::-1]
     part = _closed_parts(where, vertices, faces)
-    if volume(vertices, faces) <= NO_VOLUME * float(np.ptp(vertices, axis=0).max()) ** 3:
-        raise ModelError(where, ["the mesh encloses no volume"])
-    # one size for all meshes: what CoACD does with a mesh of metres and one of millimetres is not the same
     low, size = vertices.min(axis=0), float(np.ptp(vertices, axis=0).max())
+    if (enclosed := volume(vertices, faces)) <= NO_VOLUME * size**3:
+        fault = (
+            f"the mesh encloses no volume ({enclosed:.3g} m³, at a size of {size:.3g} m): it is flat, or its faces "
+            f"enclose as much from outside as from inside. Mend it, or give the body boxes, capsules and cylinders"
+        )
+        raise ModelError(where, [fault])
+    # one size for all meshes: what CoACD does with a mesh of metres and one of millimetres is not the same
     mesh = (vertices - low) / size, faces
     cache, key = default_cache(), _key(*mesh, tolerance)
     kept = cache.load(key)

@@ -274,7 +274,7 @@ def row_length(classes: Iterable[GeometryClass], kinds: Iterable[PairKind] = ())
 def _find_unsuited(model: Model) -> Unsuited | None:
     """Why a model is no scene of free bodies, as far as its bodies and forces tell."""
     if not model.touches:
-        return Unsuited("nothing may touch")
+        return Unsuited("it has no contacts")
     reason = reason_against_ties(model)
     if reason is not None:
         return Unsuited(reason)

@@ -123,9 +123,10 @@ def require_scene(model: Model, alone: bool, options: Sequence[str]) -> None:
     if reason is None and "sleep" in options and isinstance(layout, SceneLayout) and layout.mechanism is not None:
         reason = "joints hold some of them, whose motors nobody would feel who is asleep"
     if reason is not None:
+        words = ("option", "is", "it") if len(options) == 1 else ("options", "are", "them")
         raise UnsupportedError(
-            f"simulate: {' and '.join(options)} can be asked for where one scene is run whose bodies move freely. "
-            f"That is not so of model {model.name!r}: {reason}. Leave it out"
+            f"simulate: the {words[0]} {' and '.join(options)} {words[1]} for a single scene of free bodies, and model "
+            f"{model.name!r} is not run as one: {reason}. Leave {words[2]} out"
         )
 
 
