@@ -106,11 +106,6 @@ class NamedFunction:
         return tuple(b.name for b in self._results)
 
     @property
-    def result_shapes(self) -> list[tuple[int | str, ...]]:
-        """Dimensions of the results, in order; named ones by their names."""
-        return [b.shape for b in self._results]
-
-    @property
     def watch(self) -> str:
         """Which calls are looked at for lost digits, ``"every"`` or the ``"first"``, or that the function is ``"not
         watched"``: see :mod:`whippletree.functions.lost_digits`."""

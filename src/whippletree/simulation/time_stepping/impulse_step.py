@@ -259,7 +259,7 @@ class ImpulseStep:
     def _move_freely(self, t: float, q: Array, v: Array, tau: Array, h: float, ctrl: Array | None) -> FreeMotion:
         """The step as it would be without impulses."""
         implicit, damping = self._stiffen_model(h)
-        drive = self._drive(q, v, tau, h, ctrl)
+        drive = self._drive(q, v, tau, ctrl)
         springs = self.dyn.passive_forces(q, np.zeros_like(v)) if self.has_springs else 0.0
         springs = springs + self._moving_elements(q, v) if self.model.elements else springs
         coupled = self._couple_servos(implicit, t, q, h, self.actuators.coupling)
@@ -303,7 +303,7 @@ class ImpulseStep:
         before, after = self.dyn.potential_energy(ends)
         return float(after - before)
 
-    def _drive(self, q: Array, v: Array, tau: Array, h: float, ctrl: Array | None) -> Array:
+    def _drive(self, q: Array, v: Array, tau: Array, ctrl: Array | None) -> Array:
         """Forces (nv,) of motors but for what servos do about the velocity at the end of the step."""
         if not self.actuators.acting:
             return tau
