@@ -183,17 +183,10 @@ def equilibrium(
         answers = _Answers.empty(search, len(start))
         lost = np.arange(len(start))
     else:
-        point, count = search.run(start, iterations)
-        stability = _judge_stability(search, point)
-        if not batch and stability[0] == NOT_FOUND and search.has_branched(point):
-            point, count = search.run(point.q, iterations)
-            stability = _judge_stability(search, point)
-        answers = _Answers.of(search, point, stability, count)
-        lost = (
-            np.flatnonzero(_exceeds_limits(balance, point.q) | (stability == NOT_FOUND))
-            if supported
-            else np.zeros(0, int)
-        )
+        answers = _search_without_supports(search, start, iterations, again=not batch)
+        lost = np.zeros(0, int)
+        if supported:
+            lost = np.flatnonzero(_exceeds_limits(balance, answers.q) | (answers.stability == NOT_FOUND))
     if len(lost) and (model.touches or joint_stops(model)):
         _rest_on_supports(answers, search.balance, start, lost, tolerance, iterations)
     if not batch:
@@ -201,6 +194,16 @@ def equilibrium(
     if not supported:
         _refuse_penetration(search.balance, answers.q)
     return answers.report(batch, model)
+
+
+def _search_without_supports(search: Search, start: Array, iterations: int, *, again: bool) -> _Answers:
+    """Balances that neither contacts nor limits carry; one that ended on another branch is searched ``again``."""
+    point, count = search.run(start, iterations)
+    stability = _judge_stability(search, point)
+    if again and stability[0] == NOT_FOUND and search.has_branched(point):
+        point, count = search.run(point.q, iterations)
+        stability = _judge_stability(search, point)
+    return _Answers.of(search, point, stability, count)
 
 
 class _Answers:
