@@ -64,12 +64,13 @@ def add_contacts(draft: Draft, parts: Parts, shapes: dict[str, Geometry], floati
         return
     declared = list(_declared_pairs(draft, parts))
     group = _group(parts, shapes, floating)
-    touching = [parts.poses.geom(k).name for k in group]
+    alike = [parts.poses.geom(k).name for k in group]
     if group:
-        draft.builder.contact_group("geoms", touching, **_mix_geoms(parts.poses, *group[:2]).law)
+        draft.builder.contact_group("geoms", alike, **_mix_geoms(parts.poses, *group[:2]).law)
     taken = {frozenset((touch.first, touch.second)) for touch in declared}
     single = () if group else _allowed_pairs(parts, floating)
     names: set[str] = set()
+    touching = [*alike]
     for pair in (*declared, *(x for x in single if frozenset((x.first, x.second)) not in taken)):
         touch = _ordered(pair, draft, parts, shapes, floating)
         if touch is None:
