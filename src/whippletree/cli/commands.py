@@ -358,8 +358,8 @@ class Sweep:
 
     def _verify(self, campaign: Campaign, console: Console) -> int:
         wrong = campaign.verify(_share(str(self.verify)))
-        told = f"differ: tasks {', '.join(map(str, wrong))}" if wrong else "the tasks computed again are the same"
-        console.print(told, markup=False)
+        verdict = f"differ: tasks {', '.join(map(str, wrong))}" if wrong else "the tasks computed again are the same"
+        console.print(verdict, markup=False)
         return 1 if wrong else 0
 
 

@@ -62,7 +62,7 @@ class Demo:
         table = Table(title="three seconds of motion", title_justify="left")
         for title in ("mechanism", "energy drift", "loop or gap", "events", "steps", "time"):
             table.add_column(title, justify="left" if title == "mechanism" else "right")
-        self.output.mkdir(parents=True, exist_ok=True)  # a folder that cannot be written is told at once
+        self.output.mkdir(parents=True, exist_ok=True)  # a folder that cannot be made stops this at once
         runs = []
         for piece in pieces():
             begun = time.perf_counter()

@@ -260,9 +260,9 @@ class NamedFunction:
             )
         again = "" if self._failed_calls == 1 else f" ({self._failed_calls} calls with failures so far)"
         answered, failed = status == ANSWERED_IN_PYTHON, (status != 0) & (status != ANSWERED_IN_PYTHON)
-        told = []
+        sentences = []
         if answered.any():
-            told.append(
+            sentences.append(
                 f"{self.name}: machine code has no answer for {int(answered.sum())} of {status.size} states, whose "
                 f"constraint rows depend on each other; a rank-revealing route in Python has answered them one by one, "
                 f"which is slow (status {ANSWERED_IN_PYTHON} in {self.name}.status); the first is {_first(answered)}"
@@ -271,11 +271,11 @@ class NamedFunction:
             place = _first(failed)
             own = self._inputs_of(place, status.shape, inputs)
             why = reason or self._explain_failure(int(status[place]), own)
-            told.append(
+            sentences.append(
                 f"{int(failed.sum())} of {failed.size} states failed and are NaN in the result "
                 f"(status: {self.name}.status); the first is {place}: {why}"
             )
-        return f"{'. '.join(told)}{again}"
+        return f"{'. '.join(sentences)}{again}"
 
     def _explain_failure(self, code: int, inputs: Sequence[Any]) -> str:
         if code == NO_MEMORY:

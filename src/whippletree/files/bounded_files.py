@@ -119,7 +119,7 @@ def check_xml(path: Path, data: bytes) -> int:
     that of attributes on one of them is too much.
 
     A ``<`` cannot stand inside an attribute, so between two of them are the attributes of one element at most. Of a
-    file with a document type the depth is not told (0): libxml2 keeps its own limit on it, and on what it expands.
+    file with a document type the depth is not known (0): libxml2 keeps its own limit on it, and on what it expands.
 
     Raises:
         FileError: beyond ``limits.elements``, ``limits.attributes`` or ``limits.xml_depth``, or in an encoding whose

@@ -368,7 +368,7 @@ def _roll_steps(
         made_by_lists = _by_lists(stepper, t, y, impulses, held, ctrl, h, first)
         return made_by_lists._replace(refusals=_refusals(stepper, now, q, v, silent))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # scenes that are lost are told of as failures of their runs
+        warnings.simplefilter("ignore", RuntimeWarning)  # scenes that are lost are reported as failures of their runs
         made = stepper.dyn.contact_rollout(q, v, held, h, sweeps=sweeps, impulses=impulses)
     before = np.concatenate([v[:, None], made.v[:, :-1]], axis=1)
     impulse, velocity, cone = np.moveaxis(made.measure.max(axis=1), 1, 0)

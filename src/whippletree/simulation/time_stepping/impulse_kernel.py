@@ -144,7 +144,7 @@ def asked_steps(stepper: ImpulseStep, y: Array, impulses: Array, h: Array, clock
         clock: when they begin, s, (n,).
     """
     kernel, motion = stepper.asking_kernel, stepper.motion
-    with np.errstate(all="ignore"):  # a scene that grows without bound is told of
+    with np.errstate(all="ignore"):  # a scene that grows without bound is reported
         found = kernel(*motion.split(y), motion.act(y), impulses, h, stepper.tolerance, clock)
         steps, good = _steps_of_results(stepper, y, kernel.tau, found, h, kernel.activations)
         if not stepper.written:  # faces that meet; the kernel stops there by itself
@@ -197,7 +197,7 @@ def _steps(
     function = _kernel(stepper, world_only) if asking is None else asking
     times = [clock] if asking is not None or stepper.timed else []
     dampers = [stepper.motors.held_dampers(float(h.max()))] if stepper.motors.holds else []
-    with np.errstate(all="ignore"):  # a scene that grows without bound is told of
+    with np.errstate(all="ignore"):  # a scene that grows without bound is reported
         found = function(q, v, impulses, tau, *commands, h, stepper.tolerance, stepper.tolerance, *times, *dampers)
         steps, good = _steps_of_results(stepper, y, tau, found, h, act)
         if not stepper.written and not stepper.watched:  # faces that meet

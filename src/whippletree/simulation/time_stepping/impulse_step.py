@@ -492,8 +492,8 @@ def without_gain(
         u[:, 0] -= shift
         return sums((impulse * (u + approach) / 2).sum(axis=1))
 
-    told = zip(work(newton), sums(load * np.maximum(-shift, 0.0)), sums(load), strict=True)
-    gained = np.array([bool(gains(*numbers, tolerance)) for numbers in told], dtype=bool)
+    balances = zip(work(newton), sums(load * np.maximum(-shift, 0.0)), sums(load), strict=True)
+    gained = np.array([bool(gains(*numbers, tolerance)) for numbers in balances], dtype=bool)
     if not gained.any():
         return solution
     g = problem.g.copy()

@@ -262,8 +262,8 @@ class SteppedScene:
                 kick[:-1][scene.held.islands.asleep, 3:] = -dt[-1] * self.gravity
                 join, first = self.mechanism.join, self.layout.jointed
                 state = (join(scene.q, scene.mechanism.q), join(scene.v, scene.mechanism.v))
-                told = (*state, scene.warm, join(a, own_a), kick[first:-1])
-                return StepsTaken(*told, call.gaps, _rows(account), call.finite, lists.keys)
+                end = (*state, scene.warm, join(a, own_a), kick[first:-1])
+                return StepsTaken(*end, call.gaps, _rows(account), call.finite, lists.keys)
             if call.outrun:
                 # a step that went too far although the lists were new needs a thicker skin
                 fresh = made == 0 and not scene.travel.any()
