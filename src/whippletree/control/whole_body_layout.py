@@ -85,7 +85,7 @@ class Layout:
         for frame, _, _ in self.settings.support:
             self.model.frame(frame)
             if not self.feet[frame]:
-                raise UnsupportedError(self._unsupported(frame))
+                raise UnsupportedError(self._message_without_feet(frame))
         if self.contacts:
             unwritten = [pair for pair in contact_set(self.model).pairs if pair.touching is None]
             if unwritten:
@@ -103,7 +103,7 @@ class Layout:
     def contacts(self) -> int:
         return len(contact_set(self.model).candidates) if self.model.touches else 0
 
-    def _unsupported(self, frame: str) -> str:
+    def _message_without_feet(self, frame: str) -> str:
         """Message about a frame of ``support`` whose body touches nothing."""
         candidates = contact_set(self.model).candidates if self.contacts else ()
         bodies = dict.fromkeys(body for c in candidates for body in (c.first_body, c.second_body))

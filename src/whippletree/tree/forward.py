@@ -70,7 +70,7 @@ def release(sweep: Sweeper, links: Field, freedoms: Field, base: Any) -> Field:
 
 def eliminate_joint(children: ArticulatedBody, link: Link, tau: Array) -> tuple[ArticulatedBody, Freedom]:
     """One step inwards: what a joint under a force (n,) hands to its parent, and what it keeps."""
-    P, z = _gathered(children, link)
+    P, z = _with_children(children, link)
     K, D, rest = split_inertia(P, link.H, link.J)
     epsilon = tau - link.H.T @ z
     outwards = z + K @ epsilon + rest @ (zeros(len(link.H)) + link.a)
@@ -84,7 +84,7 @@ def release_joint(parent: Array, link: Link, freedom: Freedom) -> tuple[Array, A
     return alpha + link.H @ qdd, qdd
 
 
-def _gathered(children: ArticulatedBody, link: Link) -> ArticulatedBody:
+def _with_children(children: ArticulatedBody, link: Link) -> ArticulatedBody:
     """The body with all that its children have handed to it."""
     return ArticulatedBody(dense(link.M) + children.P, zeros(len(link.H)) + link.b + children.z)
 
@@ -164,7 +164,7 @@ def hybrid_dynamics(sweep: Sweeper, links: Field, prescribed: Field, given: Fiel
     def inwards(children: ArticulatedBody, link: Link, fixed: bool, given: Array) -> tuple[ArticulatedBody, Any]:
         if not fixed:
             return eliminate_joint(children, link, given)
-        P, z = _gathered(children, link)
+        P, z = _with_children(children, link)
         return _to_parent(link, P, z + P @ (link.a + link.H @ given)), PrescribedJoint(P, z)
 
     def outwards(parent: Array, link: Link, kept: Any, given: Array) -> tuple[Array, JointOutcome]:

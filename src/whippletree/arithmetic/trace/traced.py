@@ -120,7 +120,7 @@ class Trace:
         if found is None:
             # few have a constant first: the quickest question comes before the others
             if self.twins and key[1] in self._constants and self._is_known(key):
-                found = self._known[key] = self.node(self._computed(key))
+                found = self._known[key] = self.node(self._fold(key))
                 return found
             number = len(self.nodes)
             found = self._known[key] = Traced(self, number)
@@ -134,7 +134,7 @@ class Trace:
         """Whether a node is an operation on constants that is done here."""
         return key[0] in _OF_CONSTANTS and self._constants.issuperset(key[1:])
 
-    def _computed(self, key: Node) -> Node:
+    def _fold(self, key: Node) -> Node:
         """The constant that an operation on constants gives."""
         operation, *operands = key
         given = [self.nodes[i] for i in operands]

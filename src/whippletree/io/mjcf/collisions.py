@@ -72,7 +72,7 @@ def add_contacts(draft: Draft, parts: Parts, shapes: dict[str, Geometry], floati
     names: set[str] = set()
     touching = [*alike]
     for pair in (*declared, *(x for x in single if frozenset((x.first, x.second)) not in taken)):
-        touch = _ordered(pair, draft, parts, shapes, floating)
+        touch = _arranged(pair, draft, parts, shapes, floating)
         if touch is None:
             continue
         name = fresh(touch.name or f"{touch.first} on {touch.second}", names)
@@ -87,7 +87,7 @@ def add_contacts(draft: Draft, parts: Parts, shapes: dict[str, Geometry], floati
         draft.left_out[kind] = list(dict.fromkeys(left))
 
 
-def _ordered(touch: _Touch, draft: Draft, parts: Parts, shapes: dict[str, Geometry], floating: int) -> _Touch | None:
+def _arranged(touch: _Touch, draft: Draft, parts: Parts, shapes: dict[str, Geometry], floating: int) -> _Touch | None:
     """The pair with the unbounded geom second, and what stands still after what moves; None if it has no effect."""
     pair = [shapes[touch.first], shapes[touch.second]]
     if all(shape.kind in UNBOUNDED for shape in pair):

@@ -77,10 +77,10 @@ def kernel_steps(
     held = np.broadcast_to(tau, (len(h), stepper.model.nv))
     if stepper.apart is not None and asking is None:
         return _steps_of_two_kernels(stepper, stepper.apart, y, impulses, held, ctrl, h, clock)
-    return _solved(_steps(stepper, y, impulses, held, ctrl, h, asking, clock))
+    return _solved_part(_steps(stepper, y, impulses, held, ctrl, h, asking, clock))
 
 
-def _solved(made: tuple[Steps, Array]) -> Steps:
+def _solved_part(made: tuple[Steps, Array]) -> Steps:
     """Steps of one scene, as far as they are solved."""
     steps, good = made
     return Steps(*[column[: int(good)] for column in steps])
@@ -107,7 +107,7 @@ def _steps_of_two_kernels(
         world_only = world_only and not impulses[apart].any()
         some = slice(done, len(h) if world_only else min(done + stride, len(h)))
         commands, times = (None if given is None else given[some] for given in (ctrl, clock))
-        made = _solved(_steps(stepper, y, impulses, tau[some], commands, h[some], None, times, world_only))
+        made = _solved_part(_steps(stepper, y, impulses, tau[some], commands, h[some], None, times, world_only))
         parts.append(made)
         if made.number:
             y, impulses, done = made.states[-1], made.impulses[-1], done + made.number
