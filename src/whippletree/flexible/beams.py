@@ -22,10 +22,10 @@ from numpy.polynomial import Legendre
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.errors import ModelError, NameLookupError, WhippletreeError
-from whippletree.flexible.nodal_modes import Samples, flexible_frame, integrate_samples, modal_damping
+from whippletree.flexible.nodal_modes import Samples, integrate_samples, modal_damping
 from whippletree.model.builder import Builder
 from whippletree.model.flexible_body import FlexibleBody, FlexibleFrame, frozen_integrals
-from whippletree.model.frozen import frozen_array
+from whippletree.model.frozen import frozen_array, pose_matrix
 
 EXTRA_DEGREES = 14
 """Polynomial degrees beyond twice the number of modes: the last mode asked for has its frequency to 1e-10."""
@@ -352,7 +352,7 @@ def _frame_at(name: str, at: float, modes: list[tuple[str, BeamMode]], stiffenin
     here = np.array([at])
     phi, psi = (field[:, 0] for field in _fields(modes, here))
     bend = _shortening(modes, here)[:, :, 0] if stiffening else None
-    return flexible_frame(name, (at, 0, 0), phi, psi, bend)
+    return FlexibleFrame.of(name, pose_matrix((at, 0, 0)), phi, psi, bend)
 
 
 def _on_axis(x: Array) -> Array:

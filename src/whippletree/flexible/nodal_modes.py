@@ -72,7 +72,9 @@ def from_modes(
     K = _stiffness_of_frequencies(frequencies, M) if stiffness is None else _array(stiffness)
     damping = modal_damping(M.astype(float), K.astype(float), damping_ratio) if damping_ratio else K * 0
     made = [
-        flexible_frame(name, _array(points)[k], phi[:, k], psi[:, k], None if bend is None else bend[:, :, k])
+        FlexibleFrame.of(
+            name, pose_matrix(_array(points)[k]), phi[:, k], psi[:, k], None if bend is None else bend[:, :, k]
+        )
         for name, k in (frames or {}).items()
     ]
     drawn = np.swapaxes(phi, 0, 1)
@@ -99,13 +101,6 @@ def _stiffness_of_frequencies(frequencies: Any, M: Array) -> Array:
         )
         raise ModelError("from_modes", [fault])
     return np.diag((2 * np.pi * np.asarray(frequencies, dtype=float)) ** 2)
-
-
-def flexible_frame(name: str, position: Any, phi: Array, psi: Array, bend: Array | None) -> FlexibleFrame:
-    """A frame of a flexible body, parallel to its reference frame: φ and ψ (n, 3) there, and shortening (n, n, 3)."""
-    n = len(phi)
-    own = None if bend is None else frozen_array(bend, (n, n, 3))
-    return FlexibleFrame(name, pose_matrix(position), frozen_array(phi, (n, 3)), frozen_array(psi, (n, 3)), own)
 
 
 def _faults(

@@ -149,12 +149,8 @@ def nodal_body(
         if pairs is not None:
             fields = [_components(body, pair) for pair in pairs.T]
             moved, _ = _mean_motion(body, nodes, *(np.stack([f[half] for f in fields]) for half in (0, 1)))
-            bent = frozen_array(moved.reshape(n, n, 3), (n, n, 3))
-        made.append(
-            FlexibleFrame(
-                name, pose_matrix(at - origin), frozen_array(own_phi, (n, 3)), frozen_array(own_psi, (n, 3)), bent
-            )
-        )
+            bent = moved.reshape(n, n, 3)
+        made.append(FlexibleFrame.of(name, pose_matrix(at - origin), own_phi, own_psi, bent))
     integrals = _integrals(body, shapes, phi, origin)
     if pairs is not None:
         integrals = _with_shortening(body, integrals, pairs, origin)
