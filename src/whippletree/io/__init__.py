@@ -70,7 +70,7 @@ def load(
             ``robot.loops.toml`` beside ``robot.urdf`` that was not asked for is mentioned in ``model.source``.
         root: The folder that all other files of the model (meshes, included files) must be in. Default: the folder of
             its package (ROS: the one with ``package.xml``; Python: the outermost with ``__init__.py``), else that of
-            the model file, of MJCF meshes also those beside it. Nothing outside is opened; what was not is listed.
+            the model file, of MJCF meshes also those beside it. Nothing outside is opened.
         contacts: Whether shapes may touch. Default: those that the file lets touch, by the rules of its format; a URDF
             or SDF file has shapes, but no such rules. ``True`` lets all shapes of such a file touch that are no
             neighbours, as ``wt.with_contacts`` does; ``False`` none.
