@@ -255,7 +255,7 @@ class Motion:
         self._require_sound(t, tau)
         return tau
 
-    def says_two_things(self, t: float, y: Array) -> bool:
+    def gives_two_answers(self, t: float, y: Array) -> bool:
         """Whether the controller, asked twice at one state, gives two answers."""
         if self.controller is None:
             return False

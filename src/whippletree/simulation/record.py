@@ -87,7 +87,7 @@ class Record:
         if (
             not method.tolerances
             or first.states.ndim != 2
-            or not motion.says_two_things(first.times[0], first.states[0])
+            or not motion.gives_two_answers(first.times[0], first.states[0])
         ):
             return ""
         return (
