@@ -93,6 +93,9 @@ class NodalModel:
         return faults
 
 
+UPRIGHT = 1e-6
+"""Sine of the angle to ``up`` below which an element stands upright: ``up`` then says nothing of its section."""
+
 ELEMENT_SYMMETRY = 1e-8
 """Share of the largest entry by which a matrix of finite elements may differ from its transpose: solvers write seven
 digits or more."""
@@ -157,7 +160,7 @@ def _assemble(points: Array, pieces: list[tuple[int, int, Section]], up: Array) 
 def _axes(along: Array, up: Array) -> Array:
     """A rotation whose first column is ``along`` and whose third is as close to ``up`` as that allows."""
     side = np.cross(up, along)
-    if np.linalg.norm(side) < 1e-6 * np.linalg.norm(up):
+    if np.linalg.norm(side) < UPRIGHT * np.linalg.norm(up):
         side = np.cross((0.0, 1.0, 0.0), along)
     y = side / np.linalg.norm(side)
     return np.stack([along, y, np.cross(along, y)], axis=1)

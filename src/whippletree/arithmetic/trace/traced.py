@@ -52,6 +52,9 @@ def arity(operation: str) -> int | None:
     return 1 if isinstance(operation, Table) else ARITY.get(operation)
 
 
+RECIPROCAL_RANGE = 1e30
+"""Up to it, and down to its inverse, a power of two is divided by as a product: its reciprocal is exact in float32."""
+
 PRODUCTS = 64
 """Integer exponents up to which a power is a chain of products."""
 
@@ -280,7 +283,7 @@ class Traced(NumPyScalar):
                 return -self
             if other < 0:
                 return -(self / -other)
-            if math.frexp(other)[0] == 0.5 and 1e-30 < other < 1e30:
+            if math.frexp(other)[0] == 0.5 and 1 / RECIPROCAL_RANGE < other < RECIPROCAL_RANGE:
                 return self * (1 / other)  # a power of two: the same number, without a division
             other = trace.constant(other)
         i, j = self.index, other.index

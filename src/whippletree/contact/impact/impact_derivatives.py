@@ -30,6 +30,7 @@ from whippletree.contact.impact.impact import LEAVES_CONE, Impact, block_inverse
 from whippletree.contact.impact.laws import Law, Newton, Plastic
 from whippletree.contact.problem import active_set
 from whippletree.contact.problem.active_set import SLIDE, STICK, SlidingAnswer
+from whippletree.contact.problem.sliding_combinations import RANK_OF_LOADS
 
 
 class Changes(NamedTuple):
@@ -224,7 +225,7 @@ def _solve_scaled(matrix: Array, right: Array) -> Array:
     scale = np.sqrt(np.abs(np.diag(matrix)))
     scale[scale == 0] = 1.0
     even = matrix / np.outer(scale, scale)
-    return np.asarray(np.linalg.lstsq(even, (right / scale).T, rcond=1e-12)[0].T / scale)
+    return np.asarray(np.linalg.lstsq(even, (right / scale).T, rcond=RANK_OF_LOADS)[0].T / scale)
 
 
 # --- saltation matrices: how a small change of the state goes through an event ----------------------------------------

@@ -32,6 +32,9 @@ from whippletree.simulation.time_stepping.inertial_gain import watched_steps
 Gaps: TypeAlias = tuple[Array, ...]
 """Of contacts and of joint limits, and the signs of the latter; one row each."""
 
+ROUNDED_ROW = 1e-9
+"""Share of a step by which the time between two rows may exceed whole steps without one more: rounding of the times."""
+
 DEFAULT_STEP = 1e-3
 """s: default step; it is shortened so that a whole number of steps fits between two outputs."""
 
@@ -338,7 +341,7 @@ class TimeStepping(Method):
     def _division(self, row: int) -> tuple[float, int]:
         """Length and number of the steps from one row of output to the next."""
         span = float(self.task.times[row + 1] - self.task.times[row])
-        count = max(1, int(np.ceil(span / self.longest * (1 - 1e-9))))
+        count = max(1, int(np.ceil(span / self.longest * (1 - ROUNDED_ROW))))
         return span / count, count
 
     def _note(self, made: Advance, count: int) -> None:
