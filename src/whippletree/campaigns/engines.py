@@ -47,7 +47,7 @@ class Job:
     folder: Path
     runs_per_task: int
     version: str
-    """Of whippletree, where the sweep was begun."""
+    """Version of whippletree, where the sweep was begun."""
 
     def do(self, task: int) -> Receipt:
         """Compute a task, keep it, and tell."""

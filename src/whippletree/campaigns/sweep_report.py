@@ -28,7 +28,7 @@ BINS = 12
 """Stretches into which a parameter is divided to tell its effect."""
 
 MOST_POINTS = 20_000
-"""Of a cloud: more would hide each other."""
+"""Points of a cloud: more would hide each other."""
 
 SHOWN_REASONS = 10
 

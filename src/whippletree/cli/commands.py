@@ -190,7 +190,7 @@ class View(ModelFile):
     output: OptionalPath = None
     """Write an HTML file here instead of serving a page."""
     port: int = 8080
-    """Of the page; the next free one is taken if it is in use."""
+    """Port of the page; the next free one is taken if it is in use."""
     live: Switch = False
     """Let the model move while you look, with a slider for the command of each actuator."""
 

@@ -84,7 +84,8 @@ class NamedFunction:
         self.name = interface.name
         self.status: Any = None
         self.digits_lost: Any = None
-        """Of each state of the last call that was watched, None if none was: ``watch`` says which calls are."""
+        """Digits lost in each state of the last call that was watched, None if none was: ``watch`` says which calls
+        are."""
         self._inputs = [b for b in interface.buffers if b.role == "input"]
         self._outputs = [b for b in interface.buffers if b.role == "output"]
         self._arity = len(self._inputs)

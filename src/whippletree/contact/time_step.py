@@ -73,7 +73,7 @@ class ContactMoment(NamedTuple):
     """Torsional or rolling friction of a contact candidate."""
 
     candidate: int
-    """Its number."""
+    """Number of the candidate."""
     share: Any
     """ρ, m."""
     axes: tuple[int, ...]
@@ -283,7 +283,7 @@ class UnsolvedStep(NamedTuple):
     gaps: Array
     """m, (blocks,)."""
     shift: Array
-    """Of the normal velocities, m/s, (blocks,)."""
+    """Shift of the normal velocities, m/s, (blocks,)."""
     closing: Array
     """Displacement that closes loops, −A†ᵀ g (nv,); zeros without constraints."""
     approach: Array
@@ -476,7 +476,7 @@ class Stepped(NamedTuple):
     q: Array
     v: Array
     work: Any
-    """Of the impulses, Σ λ · J (v + v⁺) / 2, J."""
+    """Work of the impulses, Σ λ · J (v + v⁺) / 2, J."""
     friction_work: Any
     """The tangential part of it."""
 

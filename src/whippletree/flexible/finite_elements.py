@@ -55,7 +55,7 @@ class NodalModel:
     """A body of finite elements: K q + M q̈ = 0, with what each freedom moves."""
 
     points: Array
-    """Of the nodes, m, (nodes, 3)."""
+    """Places of the nodes, m, (nodes, 3)."""
     freedoms: Array
     """Node and component (0 … 5: x, y, z, turns about them) of each freedom, (freedoms, 2)."""
     stiffness: Any

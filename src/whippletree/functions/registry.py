@@ -122,7 +122,7 @@ class Function:
     may_fail: bool = False
     constraints: Attitude = "refuses"
     derivative: Derivative | None = None
-    """Of which entry it is a derivative, if it is one; its scalars are then dual or traced."""
+    """The entry of which it is a derivative, if it is one; its scalars are then dual or traced."""
     contacts: bool = False
     """Whether it is about contacts and needs some."""
     actuators: bool = False

@@ -18,7 +18,7 @@ Whole = TypeVar("Whole")
 Fact = TypeVar("Fact")
 
 LARGEST_INTEGER = 2**63 - 1
-"""Of an array of 64-bit integers."""
+"""Largest entry of an array of 64-bit integers."""
 
 
 def found_once(find: Callable[[Whole], Fact]) -> Callable[[Whole], Fact]:

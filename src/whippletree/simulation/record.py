@@ -26,7 +26,7 @@ class Record:
         """Without their memos, which may be large."""
         self.failure = ""
         self.failures: Mapping[int, str] = {}
-        """Of a batch: which runs have failed, and why."""
+        """Runs of a batch that have failed, and why."""
         self.account: Mapping[str, Any] = {}
         """Costs and events of the run."""
 

@@ -49,7 +49,7 @@ COMPARED_AT_ONCE = 2**18
 """Pairs of points and triangles (or planes) that are compared at once, in some tens of megabytes."""
 
 _FORMAT = "convex pieces 2"
-"""Of entries of the cache; another number makes all pieces anew."""
+"""Format of entries of the cache; another number makes all pieces anew."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -118,7 +118,7 @@ class HeightsAround:
             cells = grid.heights.shape[axis] - 1 + 2 * k
             heights = spread.take(np.arange(0, cells, block), axis=axis)
         self.tops = heights
-        """Of each block, m, (n, m)."""
+        """Greatest height of each block, m, (n, m)."""
         self._entries = Table(heights.ravel())
 
     def clearance(self, point: Array) -> Any:
@@ -168,7 +168,7 @@ class _Place(NamedTuple):
     cell: Any
     """Number of the cell, a whole number."""
     weights: tuple[list[Any], list[Any], list[Any]]
-    """Of the four coefficients around it, for the value, its slope and its curvature per cell."""
+    """Weights of the four coefficients around it, for the value, its slope and its curvature per cell."""
 
 
 def _place(u: Any, n: int) -> _Place:

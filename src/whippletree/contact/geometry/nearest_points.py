@@ -69,7 +69,7 @@ class Feature(NamedTuple):
     span: tuple[float, float]
     """Where the line begins and ends, m from the base."""
     radii: tuple[float, float, float] | None
-    """Of the rounding; None for a corner or an edge."""
+    """Radii of the rounding; None for a corner or an edge."""
 
     def at(self, X: Pose, N: Array, along: Any) -> Array:
         """The point (3,) that is farthest along −N, on any scalar."""

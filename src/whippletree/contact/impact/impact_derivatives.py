@@ -232,7 +232,7 @@ def _solve_scaled(matrix: Array, right: Array) -> Array:
 
 
 DIFFERENCE_STEP = 1e-5
-"""Of the differences that stand in where no formula is at hand (a controller): rad, m and per second."""
+"""Size of the differences that stand in where no formula is at hand (a controller): rad, m and per second."""
 
 
 def saltation_matrix(D: Array, jump: Array, gradient: Array, rate: float) -> Array:

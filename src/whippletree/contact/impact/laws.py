@@ -39,7 +39,7 @@ RESTING = 1e-8
 """Share for a contact that its friction may drive together although it does not approach."""
 
 LAST_STROKES = 500
-"""Of the plastic law where contacts wedge."""
+"""Strokes of the plastic law where contacts wedge."""
 
 
 class Law(ABC):
@@ -418,7 +418,7 @@ def _stop(G: Array, path: _ImpulsePath) -> None:
 
 
 ORDER = 32
-"""Of the series."""
+"""Order of the series."""
 
 TRUNCATION = 1e-16
 """Share of a quantity that the last coefficients of a step may reach."""

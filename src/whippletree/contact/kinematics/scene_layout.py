@@ -135,7 +135,7 @@ class SceneLayout:
 
     model: Model
     names: tuple[str, ...]
-    """Of the geometries."""
+    """Names of the geometries."""
     shapes: tuple[Shape, ...]
     nodes: Array
     """The row of :attr:`bodies` that carries each geometry; the last is the world."""

@@ -178,9 +178,9 @@ class HostLinks(NamedTuple):
     host: Array
     """Numbers of the blocks that they follow, (l,)."""
     left: Array
-    """Of L, (l, 3)."""
+    """Entries of L, (l, 3)."""
     diagonal: Array
-    """Of D, (l, 3)."""
+    """Entries of D, (l, 3)."""
 
     def entries(self, numbers: Array) -> tuple[Array, Array, Array]:
         """Rows, columns and values of one of the two among all rows."""

@@ -81,9 +81,9 @@ class CentralPair(NamedTuple):
     direction: tuple[Any, Any]
     """e"""
     high: tuple[Any, Any]
-    """Of x and of w, along (1, e)."""
+    """Parts of x and of w, along (1, e)."""
     low: tuple[Any, Any]
-    """Of x and of w, along (1, −e)."""
+    """Parts of x and of w, along (1, −e)."""
 
     @staticmethod
     def of(z: Array, gap: Any) -> CentralPair:

@@ -37,7 +37,7 @@ ANGLE_ROUNDING = 1e-15
 """rad: directions of slip are found to it, and components below it are rounding of a cosine."""
 
 EDGES = 16
-"""Of the pyramid inside a cone that stands for it where contacts wedge."""
+"""Edges of the pyramid inside a cone that stands for it where contacts wedge."""
 
 
 class SlidingAnswer(NamedTuple):

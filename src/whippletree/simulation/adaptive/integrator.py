@@ -127,7 +127,7 @@ class Integrator:
     statistics: Statistics = field(default_factory=Statistics)
     rule: Rule = field(default_factory=gauss_rule)
     finer_rule: Rule | None = None
-    """Of Picard steps with more points, for long runs; None if there is to be none."""
+    """Rule of Picard steps with more points, for long runs; None if there is to be none."""
     give_up: Callable[[float, float], None] | None = None
     """Called with the time and the length of a step that was rejected: raises where enough has been tried."""
     corrector: Corrector | None = None

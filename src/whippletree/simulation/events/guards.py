@@ -90,7 +90,7 @@ class Group(NamedTuple):
 
     guards: list[Guard]
     values: Callable[[Array, Array], Array]
-    """Of times (m,) and states (m, nq + nv): (m, guards)."""
+    """Values (m, guards) at times (m,) and states (m, nq + nv)."""
 
 
 class Guards:

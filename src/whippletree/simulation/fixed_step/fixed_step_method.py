@@ -69,7 +69,7 @@ class FixedStep(Method):
     counters = ("steps_done", "python_steps")
     rollout: ClassVar[str]
     evaluations: ClassVar[int]
-    """Of the accelerations in each step."""
+    """Evaluations of the accelerations in each step."""
 
     def __init__(self, task: Task, step: float | None = None) -> None:
         super().__init__(task)

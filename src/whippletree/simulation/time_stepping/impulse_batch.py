@@ -24,7 +24,7 @@ class Advance(NamedTuple):
     state: Array
     """(..., nq + nv)"""
     impulses: Array
-    """Of the last step, N s, (..., blocks, 3)."""
+    """Impulses of the last step, N s, (..., blocks, 3)."""
     a: Array
     """Mean accelerations of the last step, (..., nv)."""
     last: Array
@@ -158,7 +158,7 @@ class _SceneSteps:
         self.done = 0
         self.parts: list[Steps] = []
         self.solutions: list[ContactSolution] = []
-        """Of the problems that Python has solved."""
+        """Solutions of the problems that Python has solved."""
 
     @property
     def now(self) -> float:

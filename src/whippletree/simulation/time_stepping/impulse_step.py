@@ -71,11 +71,11 @@ class Step(NamedTuple):
     """N s, of all blocks, (blocks, 3)."""
     solution: ContactSolution
     contact_work: float
-    """Of the impulses, J."""
+    """Work of the impulses, J."""
     friction_work: float
     """The tangential part of it, J."""
     joint_work: float
-    """Of motors and dampers, J."""
+    """Work of motors and dampers, J."""
     correction_work: float
     """Potential energy that bringing overlaps apart and loops together has added, J."""
 
@@ -84,7 +84,7 @@ class CoupledServos(NamedTuple):
     """Servos without a force range that drive several joints, or a frame: M + h Gᵀ K G by Woodbury's identity."""
 
     G: Array
-    """Their rows, (servos, nv)."""
+    """Rows of the servos, (servos, nv)."""
     gains: Array
     """K, (servos,)."""
     X: Array

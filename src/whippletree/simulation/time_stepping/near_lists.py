@@ -54,7 +54,7 @@ class NearPairs(NamedTuple):
     restitution: Array
     margins: Array
     shares: Array
-    """Of torsional and rolling friction, m, (n, 2)."""
+    """Shares of torsional and rolling friction, m, (n, 2)."""
     worlds: int
     """How often the world is among the bodies."""
 

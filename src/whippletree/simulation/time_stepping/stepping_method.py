@@ -30,7 +30,7 @@ from whippletree.simulation.time_stepping.impulse_step import STEPS_OF_CALL, Imp
 from whippletree.simulation.time_stepping.inertial_gain import watched_steps
 
 Gaps: TypeAlias = tuple[Array, ...]
-"""Of contacts and of joint limits, and the signs of the latter; one row each."""
+"""Gaps of contacts and of joint limits, and the signs of the latter; one row each."""
 
 ROUNDED_ROW = 1e-9
 """Share of a step by which the time between two rows may exceed whole steps without one more: rounding of the times."""

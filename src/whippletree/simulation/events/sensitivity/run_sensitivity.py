@@ -35,7 +35,7 @@ from whippletree.simulation.events.transitions import WITHOUT_COLLISION, Change,
 from whippletree.simulation.events.zeno import Rest
 
 STEP_HALVINGS = 12
-"""Of one step."""
+"""Halvings of one step."""
 
 FOUND_SENSITIVITY = 1e-15
 """Change of Φ, relative to its largest entry, at which it is found."""
