@@ -53,8 +53,8 @@ class FlexibleFrame(Part):
     """gᵢⱼ there: second-order displacement, 1/m, (n, n, 3); None without geometric stiffening."""
 
     @staticmethod
-    def of(name: str, pose: Any, shapes: Any, slopes: Any, shortening: Any = None) -> FlexibleFrame:
-        """A frame from arrays that others may still write to."""
+    def of(name: str, pose: Any, shapes: Any, slopes: Any, shortening: Any) -> FlexibleFrame:
+        """A frame from arrays that others may still write to: its pose (4, 4), φ and ψ (n, 3), and g (n, n, 3) or None."""
         n = np.size(shapes) // 3
         bend = None if shortening is None else frozen_array(shortening, (n, n, 3))
         return FlexibleFrame(
