@@ -54,7 +54,7 @@ class FlexibleFrame(Part):
 
     @staticmethod
     def of(name: str, pose: Any, shapes: Any, slopes: Any, shortening: Any) -> FlexibleFrame:
-        """A frame from arrays that others may still write to: its pose (4, 4), φ and ψ (n, 3), and g (n, n, 3) or None."""
+        """A frame from arrays that others may still write to: a pose (4, 4), φ and ψ (n, 3), g (n, n, 3) or None."""
         n = np.size(shapes) // 3
         bend = None if shortening is None else frozen_array(shortening, (n, n, 3))
         return FlexibleFrame(
