@@ -41,6 +41,15 @@ STEP = 0.002
 PLANAR = '<joint type="slide" axis="1 0 0"/><joint type="slide" axis="0 0 1"/><joint type="hinge" axis="0 -1 0"/>'
 
 
+def round_two_wheels(links: int, radius: float) -> tuple[float, str, list[float]]:
+    """Length of the links of a closed chain, place of the first, and how far each is turned against the one before."""
+    corners = stadium(links, radius, 2 * radius)
+    sides = np.roll(corners, -1, axis=0) - corners
+    turns = np.diff(np.arctan2(sides[:, 1], sides[:, 0]), prepend=0.0)
+    wrapped = (turns + math.pi) % (2 * math.pi) - math.pi
+    return float(np.mean(np.linalg.norm(sides, axis=1))), f"{corners[0][0]} 0 {corners[0][1]}", wrapped.tolist()
+
+
 def track(links: int, touch: dict[str, str], free: bool = False, friction: float = 0.8) -> MixedScene:
     """A closed track of capsules round two drums; in a plane, or on hinges behind a free first link.
 
@@ -48,14 +57,10 @@ def track(links: int, touch: dict[str, str], free: bool = False, friction: float
     """
     length, thick, gap = 0.05, 0.01, 0.004
     radius = links * length / (2 * math.pi + 4)
-    corners = stadium(links, radius, 2 * radius)
-    sides = np.roll(corners, -1, axis=0) - corners
-    angles = np.arctan2(sides[:, 1], sides[:, 0])
-    length = float(np.mean(np.linalg.norm(sides, axis=1)))
-    parts, before = "", 0.0
-    for k in range(links):
-        turn, before = (angles[k] - before + math.pi) % (2 * math.pi) - math.pi, angles[k]
-        place = f"{corners[0][0]} 0 {corners[0][1]}" if k == 0 else f"{length} 0 0"
+    length, first, turns = round_two_wheels(links, radius)
+    parts = ""
+    for k, turn in enumerate(turns):
+        place = first if k == 0 else f"{length} 0 0"
         joint = ("<freejoint/>" if free else PLANAR) if k == 0 else '<joint type="hinge" axis="0 -1 0" damping="1e-4"/>'
         parts += (
             f'<body name="link {k}" pos="{place}" euler="0 {-turn} 0">{joint}<geom type="capsule" size="{thick}" '
@@ -122,14 +127,10 @@ def bicycle_chain(links: int, touch: dict[str, str]) -> MixedScene:
     """A closed chain of pins (balls, heavier than plates) round two sprockets of unequal size, one hanging above."""
     length, thick, gap = 0.0127, 0.004, 0.001
     radius = links * length / (2 * math.pi + 4)
-    corners = stadium(links, radius, 2 * radius)
-    sides = np.roll(corners, -1, axis=0) - corners
-    angles = np.arctan2(sides[:, 1], sides[:, 0])
-    length = float(np.mean(np.linalg.norm(sides, axis=1)))
-    parts, before = "", 0.0
-    for k in range(links):
-        turn, before = (angles[k] - before + math.pi) % (2 * math.pi) - math.pi, angles[k]
-        place = f"{corners[0][0]} 0 {corners[0][1]}" if k == 0 else f"{length} 0 0"
+    length, first, turns = round_two_wheels(links, radius)
+    parts = ""
+    for k, turn in enumerate(turns):
+        place = first if k == 0 else f"{length} 0 0"
         joint = PLANAR if k == 0 else '<joint type="hinge" axis="0 -1 0" frictionloss="0" damping="1e-6"/>'
         parts += (
             f'<body name="link {k}" pos="{place}" euler="0 {-turn} 0">{joint}<geom type="sphere" size="{thick}" '

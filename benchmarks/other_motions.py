@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -26,14 +26,14 @@ from whippletree.model import Activation, Constraint
 Make = Callable[[], Problem]
 
 
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
+def main(named: Mapping[str, Make], words: str | None) -> None:
+    """Measure those problems that the command line asks for, and rank them; ``words``: its help."""
+    parser = argparse.ArgumentParser(description=words)
     parser.add_argument("--only", default="")
     parser.add_argument("--patience", type=float, default=3.0, help="longest run of a peer, in longest runs of ours")
     arguments = parser.parse_args()
     worst: dict[str, dict[float, float]] = {}
-    for name, make in problems().items():
+    for name, make in named.items():
         if any(word in name for word in arguments.only.split("|")):
             found = contest(make(), arguments.patience)
             tell(name, found)
@@ -421,4 +421,4 @@ def damped_tree() -> Problem:
 
 
 if __name__ == "__main__":
-    main()
+    main(problems(), __doc__)

@@ -9,7 +9,6 @@ tyres, thrusters that switch smoothly, and torques that are computed by the func
 
 from __future__ import annotations
 
-import argparse
 import math
 from functools import partial
 from typing import Any
@@ -17,24 +16,8 @@ from typing import Any
 import numpy as np
 
 import whippletree as wt
-from benchmarks.other_motions import Make, arm_of_seven, at_home, heavy_top, moved, rods
-from benchmarks.work_precision import Problem, contest, ratios, tell
-
-
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--patience", type=float, default=3.0, help="longest run of a peer, in longest runs of ours")
-    arguments = parser.parse_args()
-    worst: dict[str, dict[float, float]] = {}
-    for name, make in problems().items():
-        if any(word in name for word in arguments.only.split("|")):
-            found = contest(make(), arguments.patience)
-            tell(name, found)
-            worst[name] = ratios(found)
-    for name in sorted(worst, key=lambda name: max(worst[name].values()), reverse=True):
-        print(f"{max(worst[name].values()):6.2f}  {name:52s}", *[f"{ratio:.2f}" for ratio in worst[name].values()])
+from benchmarks.other_motions import Make, arm_of_seven, at_home, heavy_top, main, moved, rods
+from benchmarks.work_precision import Problem
 
 
 def problems() -> dict[str, Make]:
@@ -294,4 +277,4 @@ def switched_cart() -> Problem:
 
 
 if __name__ == "__main__":
-    main()
+    main(problems(), __doc__)

@@ -35,7 +35,9 @@ axes.plot(*np.transpose(ends), "-", color="0.25", linewidth=5, solid_capstyle="r
 axes.plot(*np.transpose(ends), "o", color="white", markeredgecolor="0.25", markersize=9, zorder=4)
 plate = (pose[0] @ np.array([[0.95, 0.95], [-0.9, 0.9], [0, 0], [1, 1]]))[:2]
 axes.plot(*plate, color=GREEN, linewidth=1, linestyle=":", zorder=2)
-axes.set(title="curves of seven points across the coupler", xlabel="x, m", ylabel="y, m", aspect="equal")
+axes.set(
+    title="curves of seven points across the coupler", xlabel="x, m", ylabel="y, m", xlim=(-0.7, 2.3), aspect="equal"
+)
 
 residual = np.abs(dyn.constraint_residual(q)).max()
 print(f"the loop is closed to {residual:.1e} m at all {len(q)} angles")

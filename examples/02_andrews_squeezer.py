@@ -23,7 +23,7 @@ print(f"loops closed to {np.abs(run.constraint_residual).max().item():.0e} m")
 
 figure, (left, right) = subplots(1, 2, width=10, height=3.8)
 wt.plot(run, "strobe", model=model, count=7, ax=left, layers=("bodies", "massless links", "closures"))
-left.set_title("seven moments of 30 ms")
+left.set_title("seven instants of 30 ms")
 milliseconds = 1e3 * run.time
 for joint, name, color in (("gamma", "γ", BLUE), ("delta", "δ", RED), ("epsilon", "ε", GREEN)):
     right.plot(milliseconds, run.q[:, model.q_slice(joint)], color=color, label=f"{name}, rad")

@@ -21,7 +21,7 @@ for axes, (law, title) in zip(panels, laws.items()):
         axes.plot(0.25 * k + run.q[:, k], run.time, color=PALETTE[k], linewidth=2.5)
         axes.plot(0.25 * k + run.q[-1, k], run.time[-1], "o", color=PALETTE[k], markersize=17, clip_on=False)
     after = run.v[-1].values
-    axes.set(title=title, xlabel="place, m")
+    axes.set(title=title, xlabel="place, m", ylim=(0, 1.1 * float(run.time[-1])))
     print(f"{law:10s} leaves {np.round(after, 6) + 0.0}, momentum {after.sum():.6f}, energy {after @ after / 2:.6f} J")
 panels[0].set_ylabel("time, s")
 save(figure)

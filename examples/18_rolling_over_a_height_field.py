@@ -34,7 +34,7 @@ print(f"largest overlap {float(run.penetration.max()):.1e} m, residual {float(ru
 
 figure, (left, right) = subplots(1, 2, width=9.5, height=4.2)
 wt.plot(run, "strobe", model=model, count=5, ax=left, layers=("bodies", "ground"))
-left.set_title("five moments")
+left.set_title("five instants")
 right.contour(x, x, heights.T, levels=18, colors="0.75", linewidths=0.8)
 for name, (*_, color) in things.items():
     place = run.q[:, model.q_slices[model.joint_index(name)]]

@@ -329,10 +329,10 @@ class ActuatorForces:
         """The commands (actuators,) at one time and state, or (m, actuators) at m of them."""
         if callable(self.ctrl):
             # copies: what a function does to its arguments is no motion
-            told = self.ctrl(t, np.array(q, subok=True), np.array(v, subok=True))
+            answer = self.ctrl(t, np.array(q, subok=True), np.array(v, subok=True))
             if is_batched(self.ctrl) and np.ndim(q) > 1:
-                return _many_commands(self.model, told, len(q))
-            return _commands(self.model, told, table=False)
+                return _many_commands(self.model, answer, len(q))
+            return _commands(self.model, answer, table=False)
         if self.ctrl.ndim == 1:
             return np.asarray(self.ctrl)
         # a traced time has no row: such runs are not compiled

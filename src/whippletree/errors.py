@@ -132,8 +132,8 @@ class NameLookupError(WhippletreeError, LookupError, AttributeError):
         place, elsewhere = f"{where}: " if where else "", name_elsewhere(str(name))
         hint = hint or elsewhere or did_you_mean(str(name), self.known)
         # nobody who is told what it is called here wants to read eighty other names
-        told = elsewhere and len(self.known) > SHOWN_NAMES
-        names = "" if told else f"; known: {list_items(map(repr, self.known)) or 'none'}"
+        hidden = elsewhere and len(self.known) > SHOWN_NAMES
+        names = "" if hidden else f"; known: {list_items(map(repr, self.known)) or 'none'}"
         super().__init__(f"{place}there is no {kind} {name!r}{names}{hint}")
 
 

@@ -1,6 +1,7 @@
 """The command line: what it prints, where, and with which exit code."""
 
 import io
+import re
 import subprocess
 import sys
 
@@ -8,6 +9,8 @@ import pytest
 
 import whippletree as wt
 from whippletree import cli
+from whippletree.cli import demonstration
+from whippletree.view.plots import PLOTS
 
 ARM = """<robot name="arm">
   <link name="base"/>
@@ -112,6 +115,24 @@ def test_help_and_version(capsys):
     assert "demo" in out
     assert cli.main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("whippletree ")
+
+
+def test_help_lists_every_figure_and_shows_no_type_of_python(capsys):
+    assert cli.main(["plot", "--help"]) == 0
+    words = set(re.findall(r"[a-z]+", capsys.readouterr().out))
+    assert set(PLOTS) | {"overview"} <= words
+    for command in cli.COMMANDS:
+        assert cli.main([command, "--help"]) == 0
+        shown = capsys.readouterr().out
+        assert "None" not in shown, command
+        assert "default: False" not in shown, command
+
+
+def test_a_folder_that_cannot_be_made_stops_the_demo_before_it_simulates(tmp_path, capsys, monkeypatch):
+    (tmp_path / "file").write_text("not a folder", encoding="utf-8")
+    monkeypatch.setattr(demonstration, "simulate_piece", lambda *_: pytest.fail("simulated"))
+    assert cli.main(["demo", "--output", str(tmp_path / "file" / "out")]) == 2
+    assert capsys.readouterr().err == f"whippletree: {tmp_path / 'file' / 'out'}: Not a directory\n"
 
 
 @pytest.mark.slow

@@ -164,7 +164,7 @@ def test_bad_input_is_named():
         made.inputs(*state(), targets={"postur": MODEL.home.q})
     with pytest.raises(wt.ShapeError, match=r"posture.*shape"):
         made.inputs(*state(), targets={"posture": np.zeros(3)})
-    with pytest.raises(wt.UnsupportedError, match="no contact of model"):
+    with pytest.raises(wt.UnsupportedError, match=r"is on the body of frame 'trunk'; bodies with contacts: '"):
         whole_body(MODEL, TASKS, support={"trunk": (0.1, 0.05)})
     with pytest.raises(wt.NameLookupError, match="whole_bod"):
         _ = wt.control.whole_bod

@@ -8,7 +8,6 @@ import whippletree as wt
 FOUR_BAR = wt.mechanisms.four_bar(lengths=(1.0, 0.4, 1.2, 0.8))
 PENDULUM = wt.mechanisms.pendulum()
 ARM = wt.mechanisms.chain(2)
-QUADRUPED = wt.mechanisms.quadruped()
 
 
 def falling():

@@ -144,7 +144,8 @@ MESSAGES = [
     (
         wt.UnsupportedError,
         lambda: wt.reference(ARM).constraint_residual(Z2),
-        "constraint_residual: model 'arm' has no constraints",
+        "constraint_residual: model 'arm' has no constraints, and this function is about them: add one with "
+        "Builder.constraint, or close a loop with a joint",
     ),
     (
         wt.UnsupportedError,

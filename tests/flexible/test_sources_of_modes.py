@@ -416,7 +416,7 @@ UNIT_BEAM = {"length": 1.0, "bending_stiffness": 3.0, "mass_per_length": 0.2}
         ({"damping_ratio": np.nan}, "damping_ratio is nan"),
         ({"rotary_inertia": (1e-3, -1e-3)}, r"rotary_inertia\[1\] is -0.001"),
         ({"length": "1"}, "length is '1', expected a positive number"),
-        ({"shapes": {"y": [lambda x: x / 0.0 * 0.0]}}, "a shape is not finite everywhere on the beam"),
+        ({"shapes": {"y": [lambda x: x / 0.0 * 0.0]}}, "shape 1 along 'y' is nan at x = 0.00"),
     ],
 )
 def test_numbers_of_a_beam_that_make_no_sense(options, message):

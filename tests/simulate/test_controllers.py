@@ -98,7 +98,7 @@ def test_a_controller_with_a_memory_is_not_compiled():
         return [float(len(calls) % 7)]
 
     run = wt.simulate(wt.mechanisms.pendulum(), [0.3], duration=0.02, method="rk4", step=5e-3, controller=moody)
-    assert "it says something else in Python" in run.attrs["path"]
+    assert "its code and a call in Python give different forces" in run.attrs["path"]
 
 
 def test_a_controller_of_the_wrong_length_is_refused_by_every_method():

@@ -172,7 +172,7 @@ def test_an_event_that_returns_a_number_of_another_kind(told):
 def test_an_event_that_depends_on_chance():
     rng = np.random.default_rng(0)
     run = wt.simulate(PENDULUM, duration=1.0, events=[wt.Event("dice", lambda t, q, v: rng.normal())])
-    assert "the event 'dice' says two things" in run.attrs["failure"]
+    assert "the event 'dice' returned two values" in run.attrs["failure"]
 
 
 @pytest.mark.parametrize("events", [wt.Event("a", visit), 3, None], ids=["one", "number", "none"])

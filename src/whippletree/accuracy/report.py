@@ -57,11 +57,11 @@ class Conditioning:
     scale: float | None
     """Factor that turns δ into δ_s; None if none was given."""
     mass: Measures
-    """Of the mass matrix of the tree."""
+    """Measures of the mass matrix of the tree."""
     block: BlockMeasures | None
-    """Of [M Aᵀ; A −C]; None without constraints."""
+    """Measures of [M Aᵀ; A −C]; None without constraints."""
     schur: Measures | None
-    """Of A M⁻¹ Aᵀ + C; None without constraints, infinite where M is singular."""
+    """Measures of A M⁻¹ Aᵀ + C; None without constraints, infinite where M is singular."""
     worst: tuple[int, ...]
     """Index of the state that the names are about: the one with the largest κ."""
     heaviest: End | None

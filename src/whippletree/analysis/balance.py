@@ -46,7 +46,7 @@ CLOSED_BALANCE = 1e-12
 """Residual of a position row, m or rad, at which a correction stops; rounding of metres leaves about 1e-16."""
 
 LOOP_DAMPING = 1e-12
-"""Of a correction of open loops, relative to the size of the rows."""
+"""Damping of a correction of open loops, relative to the size of the rows."""
 
 QUICK_ABOVE = 4000
 """Operations of a function beyond which its machine code is generated with little effort: an analysis evaluates it a

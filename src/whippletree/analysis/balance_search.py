@@ -311,10 +311,10 @@ TOUCHES = 1e-9
 """Gap, m or rad, up to which a contact or a limit may carry; a step that ends at one comes closer than that."""
 
 GAP_HALVINGS = 60
-"""Of a step that ends at a gap: from a metre to rounding."""
+"""Halvings of a step that ends at a gap: from a metre to rounding."""
 
 ROUNDS_OUT = 10
-"""Of corrections that lead a guess out of overlaps."""
+"""Rounds of corrections that lead a guess out of overlaps."""
 
 CARRIES = 1e-12
 """Share of the largest force below which a contact carries nothing."""

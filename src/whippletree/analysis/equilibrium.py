@@ -164,10 +164,10 @@ def equilibrium(
         EquilibriumError: if no balance was found from a single guess: the potential has no minimum that way.
         AssemblyError: if the loops do not close near a single guess.
     """
-    if not tolerance >= 0 or iterations < 1:
-        raise ValueError(
-            f"equilibrium: tolerance ({tolerance}) must not be negative, iterations ({iterations}) positive"
-        )
+    if not tolerance >= 0:
+        raise ValueError(f"equilibrium: tolerance is {tolerance}, expected a number from 0 on")
+    if iterations < 1:
+        raise ValueError(f"equilibrium: iterations is {iterations}, expected a whole number from 1 on")
     require_model(model, "equilibrium")
     model = _with_held(model, hold)
     words: dict[str, Any] = {"tau": tau, "forces": forces, "wrenches": wrenches, "parameters": parameters}
@@ -183,17 +183,10 @@ def equilibrium(
         answers = _Answers.empty(search, len(start))
         lost = np.arange(len(start))
     else:
-        point, count = search.run(start, iterations)
-        stability = _judge_stability(search, point)
-        if not batch and stability[0] == NOT_FOUND and search.has_branched(point):
-            point, count = search.run(point.q, iterations)
-            stability = _judge_stability(search, point)
-        answers = _Answers.of(search, point, stability, count)
-        lost = (
-            np.flatnonzero(_exceeds_limits(balance, point.q) | (stability == NOT_FOUND))
-            if supported
-            else np.zeros(0, int)
-        )
+        answers = _search_without_supports(search, start, iterations, again=not batch)
+        lost = np.zeros(0, int)
+        if supported:
+            lost = np.flatnonzero(_exceeds_limits(balance, answers.q) | (answers.stability == NOT_FOUND))
     if len(lost) and (model.touches or joint_stops(model)):
         _rest_on_supports(answers, search.balance, start, lost, tolerance, iterations)
     if not batch:
@@ -201,6 +194,16 @@ def equilibrium(
     if not supported:
         _refuse_penetration(search.balance, answers.q)
     return answers.report(batch, model)
+
+
+def _search_without_supports(search: Search, start: Array, iterations: int, *, again: bool) -> _Answers:
+    """Balances that neither contacts nor limits carry; one that ended on another branch is searched ``again``."""
+    point, count = search.run(start, iterations)
+    stability = _judge_stability(search, point)
+    if again and stability[0] == NOT_FOUND and search.has_branched(point):
+        point, count = search.run(point.q, iterations)
+        stability = _judge_stability(search, point)
+    return _Answers.of(search, point, stability, count)
 
 
 class _Answers:
@@ -297,8 +300,14 @@ def _with_held(model: Model, hold: Mapping[str, Any] | None) -> Model:
         return model
     held = []
     for name, value in hold.items():
-        if model.joint_types[model.joint_index(name)].nv != 1 or np.shape(value) != ():
-            raise ShapeError(f"equilibrium: hold takes one number for a joint of one freedom, and {name!r} is not so")
+        freedoms = model.joint_types[model.joint_index(name)].nv
+        if freedoms != 1:
+            raise ShapeError(
+                f"equilibrium: hold names joint {name!r}, which has {freedoms} freedoms: only a joint of one can be "
+                f"held at a number"
+            )
+        if np.shape(value) != ():
+            raise ShapeError(f"equilibrium: hold gives joint {name!r} {value!r}, expected one number (rad or m)")
         held.append(Constraint(f"hold {name}", "coupling", (name,), {"coefficients": (float(value),)}))
     joints = tuple(replace(j, lower=-np.inf, upper=np.inf) if j.name in hold else j for j in model.joints)
     return replace(model, joints=joints, constraints=(*model.constraints, *held))

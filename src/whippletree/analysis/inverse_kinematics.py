@@ -57,9 +57,9 @@ class Reached:
     reached: Any
     """Whether every goal is met within the tolerance, (...,)."""
     distance: Array
-    """Of every frame from its goal, m, (..., frames)."""
+    """Distance of every frame from its goal, m, (..., frames)."""
     angle: Array
-    """Of every frame from its goal, rad, (..., frames); 0 where only a position was asked."""
+    """Angle of every frame from its goal, rad, (..., frames); 0 where only a position was asked."""
     gap: Array
     """Largest residual of a loop, m or rad, (...,)."""
     frames: tuple[str, ...]

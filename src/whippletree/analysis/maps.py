@@ -44,7 +44,7 @@ class Dexterity:
     values: Array
     """Singular values of T, largest first: how fast the frame goes in its best and worst directions, (..., r)."""
     manipulability: Array
-    """Their product, (...,): zero where a direction is lost (Yoshikawa 1985)."""
+    """Product of the singular values, (...,): zero where a direction is lost (Yoshikawa 1985)."""
     condition: Array
     """Largest over smallest, (...,): 1 is isotropic, infinity singular."""
     output_margin: Array

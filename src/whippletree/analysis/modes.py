@@ -39,7 +39,7 @@ class Modes:
     frequencies: Array
     """Undamped, Hz, (..., d); 0 for modes that do not vibrate."""
     growth: Array
-    """Of undamped modes, 1/s, (..., d): positive where the state is unstable."""
+    """Growth of undamped modes, 1/s, (..., d): positive where the state is unstable."""
     shapes: Array
     """Undamped, (..., nv, d): velocities of the tree; at unit modal mass. Complex where loads have no potential."""
     eigenvalues: Array

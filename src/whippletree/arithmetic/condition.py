@@ -21,7 +21,7 @@ from whippletree.arithmetic import scalars
 from whippletree.arithmetic.arrays import Array
 
 EIGENVALUE_HALVINGS = 36
-"""Of an interval of 64 octaves: eigenvalues to about 2⁻³⁰ of themselves, nine digits."""
+"""Halvings of an interval of 64 octaves: eigenvalues to about 2⁻³⁰ of themselves, nine digits."""
 
 OCTAVES = 64
 """How far below the largest an eigenvalue is looked for; rounding ends before that."""
@@ -35,7 +35,7 @@ class Tridiagonal(NamedTuple):
 
     diagonal: list[Any]
     squares: list[Any]
-    """Of the entries beside the diagonal, one less; none is zero."""
+    """Squares of the entries beside the diagonal, one less; none is zero."""
 
 
 def condition_number(A: Array, *, definite: bool) -> Any:

@@ -350,7 +350,7 @@ class Complement(NamedTuple):
     Q2: Array
     """(n − r, n): orthonormal rows with Q₂ Aᵀ = 0."""
     remainders: Array
-    """Of each row, the square of what the rows before it leave, (r,): zero where rows depend on each other."""
+    """For each row, the square of what the rows before it leave, (r,): zero where rows depend on each other."""
 
 
 def orthonormal_complement(A: Array) -> Complement:

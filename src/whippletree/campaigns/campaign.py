@@ -326,8 +326,8 @@ def progress_of(asked: bool | None, runs: int, done: int) -> Iterator[Callable[[
             nonlocal computed, failed
             computed, failed = computed + receipt.runs, failed + receipt.failures
             rate = computed / max(time.monotonic() - begun, 1e-9)
-            told = f"{failed:,} failed" if failed else ""
-            shown.update(task, advance=receipt.runs, rate=f"{rate:,.3g} runs/s", failed=told)
+            failures = f"{failed:,} failed" if failed else ""
+            shown.update(task, advance=receipt.runs, rate=f"{rate:,.3g} runs/s", failed=failures)
 
         yield tell
 

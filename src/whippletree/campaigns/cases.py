@@ -27,7 +27,7 @@ class Case:
     v0: Array
     controller: Callable[..., Any] | None
     options: Mapping[str, Any]
-    """Of ``wt.simulate``."""
+    """Options of ``wt.simulate``."""
 
 
 class Subject(Protocol):
@@ -45,7 +45,7 @@ class ModelSubject:
     q0: Any = None
     v0: Any = None
     controller: Callable[..., Any] | None = None
-    """Of (t, q, v); with paths ``controller.WORD``, a function of the model and these words that makes it."""
+    """Function of (t, q, v); with paths ``controller.WORD``, a function of the model and these words that makes it."""
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def case(self, chosen: Mapping[str, Any]) -> Case:

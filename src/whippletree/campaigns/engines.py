@@ -47,7 +47,7 @@ class Job:
     folder: Path
     runs_per_task: int
     version: str
-    """Of whippletree, where the sweep was begun."""
+    """Version of whippletree, where the sweep was begun."""
 
     def do(self, task: int) -> Receipt:
         """Compute a task, keep it, and tell."""
@@ -86,20 +86,20 @@ class Processes:
 
     def receipts(self, job: Job, tasks: Sequence[int]) -> Iterator[Receipt]:
         data = pickle_job(job)
-        waiting, told = deque(tasks), SimpleQueue[tuple[_Worker, str]]()
+        waiting, answers = deque(tasks), SimpleQueue[tuple[_Worker, str]]()
         deaths: Counter[int | None] = Counter()
-        workers = [_Worker(data, told) for _ in range(min(self.workers, len(tasks)))]
+        workers = [_Worker(data, answers) for _ in range(min(self.workers, len(tasks)))]
         left = len(tasks)
         try:
             while left:
-                worker, line = told.get()
+                worker, line = answers.get()
                 if not line:
                     workers.remove(worker)
                     worker.end()
                     _count_death(worker, deaths)
                     if worker.task is not None:
                         waiting.append(worker.task)  # at the end: who kills workers at random finds another task
-                    workers.append(_Worker(data, told))
+                    workers.append(_Worker(data, answers))
                     continue
                 deaths[None] = 0
                 if line != READY:
@@ -116,14 +116,14 @@ class Processes:
 class _Worker:
     """One process, and a thread that listens to it."""
 
-    def __init__(self, data: bytes, told: SimpleQueue[tuple[_Worker, str]]) -> None:
+    def __init__(self, data: bytes, answers: SimpleQueue[tuple[_Worker, str]]) -> None:
         # as many threads as there are workers would share the cores otherwise
         environment = os.environ | {"WHIPPLETREE_THREADS": "1"}
         command = [sys.executable, "-m", "whippletree.campaigns.worker"]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
         self.task: int | None = None
         self._ended = False
-        threading.Thread(target=self._listen, args=(told,), daemon=True).start()
+        threading.Thread(target=self._listen, args=(answers,), daemon=True).start()
         self._write(struct.pack(">Q", len(data)) + data)
 
     def give(self, task: int) -> None:
@@ -144,13 +144,13 @@ class _Worker:
             stream.write(data)
             stream.flush()
 
-    def _listen(self, told: SimpleQueue[tuple[_Worker, str]]) -> None:
+    def _listen(self, answers: SimpleQueue[tuple[_Worker, str]]) -> None:
         stream: Any = self.process.stdout
         with stream:
             for line in stream:
-                told.put((self, line.decode()))
+                answers.put((self, line.decode()))
         if not self._ended:
-            told.put((self, ""))
+            answers.put((self, ""))
 
 
 def _count_death(worker: _Worker, deaths: Counter[int | None]) -> None:
@@ -172,10 +172,10 @@ def _count_death(worker: _Worker, deaths: Counter[int | None]) -> None:
 
 
 def _receipt(line: str) -> Receipt:
-    told = json.loads(line)
-    if "error" in told:
-        raise _errors()[told["kind"]](*told["error"])
-    return Receipt(**told)
+    answer = json.loads(line)
+    if "error" in answer:
+        raise _errors()[answer["kind"]](*answer["error"])
+    return Receipt(**answer)
 
 
 def _errors() -> dict[str, Any]:
@@ -192,12 +192,12 @@ def serve(stdin: IO[bytes], tell: Any) -> None:
     tell(READY)
     for line in stdin:
         try:
-            told: dict[str, Any] = job.do(int(line))._asdict()
+            answer: dict[str, Any] = job.do(int(line))._asdict()
         except OSError as error:
-            told = {"kind": "OSError", "error": [error.errno, error.strerror or str(error), error.filename]}
+            answer = {"kind": "OSError", "error": [error.errno, error.strerror or str(error), error.filename]}
         except Exception as error:
-            told = {"kind": "other", "error": [f"sweep: task {int(line)} failed: {type(error).__name__}: {error}"]}
-        tell(json.dumps(told) + "\n")
+            answer = {"kind": "other", "error": [f"sweep: task {int(line)} failed: {type(error).__name__}: {error}"]}
+        tell(json.dumps(answer) + "\n")
 
 
 def pickle_job(job: Job) -> bytes:
@@ -297,13 +297,13 @@ def _connect(client: Any, address: str) -> Any:
 
 def _require_one_version(client: Any, version: str) -> None:
     found = client.run(_version)
-    other = {worker: told for worker, told in found.items() if told != version}
+    other = {worker: theirs for worker, theirs in found.items() if theirs != version}
     if not found:
         raise UnsupportedError("sweep: the cluster has no workers yet: start some, or wait for them")
     if other:
-        worker, told = next(iter(other.items()))
+        worker, theirs = next(iter(other.items()))
         raise UnsupportedError(
-            f"sweep: worker {worker} has whippletree {told}, this is {version}: install one version everywhere"
+            f"sweep: worker {worker} has whippletree {theirs}, this is {version}: install one version everywhere"
         )
 
 

@@ -90,8 +90,8 @@ def compute_block(work: Work, first: int, last: int) -> RunBlock:
     for name in [*names, *(name for name in work.metrics if name not in names)]:
         columns[name] = _gather_parts([(f.rows, f.columns[name]) for f in found if name in f.columns], count, np.nan)
     events = sorted((first + int(f.rows[k]), time, name) for f in found for k, name, time in f.events)
-    told = {word: [event[i] for event in events] for i, word in enumerate(("run", "time", "event"))}
-    return RunBlock(columns, _join_series(found, first, count) if "series" in work.keep else None, told)
+    event_columns = {word: [event[i] for event in events] for i, word in enumerate(("run", "time", "event"))}
+    return RunBlock(columns, _join_series(found, first, count) if "series" in work.keep else None, event_columns)
 
 
 def _cases(
@@ -198,10 +198,10 @@ def _measure_runs(name: str, function: Metric, batch: xarray.Dataset, failures: 
         if failures[k]:
             continue
         try:
-            told = np.asarray(function(single_run(batch, k)), dtype=float)
-            if told.shape != ():
-                raise ValueError(f"returned an array of shape {told.shape}, expected one number")
-            found[k] = float(told)
+            answer = np.asarray(function(single_run(batch, k)), dtype=float)
+            if answer.shape != ():
+                raise ValueError(f"returned an array of shape {answer.shape}, expected one number")
+            found[k] = float(answer)
         except Exception as error:
             failures[k] = f"metric {name!r}: {type(error).__name__}: {error}"
     return found

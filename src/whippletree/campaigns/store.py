@@ -93,9 +93,11 @@ class Store:
         flat = [_flat(x) for x in (kept, asked)]
         differ = [word for word in {**flat[0], **flat[1]} if flat[0].get(word) != flat[1].get(word)]
         if differ:
-            told = [f"{w} was {_short(flat[0].get(w))}, is {_short(flat[1].get(w))}" for w in sorted(differ)[:5]]
+            differences = [f"{w} was {_short(flat[0].get(w))}, is {_short(flat[1].get(w))}" for w in sorted(differ)[:5]]
             more = f", and {len(differ) - 5} more" if len(differ) > 5 else ""
-            raise FileError(str(self.folder), [f"belongs to another sweep: {'; '.join(told)}{more}. Name a new folder"])
+            raise FileError(
+                str(self.folder), [f"belongs to another sweep: {'; '.join(differences)}{more}. Name a new folder"]
+            )
 
     def _tidy(self) -> None:
         """Remove drafts that a killed writer has left."""

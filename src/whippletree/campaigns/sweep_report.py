@@ -28,7 +28,7 @@ BINS = 12
 """Stretches into which a parameter is divided to tell its effect."""
 
 MOST_POINTS = 20_000
-"""Of a cloud: more would hide each other."""
+"""Points of a cloud: more would hide each other."""
 
 SHOWN_REASONS = 10
 
@@ -135,8 +135,8 @@ def _distributions(runs: dict[str, Array], metrics: Sequence[str], good: Array) 
         ax.hist(values, bins=40, color="#2a6f97")
         ax.set_title(name)
         ax.set_ylabel("runs")
-        told = [values.mean(), values.std(), values.min(), *np.quantile(values, [0.05, 0.5, 0.95]), values.max()]
-        rows.append(f"<tr><td>{html.escape(name)}</td>{''.join(f'<td class=n>{x:.4g}</td>' for x in told)}</tr>")
+        numbers = [values.mean(), values.std(), values.min(), *np.quantile(values, [0.05, 0.5, 0.95]), values.max()]
+        rows.append(f"<tr><td>{html.escape(name)}</td>{''.join(f'<td class=n>{x:.4g}</td>' for x in numbers)}</tr>")
     head = "".join(f"<th class=n>{t}</th>" for t in ("mean", "deviation", "least", "5 %", "median", "95 %", "largest"))
     table = f"<table><tr><th></th>{head}</tr>{''.join(rows)}</table>"
     return f"<h2>Distributions</h2>{_image(figure)}{table}"
@@ -179,10 +179,10 @@ def _indices(
     for name in metrics:
         if paired:
             first, total = sobol_indices(runs[name], len(parameters))
-            told = "".join(f"<td class=n>{a:.3f} / {b:.3f}</td>" for a, b in zip(first, total))
+            cells = "".join(f"<td class=n>{a:.3f} / {b:.3f}</td>" for a, b in zip(first, total))
         else:
-            told = "".join(f"<td class=n>{_share(runs[path][good], runs[name][good]):.3f}</td>" for path in parameters)
-        rows.append(f"<tr><td>{html.escape(name)}</td>{told}</tr>")
+            cells = "".join(f"<td class=n>{_share(runs[path][good], runs[name][good]):.3f}</td>" for path in parameters)
+        rows.append(f"<tr><td>{html.escape(name)}</td>{cells}</tr>")
     head = "".join(f"<th class=n>{html.escape(path)}</th>" for path in parameters)
     what = "First-order / total Sobol' index" if paired else "Share of the variance that one parameter alone explains"
     return f"<h2>Sensitivity</h2><p class=quiet>{what}.</p><table><tr><th></th>{head}</tr>{''.join(rows)}</table>"
@@ -241,9 +241,9 @@ def _extremes(
     for name in metrics:
         values = np.where(good, runs[name], np.nan)
         for word, k in (("least", int(np.nanargmin(values))), ("largest", int(np.nanargmax(values)))):
-            told = "".join(f"<td class=n>{_text(runs[path][k])}</td>" for path in parameters)
+            cells = "".join(f"<td class=n>{_text(runs[path][k])}</td>" for path in parameters)
             who = f"<td>{html.escape(name)}</td><td>{word}</td><td class=n>{values[k]:.6g}</td>"
-            rows.append(f"<tr>{who}<td class=n>{replays.link(k)}</td>{told}</tr>")
+            rows.append(f"<tr>{who}<td class=n>{replays.link(k)}</td>{cells}</tr>")
     head = "".join(f"<th class=n>{html.escape(path)}</th>" for path in parameters)
     table = f"<tr><th></th><th></th><th class=n>value</th><th class=n>run</th>{head}</tr>{''.join(rows)}"
     return f"<h2>Least and largest</h2><table>{table}</table>"

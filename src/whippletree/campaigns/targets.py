@@ -41,7 +41,7 @@ class Target:
     name: str
     """The name after the first word: of a number the path in the model without its index."""
     index: int | None = None
-    """Of the entry that is meant, where the path ends in [k]."""
+    """Index of the entry that is meant, where the path ends in [k]."""
 
     @property
     def makes_cases(self) -> bool:

@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         command = tyro.cli(
             Demo | Run | Info | View | Plot | Condition | Convert | Sweep | Bench | Cache,
             prog="whippletree",
-            description="Dynamics of constrained multibody systems.",
+            description="Dynamics of constrained multibody systems. (--version prints the version.)",
             args=arguments,
             config=(tyro.conf.PositionalRequiredArgs, tyro.conf.FlagCreatePairsOff),
         )

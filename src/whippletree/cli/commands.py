@@ -36,6 +36,7 @@ ModelPath = Annotated[Path, arg(metavar="MODEL")]
 ScenarioPath = Annotated[Path, arg(metavar="SCENARIO")]
 RunPath = Annotated[Path, arg(metavar="RUN")]
 OptionalPath = Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")]
+Switch = Annotated[bool, arg(help_behavior_hint="")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +48,7 @@ class ModelFile:
     base: Literal["fixed", "free"] = "fixed"
     """How the root body stands in the world."""
     loops: OptionalPath = None
-    """A file with the loops that a URDF cannot say."""
+    """A file with the closed loops of a URDF, which has no words for them."""
     root: Annotated[Path | None, arg(metavar="FOLDER", help_behavior_hint="")] = None
     """The folder that meshes and included files of the model must be in."""
 
@@ -94,7 +95,7 @@ class Condition(ModelFile):
     q: Annotated[tuple[float, ...], arg(metavar="NUMBER …", help_behavior_hint="")] = ()
     """Coordinates; without them the model's home."""
     figure: OptionalPath = None
-    """Let the model go at rest, and draw its conditioning over time to this PNG file."""
+    """Release the model from rest, and draw its conditioning over time to this PNG file."""
     duration: float = 2.0
     """Length of that run, s."""
 
@@ -146,7 +147,7 @@ class Run:
     """A scenario file (TOML)."""
     output: OptionalPath = None
     """Where to keep the run, .nc or .zarr; instead of what the scenario says."""
-    quiet: bool = False
+    quiet: Switch = False
     """Show no progress; otherwise a long run shows it on a terminal."""
 
     def run(self, console: Console) -> int:
@@ -185,13 +186,13 @@ class View(ModelFile):
     """Show a model, or a run, in the browser; with an output, as one HTML file that needs no network."""
 
     file: Annotated[Path, arg(metavar="MODEL|RUN")]
-    """A model file, a scenario (TOML) as it starts, or a run (.nc, .zarr) that ``whippletree run`` has written."""
+    """A model file, a scenario (TOML) as it starts, or a run (.nc, .zarr) that 'whippletree run' has written."""
     output: OptionalPath = None
     """Write an HTML file here instead of serving a page."""
     port: int = 8080
-    """Of the page; the next free one is taken if it is in use."""
-    live: bool = False
-    """Let a model move while one looks, with a slider for the command of each actuator."""
+    """Port of the page; the next free one is taken if it is in use."""
+    live: Switch = False
+    """Let the model move while you look, with a slider for the command of each actuator."""
 
     def run(self, console: Console) -> int:
         """Serve until interrupted, or write the file."""
@@ -225,12 +226,13 @@ class View(ModelFile):
 
 @dataclass(frozen=True)
 class Plot:
-    """Draw a run that ``whippletree run`` has written."""
+    """Draw a run that 'whippletree run' has written."""
 
     run_file: RunPath
     """The run, .nc or .zarr."""
     what: Annotated[str, arg(metavar="FIGURE")] = "overview"
-    """overview, joints, velocities, energies, forces, contacts, residuals, phase, conditioning, strobe or path."""
+    """overview, joints, velocities, energies, forces, reactions, contacts, residuals, phase, conditioning, strobe or
+    path."""
     output: OptionalPath = None
     """Where to write the picture (.png, .svg, .pdf); by default beside the run."""
 
@@ -309,19 +311,19 @@ class Sweep:
 
     file: Annotated[Path, arg(metavar="SWEEP")]
     """A sweep file (TOML)."""
-    workers: int | None = None
-    """Processes of this machine; default: one for each core."""
-    engine: str | None = None
+    workers: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
+    """Processes of this machine; one for each core by default."""
+    engine: Annotated[str | None, arg(metavar="ENGINE", help_behavior_hint="")] = None
     """"dask", or the address of a dask scheduler, such as tcp://node1:8786."""
-    part: Annotated[str | None, arg(metavar="K/N")] = None
+    part: Annotated[str | None, arg(metavar="K/N", help_behavior_hint="")] = None
     """Compute only the K-th of N parts, for job arrays; then --gather."""
-    gather: bool = False
-    """Compute nothing; see whether all parts are there, and tell what they hold."""
-    verify: Annotated[str | None, arg(metavar="SHARE")] = None
+    gather: Switch = False
+    """Compute nothing: check that all parts are there, and summarise them."""
+    verify: Annotated[str | None, arg(metavar="SHARE", help_behavior_hint="")] = None
     """Compute a share of what is there again, such as 1%, and compare it."""
     report: OptionalPath = None
     """Write a page about the results here (.html)."""
-    quiet: bool = False
+    quiet: Switch = False
     """Show no progress."""
 
     def run(self, console: Console) -> int:
@@ -356,8 +358,8 @@ class Sweep:
 
     def _verify(self, campaign: Campaign, console: Console) -> int:
         wrong = campaign.verify(_share(str(self.verify)))
-        told = f"differ: tasks {', '.join(map(str, wrong))}" if wrong else "the tasks computed again are the same"
-        console.print(told, markup=False)
+        verdict = f"differ: tasks {', '.join(map(str, wrong))}" if wrong else "the tasks computed again are the same"
+        console.print(verdict, markup=False)
         return 1 if wrong else 0
 
 
@@ -443,7 +445,7 @@ def _median(call: Callable[[], object], rounds: int = 15, seconds: float = 0.02)
 class Cache:
     """Show where compiled functions are kept on disk and how much room they take; or remove them all."""
 
-    clear: bool = False
+    clear: Switch = False
     """Remove every entry; the next use compiles again."""
 
     def run(self, console: Console) -> int:

@@ -48,7 +48,7 @@ def pieces() -> list[DemoPiece]:
 
 @dataclass(frozen=True)
 class Demo:
-    """Simulate mechanisms with massless links, loops and contact; tell what was conserved; leave pictures and data."""
+    """Simulate mechanisms with massless links, loops and contact; say what was conserved; leave pictures and data."""
 
     output: Path = Path("out/demo")
     """Folder for pictures (PNG), replays (HTML, no network needed) and data (NetCDF)."""
@@ -62,6 +62,7 @@ class Demo:
         table = Table(title="three seconds of motion", title_justify="left")
         for title in ("mechanism", "energy drift", "loop or gap", "events", "steps", "time"):
             table.add_column(title, justify="left" if title == "mechanism" else "right")
+        self.output.mkdir(parents=True, exist_ok=True)  # a folder that cannot be made stops this at once
         runs = []
         for piece in pieces():
             begun = time.perf_counter()
@@ -110,7 +111,8 @@ def _numbers(run: xarray.Dataset) -> list[str]:
     if "constraint_residual" in run and run["constraint_residual"].size:
         residual = f"{float(abs(run['constraint_residual']).max()):.0e} m"
     elif "contact_gap" in run:
-        residual = f"{max(0.0, -float(run['contact_gap'].min())):.0e} m"
+        overlap = max(0.0, -float(run["contact_gap"].min()))
+        residual = f"{overlap:.0e} m" if overlap else "0 m"
     events = len(run.attrs["event_names"])
     return [
         f"{run.attrs['energy_drift']:.0e} J",

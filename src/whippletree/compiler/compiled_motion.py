@@ -53,7 +53,10 @@ class CompiledMotion(CompiledPrograms):
             actuators that ask for it (``filterexact``).
         """
         if not self.model.activations:
-            raise UnsupportedError(f"activations: no actuator of model {self.model.name!r} has an activation")
+            raise UnsupportedError(
+                f"activations: no actuator of model {self.model.name!r} has an activation: Builder.actuator gives it "
+                f"one with activation=wt.Activation(...)"
+            )
         return self._activate("activations", ctrl, act, dt)[1]
 
     @cached_property

@@ -29,7 +29,7 @@ from whippletree.functions.reference_table import (
 class _Function:
     name: str
     status: Any
-    """Of each state of the last call: 0 where all is well; None if the function cannot fail."""
+    """Status of each state of the last call: 0 where all is well; None if the function cannot fail."""
     @property
     def inputs(self) -> tuple[str, ...]: ...
     @property

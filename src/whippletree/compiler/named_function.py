@@ -84,7 +84,8 @@ class NamedFunction:
         self.name = interface.name
         self.status: Any = None
         self.digits_lost: Any = None
-        """Of each state of the last call that was watched, None if none was: ``watch`` says which calls are."""
+        """Digits lost in each state of the last call that was watched, None if none was: ``watch`` says which calls
+        are."""
         self._inputs = [b for b in interface.buffers if b.role == "input"]
         self._outputs = [b for b in interface.buffers if b.role == "output"]
         self._arity = len(self._inputs)
@@ -104,11 +105,6 @@ class NamedFunction:
     def outputs(self) -> tuple[str, ...]:
         """Names of the results, in order."""
         return tuple(b.name for b in self._results)
-
-    @property
-    def result_shapes(self) -> list[tuple[int | str, ...]]:
-        """Dimensions of the results, in order; named ones by their names."""
-        return [b.shape for b in self._results]
 
     @property
     def watch(self) -> str:
@@ -265,9 +261,9 @@ class NamedFunction:
             )
         again = "" if self._failed_calls == 1 else f" ({self._failed_calls} calls with failures so far)"
         answered, failed = status == ANSWERED_IN_PYTHON, (status != 0) & (status != ANSWERED_IN_PYTHON)
-        told = []
+        sentences = []
         if answered.any():
-            told.append(
+            sentences.append(
                 f"{self.name}: machine code has no answer for {int(answered.sum())} of {status.size} states, whose "
                 f"constraint rows depend on each other; a rank-revealing route in Python has answered them one by one, "
                 f"which is slow (status {ANSWERED_IN_PYTHON} in {self.name}.status); the first is {_first(answered)}"
@@ -276,11 +272,11 @@ class NamedFunction:
             place = _first(failed)
             own = self._inputs_of(place, status.shape, inputs)
             why = reason or self._explain_failure(int(status[place]), own)
-            told.append(
+            sentences.append(
                 f"{int(failed.sum())} of {failed.size} states failed and are NaN in the result "
                 f"(status: {self.name}.status); the first is {place}: {why}"
             )
-        return f"{'. '.join(told)}{again}"
+        return f"{'. '.join(sentences)}{again}"
 
     def _explain_failure(self, code: int, inputs: Sequence[Any]) -> str:
         if code == NO_MEMORY:

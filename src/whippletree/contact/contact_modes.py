@@ -116,7 +116,7 @@ class HeldMotion(NamedTuple):
     trust: Any
     """Positive where no pivot was small."""
     room: Any
-    """Of rows that do not yield: the determinant of the block matrix in units of its value for E = R, or less than
+    """Room of rows that do not yield: the determinant of the block matrix in units of its value for E = R, or less than
     that, with its sign; positive where loads push contacts apart, however these slide."""
 
 

@@ -73,7 +73,7 @@ class ContactMoment(NamedTuple):
     """Torsional or rolling friction of a contact candidate."""
 
     candidate: int
-    """Its number."""
+    """Number of the candidate."""
     share: Any
     """ρ, m."""
     axes: tuple[int, ...]
@@ -283,7 +283,7 @@ class UnsolvedStep(NamedTuple):
     gaps: Array
     """m, (blocks,)."""
     shift: Array
-    """Of the normal velocities, m/s, (blocks,)."""
+    """Shift of the normal velocities, m/s, (blocks,)."""
     closing: Array
     """Displacement that closes loops, −A†ᵀ g (nv,); zeros without constraints."""
     approach: Array
@@ -304,19 +304,19 @@ def pose_step(
     actuators = blocks.actuators
     if ctrl is not None:
         tau = tau + actuators.forces(m, q, v, ctrl)
-    rows, free, G, response, closing = _responses(m, q, v, tau, rows, h, t, actuators)
-    approach = (rows @ v).reshape(blocks.count, 3)
+    step = _step_without_impulses(m, q, v, tau, rows, h, t, actuators)
+    approach = (step.rows @ v).reshape(blocks.count, 3)
     shift = shifts(gaps, approach[:, 0], blocks.restitution, h)
-    g = (rows @ free).reshape(blocks.count, 3)
+    g = (step.rows @ step.velocity).reshape(blocks.count, 3)
     g[:, 0] = g[:, 0] + shift
-    G = G.reshape(blocks.count, 3, blocks.count, 3)
+    G = step.delassus.reshape(blocks.count, 3, blocks.count, 3)
     if ctrl is not None:
         first = blocks.passive
         g[first:, 1] = g[first:, 1] - actuators.offsets(q, ctrl, h)
         for i, compliance in enumerate(actuators.compliances(h), start=first):
             G[i, 1, i, 1] = G[i, 1, i, 1] + compliance
     problem = ContactProblem(G, g, blocks.friction, blocks.cap(h), blocks.hosts)
-    return UnsolvedStep(problem, free, gaps, shift, closing, approach, response)
+    return UnsolvedStep(problem, step.velocity, gaps, shift, step.closing, approach, step.response)
 
 
 def shifts(gaps: Array, speeds: Array, restitution: Array, h: Any) -> Array:
@@ -329,33 +329,48 @@ def shifts(gaps: Array, speeds: Array, restitution: Array, h: Any) -> Array:
     return np.array(found, dtype=object)
 
 
-def _responses(
-    m: Mechanism,
-    q: Array,
-    v: Array,
-    tau: Array,
-    J: Array,
-    h: Any,
-    t: Any,
-    actuators: Servos,
-) -> tuple[Array, Array, Array, Response, Array]:
-    """J without what loops hold, v + h a without contacts (nv,), J M† Jᵀ (rows, rows), M† Jᵀ, and −A†ᵀ g (nv,), M with
-    servos, if there are."""
+class FreeStep(NamedTuple):
+    """A step as it would be without impulses, and what impulses along some rows would add to it."""
+
+    rows: Array
+    """J (rows, nv) without what loops hold."""
+    velocity: Array
+    """At the end of the step, (nv,)."""
+    delassus: Array
+    """J M† Jᵀ, (rows, rows)."""
+    response: Response
+    """M† Jᵀ."""
+    closing: Array
+    """Displacement that closes loops, −A†ᵀ g (nv,)."""
+
+
+def _step_without_impulses(
+    m: Mechanism, q: Array, v: Array, tau: Array, J: Array, h: Any, t: Any, actuators: Servos
+) -> FreeStep:
+    """The step under joint forces tau, springs, dampers, and servos, if there are, along rows J (rows, nv)."""
     damping = actuators.damping(h) if actuators.acting else None
     links = implicit_links(m, m.moving(q, v), h, damping)
     push = h * (tau + forces_of_joints(m, q, v, h, damping) - bias_in_space(m, links, v))
+    if m.tree.model.constraints:
+        if actuators.coupling:
+            raise UnsupportedError(
+                f"model {m.tree.model.name!r} has constraints, and servos without a force range that drive several "
+                f"joints or a frame: steps of such models are not compiled; wt.simulate(..., method='time_stepping') "
+                f"takes them"
+            )
+        return _constrained_step(m, links, q, v, push, J, h, t)
+    m.require_invertible(links)
+    factor, push = implicit_factor(m, links, q, v, push, h, actuators)
+    half = factor.backward(J.T)
+    G = linalg.symmetric_product(half.T, half.T * factor.reciprocals)
+    return FreeStep(J, v + factor.solve(push), G, (J, factor.L, factor.reciprocals), zeros(m.tree.model.nv))
+
+
+def _constrained_step(
+    m: Mechanism, links: Field, q: Array, v: Array, push: Array, J: Array, h: Any, t: Any
+) -> FreeStep:
+    """The step of a system with constraints under impulses ``push`` (nv,) of its forces, along rows J (rows, nv)."""
     nv = m.tree.model.nv
-    if not m.tree.model.constraints:
-        m.require_invertible(links)
-        factor, push = implicit_factor(m, links, q, v, push, h, actuators)
-        half = factor.backward(J.T)
-        G = linalg.symmetric_product(half.T, half.T * factor.reciprocals)
-        return J, v + factor.solve(push), G, (J, factor.L, factor.reciprocals), zeros(nv)
-    if actuators.coupling:
-        raise UnsupportedError(
-            f"model {m.tree.model.name!r} has constraints, and servos without a force range that drive several joints "
-            f"or a frame: steps of such models are not compiled; wt.simulate(..., method='time_stepping') takes them"
-        )
     at = dynamics.closed(m, links, q, v, t, None)
     system = at.system
     soft = np.array([c != 0 for c in system.compliance], dtype=bool)
@@ -370,13 +385,8 @@ def _responses(
     residual = np.where(soft, 0, residual)
     J = without_held_rows(J, at.rows.jacobian()[[i for i in at.kept if not soft[i]]], residual)
     response = at.factor.solve(J.T, zeros(len(at.kept), J.shape[0])).a
-    return (
-        J,
-        v + change,
-        linalg.symmetric_product(J, response.T),
-        (response,),
-        at.factor.solve(zeros(nv), at.right(residual)).a,
-    )
+    G = linalg.symmetric_product(J, response.T)
+    return FreeStep(J, v + change, G, (response,), at.factor.solve(zeros(nv), at.right(residual)).a)
 
 
 def without_held_rows(J: Array, A: Array, residual: Array) -> Array:
@@ -466,7 +476,7 @@ class Stepped(NamedTuple):
     q: Array
     v: Array
     work: Any
-    """Of the impulses, Σ λ · J (v + v⁺) / 2, J."""
+    """Work of the impulses, Σ λ · J (v + v⁺) / 2, J."""
     friction_work: Any
     """The tangential part of it."""
 

@@ -32,6 +32,7 @@ from whippletree.compiler.cpu.export import c_name, export_programs
 from whippletree.compiler.frontend.unrolled import input_shapes
 from whippletree.compiler.program import Buffer, Program, straight_program
 from whippletree.constraints.constraint_set import constraint_set
+from whippletree.contact.kinematics.pairs import no_closed_form
 from whippletree.contact.problem.contact_problem import local, sweep_blocks
 from whippletree.contact.time_step import ContactBlocks, finish_step, pose_step
 from whippletree.errors import UnsupportedError
@@ -163,8 +164,9 @@ def _embedded_function(model: Model, names: Sequence[Any]) -> Described:
 def _contact_step(model: Model, sweeps: int) -> Described:
     """(q, v, tau, dt) → (q_next, v_next, impulses) by sweeps from no impulses, as ``contact_rollout`` does."""
     blocks, tree = ContactBlocks(model), skeleton(model)
-    if not blocks.contacts.closed_form:
-        raise UnsupportedError(f"contact_step: model {model.name!r} has contacts between shapes without a closed form")
+    unwritten = [pair for pair in blocks.contacts.pairs if pair.touching is None]
+    if unwritten:
+        raise UnsupportedError(f"contact_step: {no_closed_form(unwritten[0])}")
 
     def implementation(q: Array, v: Array, tau: Array, dt: Any) -> tuple[Array, Array, Array]:
         m = Mechanism(tree)

@@ -40,7 +40,7 @@ INNER = 0.99
 """Share of the way to the boundary that a step takes."""
 
 PROXIMAL = 1e-9
-"""Of the square of a step, which keeps the system definite where nothing asks for a direction. It is a cost of
+"""Cost of the square of a step, which keeps the system definite where nothing asks for a direction. It is a cost of
 changes, not of x: where the rounds end it has no part."""
 
 SOLVED_GAP = 1e-8

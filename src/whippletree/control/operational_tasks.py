@@ -44,7 +44,7 @@ class OperationalTask:
     damping: float
     level: int
     joints: tuple[str, ...] | None
-    """Of a posture; None for all that have a motor."""
+    """Joints of a posture; None for all that have a motor."""
     name: str
 
     @property

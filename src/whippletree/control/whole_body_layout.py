@@ -85,7 +85,7 @@ class Layout:
         for frame, _, _ in self.settings.support:
             self.model.frame(frame)
             if not self.feet[frame]:
-                raise UnsupportedError(f"whole_body: support: no contact of model {self.model.name!r} is on {frame!r}")
+                raise UnsupportedError(self._message_without_feet(frame))
         if self.contacts:
             unwritten = [pair for pair in contact_set(self.model).pairs if pair.touching is None]
             if unwritten:
@@ -102,6 +102,16 @@ class Layout:
     @cached_property
     def contacts(self) -> int:
         return len(contact_set(self.model).candidates) if self.model.touches else 0
+
+    def _message_without_feet(self, frame: str) -> str:
+        """Message about a frame of ``support`` whose body touches nothing."""
+        candidates = contact_set(self.model).candidates if self.contacts else ()
+        bodies = dict.fromkeys(body for c in candidates for body in (c.first_body, c.second_body))
+        known = ", ".join(repr(body) for body in bodies if body != WORLD) or "none"
+        return (
+            f"whole_body: support: no contact of model {self.model.name!r} is on the body of frame {frame!r}; bodies "
+            f"with contacts: {known}"
+        )
 
     @cached_property
     def feet(self) -> dict[str, list[int]]:

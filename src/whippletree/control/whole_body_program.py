@@ -68,10 +68,12 @@ that must not be touched. They decide how fast the rounds end, and what yields w
 not mechanics."""
 
 FORCE_COST = 1e-2
-"""Of the squares of contact forces as shares of the robot's weight, m²/s⁴: shares loads among redundant contacts."""
+"""Cost of the squares of contact forces as shares of the robot's weight, m²/s⁴: shares loads among redundant
+contacts."""
 
 EFFORT_COST = 1e-4
-"""Of the squares of efforts as shares of the robot's weight times 1 m, m²/s⁴: shares loads among redundant motors."""
+"""Cost of the squares of efforts as shares of the robot's weight times 1 m, m²/s⁴: shares loads among redundant
+motors."""
 
 HORIZON = 0.05
 """s within which a joint may reach its stop or its velocity limit."""

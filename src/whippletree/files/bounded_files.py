@@ -31,29 +31,31 @@ class Limits:
     """The most that a file may ask for. A program that means more sets the attribute of :data:`limits`."""
 
     file_bytes: int = 64 * 2**20
-    """Of one file. The largest published models have a few megabytes, the largest meshes some tens."""
+    """Bytes of one file. The largest published models have a few megabytes, the largest meshes some tens."""
     elements: int = 1_000_000
-    """Of an XML file. A chain of 100 000 links has as many as that; they take about a gigabyte of memory."""
+    """Elements of an XML file. A chain of 100 000 links has as many as that; they take about a gigabyte of memory."""
     attributes: int = 1000
-    """Of one XML element: lxml and MuJoCo look each of them up among all, in time that grows with the square."""
+    """Attributes of one XML element: lxml and MuJoCo look each of them up among all, in time that grows with the
+    square."""
     depth: int = 256
-    """Of tables or lists inside each other. Recursive functions follow them."""
+    """Depth of tables or lists inside each other. Recursive functions follow them."""
     xml_depth: int = 500
-    """Of XML elements inside each other, as those of an MJCF chain of 490 bodies; MuJoCo's parser has the same limit. A
-    file with a document type is read to a depth of 250, with all limits of libxml2."""
+    """Depth of XML elements inside each other, as those of an MJCF chain of 490 bodies; MuJoCo's parser has the same
+    limit. A file with a document type is read to a depth of 250, with all limits of libxml2."""
     mjcf_elements: int = 50_000
-    """Of an MJCF model after all its copies are made (``replicate``, ``attach``, ``composite``, ``include``): MuJoCo's
-    parser takes time with the square of the number of bodies, 10 s for 20 000 with a geom each."""
+    """Elements of an MJCF model after all its copies are made (``replicate``, ``attach``, ``composite``, ``include``):
+    MuJoCo's parser takes time with the square of the number of bodies, 10 s for 20 000 with a geom each."""
     mjcf_mesh_resolution: int = 300
-    """Of a mesh that MuJoCo makes itself (``builtin``): the convex hull of 1000 × 1000 points takes 18 s."""
+    """Resolution of a mesh that MuJoCo makes itself (``builtin``): the convex hull of 1000 × 1000 points takes 18 s."""
     height_cells: int = 4_000_000
-    """Of a height field, 2000 × 2000. A PNG file of a kilobyte can hold 10⁹."""
+    """Cells of a height field, 2000 × 2000. A PNG file of a kilobyte can hold 10⁹."""
     mesh_triangles: int = 2_000_000
-    """Of a mesh file, with the copies that a Collada scene makes. The largest STL file has 1.3 million."""
+    """Triangles of a mesh file, with the copies that a Collada scene makes. The largest STL file has 1.3 million."""
     mesh_instances: int = 10_000
-    """Of nodes in a Collada scene after all copies are made; ten nodes that hold the next one ten times are 10¹⁰."""
+    """Number of nodes in a Collada scene after all copies are made; ten nodes that hold the next one ten times are
+    10¹⁰."""
     mesh_seconds: float = 60.0
-    """Of processor time for one mesh file, should its numbers be slow to read in spite of the limits above."""
+    """Seconds of processor time for one mesh file, should its numbers be slow to read in spite of the limits above."""
 
 
 limits = Limits()
@@ -119,7 +121,7 @@ def check_xml(path: Path, data: bytes) -> int:
     that of attributes on one of them is too much.
 
     A ``<`` cannot stand inside an attribute, so between two of them are the attributes of one element at most. Of a
-    file with a document type the depth is not told (0): libxml2 keeps its own limit on it, and on what it expands.
+    file with a document type the depth is not known (0): libxml2 keeps its own limit on it, and on what it expands.
 
     Raises:
         FileError: beyond ``limits.elements``, ``limits.attributes`` or ``limits.xml_depth``, or in an encoding whose

@@ -170,41 +170,27 @@ def beam(
     for word in [*counts, *(shapes or ())]:
         if word not in ("y", "z", "x", "twist"):
             raise NameLookupError("direction of modes", str(word), ("y", "z", "x", "twist"))
-    _require_positive(length=length, mass_per_length=mass_per_length)
+    require_positive(length=length, mass_per_length=mass_per_length)
     _require_counts(counts)
-    _require_positive(zero_too=True, damping_ratio=damping_ratio, **_each("rotary_inertia", rotary_inertia))
+    require_positive(zero_too=True, damping_ratio=damping_ratio, **_each("rotary_inertia", rotary_inertia))
     places = {"root": 0.0, "tip": length} if frames is None else dict(frames)
     off = [f"{name!r} at {x}" for name, x in places.items() if not 0 <= x <= length]
     if off:
         raise BeamError(f"beam: frames off the beam, which reaches from 0 to {length} m: {', '.join(off)}")
-    found: list[tuple[str, BeamMode]] = []
-    inertias = np.zeros(3)
-    if polar_inertia is not None:
-        inertias[0] = polar_inertia
-    for number, word in enumerate("yz"):
-        EI, GA, rho = (_one(value, number) for value in (bending_stiffness, shear_stiffness, rotary_inertia))
-        inertias[2 - number] = rho or 0.0
-        if counts.get(word):
-            _require_positive(bending_stiffness=EI, **({} if GA is None else {"shear_stiffness": GA}))
-            own = bending_modes(
-                counts[word], length=length, bending_stiffness=EI, mass_per_length=mass_per_length, ends=ends,
-                shear_stiffness=GA, rotary_inertia=rho or 0.0,
-            )  # fmt: skip
-            found += [(word, mode) for mode in own]
-    if counts.get("x"):
-        _require_positive(axial_stiffness=axial_stiffness)
-        own = rod_modes(counts["x"], length=length, stiffness=axial_stiffness, density=mass_per_length, ends=axial_ends)
-        found += [("x", mode) for mode in own]
-    if counts.get("twist"):
-        _require_positive(torsional_stiffness=torsional_stiffness, polar_inertia=polar_inertia)
-        own = rod_modes(
-            counts["twist"], length=length, stiffness=torsional_stiffness, density=polar_inertia, ends=torsional_ends
-        )
-        found += [("twist", mode) for mode in own]
-    for word, functions in (shapes or {}).items():
-        found += [(word, _given_shape(function, length)) for function in functions]
-    stiffness = _Stiffness(bending_stiffness, shear_stiffness, axial_stiffness, torsional_stiffness)
-    return _body(length, mass_per_length, inertias, found, stiffness, damping_ratio, stiffening, places)
+    section = _Section(
+        length, mass_per_length, bending_stiffness, shear_stiffness, rotary_inertia, axial_stiffness,
+        torsional_stiffness, polar_inertia,
+    )  # fmt: skip
+    supports = {"y": ends, "z": ends, "x": axial_ends, "twist": torsional_ends}
+    found = [
+        (word, mode)
+        for word, where in supports.items()
+        if counts.get(word)
+        for mode in section.modes(word, counts[word], where)
+    ]
+    for word, own in (shapes or {}).items():
+        found += [(word, _given_shape(f"shape {k} along {word!r}", f, length)) for k, f in enumerate(own, start=1)]
+    return _body(section, found, damping_ratio, stiffening, places)
 
 
 def lumped_chain(
@@ -237,10 +223,10 @@ def lumped_chain(
     """
     if not isinstance(links, (int, np.integer)) or links < 1:
         raise ModelError("lumped_chain", [f"links is {links!r}, expected a whole number, 1 or more"])
-    _require_positive(
+    require_positive(
         "lumped_chain", length=length, bending_stiffness=bending_stiffness, mass_per_length=mass_per_length
     )
-    _require_positive("lumped_chain", zero_too=True, damping=damping, polar_inertia=polar_inertia)
+    require_positive("lumped_chain", zero_too=True, damping=damping, polar_inertia=polar_inertia)
     piece = length / links
     before = parent
     for k in range(links + 1):
@@ -261,41 +247,78 @@ def lumped_chain(
     return builder.frame(f"{name} tip", before, position=(piece / 2, 0, 0))
 
 
-class _Stiffness(NamedTuple):
-    bending: Any
-    shear: Any
-    axial: float | None
-    torsional: float | None
+class _Section(NamedTuple):
+    """Numbers of a uniform beam; those of bending are one or two, for y and z."""
 
-    def between(self, word: str, first: BeamMode, second: BeamMode, x: Array, weights: Array) -> float:
+    length: float
+    mass_per_length: float
+    bending_stiffness: Any
+    shear_stiffness: Any
+    rotary_inertia: Any
+    axial_stiffness: float | None
+    torsional_stiffness: float | None
+    polar_inertia: float | None
+
+    @property
+    def inertias(self) -> Array:
+        """ρI about x, y and z, kg m, (3,): bending along y turns the cross-section about z."""
+        along_y, along_z = (_one(self.rotary_inertia, number) or 0.0 for number in (0, 1))
+        return np.array([self.polar_inertia or 0.0, along_z, along_y], dtype=float)
+
+    def modes(self, word: str, count: int, ends: str) -> list[BeamMode]:
+        """The first modes of one direction."""
+        if word in "yz":
+            values = (self.bending_stiffness, self.shear_stiffness, self.rotary_inertia)
+            EI, GA, rho = (_one(value, "yz".index(word)) for value in values)
+            require_positive(bending_stiffness=EI, **({} if GA is None else {"shear_stiffness": GA}))
+            return bending_modes(
+                count, length=self.length, bending_stiffness=EI, mass_per_length=self.mass_per_length, ends=ends,
+                shear_stiffness=GA, rotary_inertia=rho or 0.0,
+            )  # fmt: skip
+        stiffness = self._rod_stiffness(word)
+        density: float | None = self.mass_per_length
+        if word == "twist":
+            require_positive(polar_inertia=self.polar_inertia)
+            density = self.polar_inertia
+        return rod_modes(count, length=self.length, stiffness=stiffness, density=density, ends=ends)
+
+    def _rod_stiffness(self, word: str) -> Any:
+        """EA of stretching or GJ of twisting, which must be given."""
+        if word == "x":
+            require_positive(axial_stiffness=self.axial_stiffness)
+            return self.axial_stiffness
+        require_positive(torsional_stiffness=self.torsional_stiffness)
+        return self.torsional_stiffness
+
+    def strain_product(self, word: str, first: BeamMode, second: BeamMode, x: Array, weights: Array) -> float:
         """∫ of the strains of two fields of one direction."""
         if word in "yz":
-            EI, GA = _one(self.bending, "yz".index(word)), _one(self.shear, "yz".index(word))
+            EI, GA = (_one(value, "yz".index(word)) for value in (self.bending_stiffness, self.shear_stiffness))
             total = EI * (first.slope.deriv()(x) * second.slope.deriv()(x)) @ weights
             if GA is not None:
                 shears = [mode.field.deriv()(x) - mode.slope(x) for mode in (first, second)]
                 total += GA * (shears[0] * shears[1]) @ weights
             return float(total)
-        numbers: dict[str, Any] = (
-            {"axial_stiffness": self.axial} if word == "x" else {"torsional_stiffness": self.torsional}
+        return float(self._rod_stiffness(word) * (first.slope(x) * second.slope(x)) @ weights)
+
+
+def _given_shape(name: str, function: Callable[[Array], Array], length: float) -> BeamMode:
+    """A function of x as a polynomial through Gauss points."""
+    x, _ = _gauss(SHAPE_DEGREE + 1, length)
+    values = np.asarray(function(x), dtype=float) + np.zeros_like(x)
+    wrong = np.flatnonzero(~np.isfinite(values))
+    if len(wrong):
+        k = wrong[0]
+        raise BeamError(
+            f"beam: {name} is {values[k]} at x = {x[k]:.3g} m, expected finite numbers from 0 to {length:g} m"
         )
-        _require_positive(**numbers)
-        return float(next(iter(numbers.values())) * (first.slope(x) * second.slope(x)) @ weights)
-
-
-def _given_shape(function: Callable[[Array], Array], length: float) -> BeamMode:
-    field = _interpolate(function, length)
-    if not np.all(np.isfinite(field.coef)):
-        raise BeamError("beam: a shape is not finite everywhere on the beam")
+    field = Legendre.fit(x, values, SHAPE_DEGREE, [0, length])
     return BeamMode(None, field, field.deriv())
 
 
 def _body(
-    length: float,
-    density: float,
-    inertias: Array,
+    section: _Section,
     modes: list[tuple[str, BeamMode]],
-    stiffness: _Stiffness,
     damping_ratio: float,
     stiffening: bool,
     places: Mapping[str, float],
@@ -303,43 +326,38 @@ def _body(
     """The body of these modes of a beam."""
     degree = max((mode.field.degree() for _, mode in modes), default=0)
     # products of three fields and an x, of which one is an integral: exact up to 4 degree + 2
-    x, weights = _gauss(2 * degree + 4, length)
+    x, weights = _gauss(2 * degree + 4, section.length)
     shapes, slopes = _fields(modes, x)
     bend = _shortening(modes, x) if stiffening else None
-    positions = np.zeros((len(x), 3))
-    positions[:, 0] = x
-    dI = np.einsum("p,ab->pab", weights, np.diag(inertias))
-    integrals = integrate_samples(Samples(positions, density * weights, shapes, slopes, dI, bend))
-    K = _modal_stiffness(modes, stiffness, x, weights)
-    integrals = _orthonormal(integrals, modes)
-    names = [f"{word}{1 + [w for w, _ in modes[:k]].count(word)}" for k, (word, _) in enumerate(modes)]
-    made = []
-    for name, at in places.items():
-        phi, psi = (field[:, 0] for field in _fields(modes, np.array([at])))
-        own = (
-            None
-            if bend is None
-            else frozen_array(_shortening(modes, np.array([at]))[:, :, 0], (len(modes),) * 2 + (3,))
-        )
-        made.append(
-            FlexibleFrame(
-                name, pose_matrix((at, 0, 0)), frozen_array(phi, phi.shape), frozen_array(psi, psi.shape), own
-            )
-        )
-    n, points = len(modes), np.linspace(0.0, length, OUTLINE_POINTS)
-    outline = np.zeros((OUTLINE_POINTS, 3))
-    outline[:, 0] = points
+    dI = np.einsum("p,ab->pab", weights, np.diag(section.inertias))
+    samples = Samples(_on_axis(x), section.mass_per_length * weights, shapes, slopes, dI, bend)
+    integrals = _orthonormal(integrate_samples(samples), modes)
+    K = _modal_stiffness(modes, section, x, weights)
+    n, points = len(modes), np.linspace(0.0, section.length, OUTLINE_POINTS)
     drawn = np.swapaxes(_fields(modes, points)[0], 0, 1)
     return FlexibleBody(
         frozen_integrals(integrals),
         frozen_array(K, (n, n)),
         frozen_array(modal_damping(integrals.modal_mass, K, damping_ratio), (n, n)),
-        tuple(made),
-        tuple(names),
-        frozen_array(outline, outline.shape),
+        tuple(_frame_at(name, at, modes, stiffening) for name, at in places.items()),
+        tuple(f"{word}{1 + [w for w, _ in modes[:k]].count(word)}" for k, (word, _) in enumerate(modes)),
+        frozen_array(_on_axis(points), (OUTLINE_POINTS, 3)),
         frozen_array(drawn, drawn.shape),
         tuple((k, k + 1) for k in range(OUTLINE_POINTS - 1)),
     )
+
+
+def _frame_at(name: str, at: float, modes: list[tuple[str, BeamMode]], stiffening: bool) -> FlexibleFrame:
+    """A frame of the beam at x = ``at``."""
+    here = np.array([at])
+    phi, psi = (field[:, 0] for field in _fields(modes, here))
+    bend = _shortening(modes, here)[:, :, 0] if stiffening else None
+    return FlexibleFrame.of(name, pose_matrix((at, 0, 0)), phi, psi, bend)
+
+
+def _on_axis(x: Array) -> Array:
+    """Points (p, 3) on the axis of the beam."""
+    return np.stack([x, np.zeros_like(x), np.zeros_like(x)], axis=-1)
 
 
 def _orthonormal(integrals: Any, modes: list[tuple[str, BeamMode]]) -> Any:
@@ -365,7 +383,7 @@ def _orthonormal(integrals: Any, modes: list[tuple[str, BeamMode]]) -> Any:
     return integrals._replace(shape_products=products, rotary_products=rotary)
 
 
-def _modal_stiffness(modes: list[tuple[str, BeamMode]], stiffness: _Stiffness, x: Array, weights: Array) -> Array:
+def _modal_stiffness(modes: list[tuple[str, BeamMode]], section: _Section, x: Array, weights: Array) -> Array:
     """ω² of modes, and integrals over the strains of given shapes, (n, n)."""
     K = np.zeros((len(modes), len(modes)))
     for i, (word, first) in enumerate(modes):
@@ -373,17 +391,10 @@ def _modal_stiffness(modes: list[tuple[str, BeamMode]], stiffness: _Stiffness, x
             if word != other:
                 continue
             if first.omega is None or second.omega is None:
-                K[i, j] = K[j, i] = stiffness.between(word, first, second, x, weights)
+                K[i, j] = K[j, i] = section.strain_product(word, first, second, x, weights)
             elif i == j:
                 K[i, i] = first.omega**2
     return K
-
-
-def _interpolate(function: Callable[[Array], Array], length: float) -> Legendre:
-    """A function of x as a polynomial through Gauss points."""
-    x, _ = _gauss(SHAPE_DEGREE + 1, length)
-    values = np.asarray(function(x), dtype=float) + np.zeros_like(x)
-    return Legendre.fit(x, values, SHAPE_DEGREE, [0, length])
 
 
 def _fields(modes: list[tuple[str, BeamMode]], x: Array) -> tuple[Array, Array]:
@@ -499,7 +510,7 @@ def _require_counts(counts: Mapping[str, Any]) -> None:
             raise BeamError(f"beam: {count!r} modes along {word!r}, expected a whole number, 0 or more")
 
 
-def _require_positive(where: str = "beam", /, *, zero_too: bool = False, **numbers: Any) -> None:
+def require_positive(where: str = "beam", /, *, zero_too: bool = False, **numbers: Any) -> None:
     for word, value in numbers.items():
         try:
             good = value is not None and np.isfinite(value) and (value > 0 or (zero_too and value == 0))

@@ -280,11 +280,8 @@ def _body_of(data: dict[str, Array]) -> FlexibleBody:
     given["mass"] = float(given["mass"])
     frames = []
     for k, name in enumerate(data["frames"].tolist()):
-        pose, shapes, slopes = (frozen_array(x, x.shape) for x in (data[f"frame{k}.{w}"] for w in FRAME_WORDS[:3]))
-        bend = data.get(f"frame{k}.shortening")
-        frames.append(
-            FlexibleFrame(name, pose, shapes, slopes, None if bend is None else frozen_array(bend, bend.shape))
-        )
+        pose, shapes, slopes = (data[f"frame{k}.{word}"] for word in FRAME_WORDS[:3])
+        frames.append(FlexibleFrame.of(name, pose, shapes, slopes, data.get(f"frame{k}.shortening")))
     words = ("stiffness", "damping", "outline", "outline_shapes")
     stiffness, damping, outline, bent = (frozen_array(data[word], data[word].shape) for word in words)
     edges = tuple((int(a), int(b)) for a, b in data["outline_edges"])

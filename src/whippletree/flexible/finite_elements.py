@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.errors import ModelError
-from whippletree.flexible.beams import _require_positive as require_positive
+from whippletree.flexible.beams import require_positive
 
 COMPONENTS = ("x", "y", "z", "turn x", "turn y", "turn z")
 
@@ -55,7 +55,7 @@ class NodalModel:
     """A body of finite elements: K q + M q̈ = 0, with what each freedom moves."""
 
     points: Array
-    """Of the nodes, m, (nodes, 3)."""
+    """Places of the nodes, m, (nodes, 3)."""
     freedoms: Array
     """Node and component (0 … 5: x, y, z, turns about them) of each freedom, (freedoms, 2)."""
     stiffness: Any
@@ -92,6 +92,9 @@ class NodalModel:
             faults.append(f"a freedom's component is not one of 0 … 5 ({', '.join(COMPONENTS)})")
         return faults
 
+
+UPRIGHT = 1e-6
+"""Sine of the angle to ``up`` below which an element stands upright: ``up`` then says nothing of its section."""
 
 ELEMENT_SYMMETRY = 1e-8
 """Share of the largest entry by which a matrix of finite elements may differ from its transpose: solvers write seven
@@ -157,7 +160,7 @@ def _assemble(points: Array, pieces: list[tuple[int, int, Section]], up: Array) 
 def _axes(along: Array, up: Array) -> Array:
     """A rotation whose first column is ``along`` and whose third is as close to ``up`` as that allows."""
     side = np.cross(up, along)
-    if np.linalg.norm(side) < 1e-6 * np.linalg.norm(up):
+    if np.linalg.norm(side) < UPRIGHT * np.linalg.norm(up):
         side = np.cross((0.0, 1.0, 0.0), along)
     y = side / np.linalg.norm(side)
     return np.stack([along, y, np.cross(along, y)], axis=1)

@@ -69,28 +69,14 @@ def from_modes(
         raise ModelError("from_modes", faults)
     integrals = integrate_samples(Samples(_array(points), _array(masses), phi, psi, I, bend))
     M = integrals.modal_mass
-    if stiffness is None:
-        off = np.abs(M.astype(float) - np.eye(n))
-        if off.max(initial=0.0) > NORMAL_TOLERANCE:
-            i, j = np.unravel_index(int(off.argmax()), off.shape)
-            raise ModelError(
-                "from_modes",
-                [
-                    f"the modes are not mass-normalised: Σ m φᵀφ of modes {i + 1} and {j + 1} is {float(M[i, j]):.6g}, "
-                    f"expected {int(i == j)}. Divide each mode by the root of its modal mass, or give stiffness= "
-                    f"instead of frequencies="
-                ],
-            )
-        stiffness = np.diag((2 * np.pi * np.asarray(frequencies, dtype=float)) ** 2)
-    K = _array(stiffness)
+    K = _stiffness_of_frequencies(frequencies, M) if stiffness is None else _array(stiffness)
     damping = modal_damping(M.astype(float), K.astype(float), damping_ratio) if damping_ratio else K * 0
     made = [
-        FlexibleFrame(
-            name, pose_matrix(_array(points)[k]), frozen_array(phi[:, k], (n, 3)), frozen_array(psi[:, k], (n, 3)),
-            None if bend is None else frozen_array(bend[:, :, k], (n, n, 3)),
+        FlexibleFrame.of(
+            name, pose_matrix(_array(points)[k]), phi[:, k], psi[:, k], None if bend is None else bend[:, :, k]
         )
         for name, k in (frames or {}).items()
-    ]  # fmt: skip
+    ]
     drawn = np.swapaxes(phi, 0, 1)
     return FlexibleBody(
         frozen_integrals(integrals),
@@ -101,6 +87,20 @@ def from_modes(
         frozen_array(points, (p, 3)),
         frozen_array(drawn, drawn.shape),
     )
+
+
+def _stiffness_of_frequencies(frequencies: Any, M: Array) -> Array:
+    """K (n, n) of mass-normalised modes, whose frequencies are in Hz; refused where M (n, n) is not 1."""
+    off = np.abs(M.astype(float) - np.eye(len(M)))
+    if off.max(initial=0.0) > NORMAL_TOLERANCE:
+        i, j = np.unravel_index(int(off.argmax()), off.shape)
+        fault = (
+            f"the modes are not mass-normalised: Σ m φᵀφ of modes {i + 1} and {j + 1} is {float(M[i, j]):.6g}, "
+            f"expected {int(i == j)}. Divide each mode by the root of its modal mass, or give stiffness= instead of "
+            f"frequencies="
+        )
+        raise ModelError("from_modes", [fault])
+    return np.diag((2 * np.pi * np.asarray(frequencies, dtype=float)) ** 2)
 
 
 def _faults(

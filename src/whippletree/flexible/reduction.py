@@ -22,6 +22,7 @@ so that loads along the shortening do the work that a geometric stiffness matrix
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -148,12 +149,8 @@ def nodal_body(
         if pairs is not None:
             fields = [_components(body, pair) for pair in pairs.T]
             moved, _ = _mean_motion(body, nodes, *(np.stack([f[half] for f in fields]) for half in (0, 1)))
-            bent = frozen_array(moved.reshape(n, n, 3), (n, n, 3))
-        made.append(
-            FlexibleFrame(
-                name, pose_matrix(at - origin), frozen_array(own_phi, (n, 3)), frozen_array(own_psi, (n, 3)), bent
-            )
-        )
+            bent = moved.reshape(n, n, 3)
+        made.append(FlexibleFrame.of(name, pose_matrix(at - origin), own_phi, own_psi, bent))
     integrals = _integrals(body, shapes, phi, origin)
     if pairs is not None:
         integrals = _with_shortening(body, integrals, pairs, origin)
@@ -203,7 +200,9 @@ def _basis(body: NodalModel, interfaces: Mapping[str, tuple[Array, Array]], root
     """Static modes of the interfaces and the lowest modes between them, (freedoms, …)."""
     held = np.concatenate([np.zeros(0, dtype=int), *[own for own, _ in interfaces.values()]]).astype(int)
     if len(set(held.tolist())) != len(held):
-        raise ModelError("craig_bampton", ["two frames share a node: make one frame of them"])
+        pair = next((a, b) for a, b in combinations(interfaces, 2) if set(interfaces[a][0]) & set(interfaces[b][0]))
+        names = " and ".join(map(repr, pair))
+        raise ModelError("craig_bampton", [f"frames {names} share a node: make one frame of them"])
     inside = np.setdiff1d(np.arange(len(body.freedoms)), held)
     K, M = sp.csc_matrix(body.stiffness), sp.csc_matrix(body.mass)
     K_ii, M_ii = K[inside][:, inside].tocsc(), M[inside][:, inside].tocsc()

@@ -269,13 +269,8 @@ def _sid_frames(modal: _SidBlock, n: int) -> Iterator[FlexibleFrame]:
         slopes = np.zeros((n, 3)) if psi is None else psi.matrix(3, n).T
         bend = (bend + np.swapaxes(bend, 0, 1)) / 2
         words = node.title.split()
-        yield FlexibleFrame(
-            words[0] if words else f"node {node.line}",
-            frozen_array(pose, (4, 4)),
-            frozen_array(shapes, (n, 3)),
-            frozen_array(slopes, (n, 3)),
-            frozen_array(bend, (n, n, 3)) if np.any(bend) else None,
-        )
+        name = words[0] if words else f"node {node.line}"
+        yield FlexibleFrame.of(name, pose, shapes, slopes, bend if np.any(bend) else None)
 
 
 def _inertia(J: _SidBlock, n: int) -> tuple[Array, Array]:

@@ -135,7 +135,8 @@ class ReferenceFunction:
         self.function = function
         self.names = names
         self.digits_lost: Any = None
-        """Of each state of the last call that was watched, None if none was: ``watch`` says which calls are."""
+        """Digits lost in each state of the last call that was watched, None if none was: ``watch`` says which calls
+        are."""
         looked_at = owner.watch != NEVER and is_watched(function, every=owner.watch == EVERY)
         self.watch = owner.watch if looked_at else NOT_WATCHED
         """Which calls are looked at for lost digits: see :mod:`whippletree.functions.lost_digits`."""

@@ -122,7 +122,7 @@ class Function:
     may_fail: bool = False
     constraints: Attitude = "refuses"
     derivative: Derivative | None = None
-    """Of which entry it is a derivative, if it is one; its scalars are then dual or traced."""
+    """The entry of which it is a derivative, if it is one; its scalars are then dual or traced."""
     contacts: bool = False
     """Whether it is about contacts and needs some."""
     actuators: bool = False
@@ -275,13 +275,19 @@ def _specialise(entry: Function, model: Model) -> Function:
             f"function cannot honour: use model.tree for the tree without them"
         )
     if entry.constraints == "needs" and not model.constraints:
-        raise UnsupportedError(f"{entry.name}: model {model.name!r} has no constraints")
+        raise UnsupportedError(
+            f"{entry.name}: model {model.name!r} has no constraints, and this function is about them: add one with "
+            f"Builder.constraint, or close a loop with a joint"
+        )
     if entry.contacts:
         _check_contacts(entry, model)
     if entry.actuators and not model.actuators:
         raise UnsupportedError(f"{entry.name}: model {model.name!r} has no actuators: Builder.actuator adds them")
     if ("activations",) in entry.outputs.values() and not model.activations:
-        raise UnsupportedError(f"{entry.name}: no actuator of model {model.name!r} has an activation")
+        raise UnsupportedError(
+            f"{entry.name}: no actuator of model {model.name!r} has an activation: Builder.actuator gives it one with "
+            f"activation=wt.Activation(...)"
+        )
     inputs = inputs_for(entry, model)
     if model.is_flexible and entry.loops:
         entry = replace(entry, loops=False)  # loops over bodies carry six numbers from one to the next

@@ -103,13 +103,13 @@ class Condensation:
         """An operator on the nodes of the fine graph with its rows and columns cut by groups instead."""
         found = operator.explicit()
         rows, cols = self._partition(found.rows), self._partition(found.cols)
-        where = {**self._places(found.rows, rows)}, {**self._places(found.cols, cols)}
+        row_places, col_places = self._places(found.rows), self._places(found.cols)
         blocks: dict[tuple[Node, Node], Any] = {}
         for (i, j), w in found.blocks.items():
             key = self.group_of[i], self.group_of[j]
             if key not in blocks:
                 blocks[key] = np.zeros((rows.size(key[0]), cols.size(key[1])), dtype=found.dtype)
-            blocks[key][where[0][i], where[1][j]] = w
+            blocks[key][row_places[i], col_places[j]] = w
         return BlockOperator(rows, cols, blocks)
 
     def _split(self, E: BlockWeightedAdjacency) -> tuple[dict[Any, Any], dict[Any, Any]]:
@@ -122,7 +122,7 @@ class Condensation:
     def _partition(self, fine: Partition) -> Partition:
         return Partition({name: sum(fine.size(node) for node in own) for name, own in self.groups.items()})
 
-    def _places(self, fine: Partition, coarse: Partition) -> dict[Node, slice]:
+    def _places(self, fine: Partition) -> dict[Node, slice]:
         """Where each fine node is inside the block of its group."""
         places: dict[Node, slice] = {}
         for own in self.groups.values():

@@ -136,7 +136,7 @@ class Digraph:
     @property
     def is_acyclic(self) -> bool:
         """No directed cycle: the ancestor relation is a partial order."""
-        return len(self._sorted) == len(self)
+        return len(self._topological) == len(self)
 
     @property
     def is_forest(self) -> bool:
@@ -196,7 +196,7 @@ class Digraph:
     def topological_indices(self) -> tuple[int, ...]:
         """``topological_order`` as indices."""
         self.require_acyclic("topological_order", "no order puts every parent before its children")
-        return self._sorted
+        return self._topological
 
     @property
     def height(self) -> int:
@@ -210,7 +210,7 @@ class Digraph:
         """Some directed cycle (a, b, …, z) with edges a → b → … → z → a, or None."""
         if self.is_acyclic:
             return None
-        unsorted = set(range(len(self))).difference(self._sorted)
+        unsorted = set(range(len(self))).difference(self._topological)
         # a node stays unsorted only while a parent does, so the walk upwards must come back to where it has been
         k, visited = min(unsorted), dict[int, None]()
         while k not in visited:
@@ -259,7 +259,7 @@ class Digraph:
         return tuple(map(tuple, found))
 
     @cached_property
-    def _sorted(self) -> tuple[int, ...]:
+    def _topological(self) -> tuple[int, ...]:
         """Kahn's algorithm; a node on a directed cycle, or below one, waits for a parent for ever and is left out."""
         waiting = [len(parents) for parents in self.parent_indices]
         # a stack, filled backwards, makes the order of a forest depth first in the order of its edges

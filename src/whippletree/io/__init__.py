@@ -56,8 +56,8 @@ def load(
 ) -> Model:
     """A model from a file: URDF, SDF, MJCF (extra ``mjcf``), or a native ``.toml`` or ``.json`` file.
 
-    XML is told apart by its root element, not by its suffix. What a file says of the mechanics and the model does not
-    take over is told by name, in ``model.source`` and in one :class:`~whippletree.errors.LeftOutWarning`.
+    The dialect of XML is read off its root element, not its suffix. What a file says of the mechanics and the model
+    does not take over is listed by name, in ``model.source`` and in one :class:`~whippletree.errors.LeftOutWarning`.
 
     Args:
         path: The file.
@@ -70,7 +70,7 @@ def load(
             ``robot.loops.toml`` beside ``robot.urdf`` that was not asked for is mentioned in ``model.source``.
         root: The folder that all other files of the model (meshes, included files) must be in. Default: the folder of
             its package (ROS: the one with ``package.xml``; Python: the outermost with ``__init__.py``), else that of
-            the model file, of MJCF meshes also those beside it. Nothing outside is opened, and what is not is told.
+            the model file, of MJCF meshes also those beside it. Nothing outside is opened.
         contacts: Whether shapes may touch. Default: those that the file lets touch, by the rules of its format; a URDF
             or SDF file has shapes, but no such rules. ``True`` lets all shapes of such a file touch that are no
             neighbours, as ``wt.with_contacts`` does; ``False`` none.
@@ -78,7 +78,7 @@ def load(
         actuators: Whether actuators are taken over.
         cut: Names of joints at which loops of joints are opened. Default: those that the file names (native files,
             loops files), else, in each loop, the joint declared last; of SDF every joint but the first that names a
-            link as its child. What was cut is told in ``model.source`` and by ``wt.diagnose``.
+            link as its child. ``model.source`` and ``wt.diagnose`` say what was cut.
 
     Raises:
         FileError: the file cannot be used; lists every fault with its line.

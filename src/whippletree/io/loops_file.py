@@ -235,18 +235,18 @@ def with_yaml_loops(model: Model, path: Path) -> Model:
         FileError: listing every fault of the file.
     """
     try:
-        told = parse_yaml(path, read_bytes(path).decode("utf-8-sig"))
+        parsed = parse_yaml(path, read_bytes(path).decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise FileError(str(path), [f"the file is not UTF-8 text (byte {error.start})"]) from None
-    if not isinstance(told, dict) or "closed_loop" not in told:
+    if not isinstance(parsed, dict) or "closed_loop" not in parsed:
         raise FileError(str(path), ["the file has no 'closed_loop': a list of pairs of frames"])
     faults: list[str] = []
-    notes = [f"not used: {word!r} of {str(path)!r}" for word in told if word not in KNOWN]
-    model = _with_joint_types(model, told, faults)
-    pairs = told["closed_loop"] or []
+    notes = [f"not used: {word!r} of {str(path)!r}" for word in parsed if word not in KNOWN]
+    model = _with_joint_types(model, parsed, faults)
+    pairs = parsed["closed_loop"] or []
     if pairs and all(isinstance(name, str) for name in pairs):
         pairs = [pairs]  # a single pair, without a list around it
-    kinds = told.get("type") or []
+    kinds = parsed.get("type") or []
     kinds = [kinds] * len(pairs) if isinstance(kinds, str) else kinds
     taken = {constraint.name for constraint in model.constraints}
     added = []
@@ -259,7 +259,7 @@ def with_yaml_loops(model: Model, path: Path) -> Model:
         name = fresh(f"{pair[0]} to {pair[1]}", taken)
         taken.add(name)
         added.append(Constraint(name, CLOSURES[kind], on))
-    model = _with_motors(model, str(told.get("name_mot") or ""))
+    model = _with_motors(model, str(parsed.get("name_mot") or ""))
     if faults:
         raise FileError(str(path), faults)
     notes.insert(0, f"{len(added)} loops from {str(path)!r}")
@@ -276,8 +276,8 @@ def _yaml_frame(model: Model, name: str, faults: list[str]) -> str:
     return name if name in known else carried.get(name, name)
 
 
-def _with_joint_types(model: Model, told: Mapping[str, Any], faults: list[str]) -> Model:
-    names, types = (list(told.get(word) or []) for word in ("joint_name", "joint_type"))
+def _with_joint_types(model: Model, parsed: Mapping[str, Any], faults: list[str]) -> Model:
+    names, types = (list(parsed.get(word) or []) for word in ("joint_name", "joint_type"))
     if len(names) != len(types):
         faults.append(f"joint_name has {len(names)} entries, joint_type {len(types)}")
         return model

@@ -85,8 +85,8 @@ def spelling_notes(data: bytes) -> list[str]:
         notes.append(f"the file declares XML version {found[2].decode(errors='replace')!r}, and is read as 1.0")
     if glued := [tag for tag in _START_TAG.finditer(data) if any(found[2] for found in _VALUE.finditer(tag[0]))]:
         lines = sorted({data.count(b"\n", 0, tag.start()) + 1 for tag in glued})
-        told = ", ".join(map(str, lines))
-        notes.append(f"attributes that follow each other without a space are read as if there were one: line {told}")
+        places = ", ".join(map(str, lines))
+        notes.append(f"attributes that follow each other without a space are read as if there were one: line {places}")
     return notes
 
 

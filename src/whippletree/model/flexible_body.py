@@ -52,6 +52,15 @@ class FlexibleFrame(Part):
     shortening: Array | None = None
     """gᵢⱼ there: second-order displacement, 1/m, (n, n, 3); None without geometric stiffening."""
 
+    @staticmethod
+    def of(name: str, pose: Any, shapes: Any, slopes: Any, shortening: Any) -> FlexibleFrame:
+        """A frame from arrays that others may still write to: a pose (4, 4), φ and ψ (n, 3), g (n, n, 3) or None."""
+        n = np.size(shapes) // 3
+        bend = None if shortening is None else frozen_array(shortening, (n, n, 3))
+        return FlexibleFrame(
+            name, frozen_array(pose, (4, 4)), frozen_array(shapes, (n, 3)), frozen_array(slopes, (n, 3)), bend
+        )
+
     @cached_property
     def port(self) -> Port:
         """The mathematics of the frame."""

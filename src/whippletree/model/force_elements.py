@@ -100,7 +100,7 @@ class FluidBox(Part):
     name: str
     body: str
     pose: Array
-    """Of the box in the body: its centre and its axes, (4, 4)."""
+    """Pose of the box in the body: its centre and its axes, (4, 4)."""
     size: Array
     """Edges, m, (3,)."""
     density: Any = 0

@@ -18,7 +18,7 @@ Whole = TypeVar("Whole")
 Fact = TypeVar("Fact")
 
 LARGEST_INTEGER = 2**63 - 1
-"""Of an array of 64-bit integers."""
+"""Largest entry of an array of 64-bit integers."""
 
 
 def found_once(find: Callable[[Whole], Fact]) -> Callable[[Whole], Fact]:
@@ -134,13 +134,13 @@ class Part:
 
     def __repr__(self) -> str:
         """The fields that are not at their defaults."""
-        told = []
+        shown = []
         for part in fields(self):  # type: ignore[arg-type]
             usual = part.default if part.default_factory is MISSING else part.default_factory()
             text = _text(getattr(self, part.name))
             if part.repr and text != _text(usual):
-                told.append(f"{part.name}={text}")
-        return f"{type(self).__name__}({', '.join(told)})"
+                shown.append(f"{part.name}={text}")
+        return f"{type(self).__name__}({', '.join(shown)})"
 
 
 class PartWithParameters(Part):

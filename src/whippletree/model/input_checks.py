@@ -157,7 +157,8 @@ def coordinates(function: str, word: str, q: Any, model: Model) -> Array:
     """q (nq,) as floats, if it is a configuration: the right shape, finite, no quaternion of zeros."""
     at = floats(function, word, q)
     if at.shape != (model.nq,):
-        raise ShapeError(f"{function}: {word} has shape {at.shape}, expected ({model.nq},)")
+        hint = shape_hints(model).get("q", f"Model {model.name!r} has nq = {model.nq}.")
+        raise ShapeError(f"{function}: {word} has shape {at.shape}, expected ({model.nq},). {hint}")
     if not np.all(np.isfinite(at)):
         raise ValueError(f"{function}: {word} holds {at[~np.isfinite(at)][0]}: coordinates must be finite")
     refuse_zero_quaternions(function, word, at, model)

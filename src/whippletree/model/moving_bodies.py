@@ -42,7 +42,10 @@ def with_motion(model: Model, body: str, motion: Callable[[Any], Any]) -> Model:
     rotation = np.array(weld.pose[:3, :3], dtype=float)
     size = np.size(motion(0.0))
     if size not in (3, 16):
-        raise UnsupportedError(f"with_motion: motion(t) has {size} numbers, expected a position (3,) or a pose (4, 4)")
+        raise UnsupportedError(
+            f"with_motion: the motion of body {body!r} has {size} numbers at t = 0, expected a position (3,) or a pose "
+            f"(4, 4)"
+        )
     led: Callable[[Any], Any] = motion if size == 16 else (lambda t: _pose(rotation, motion(t)))
     free = Joint(weld.name, "free", WORLD, body)
     joints = tuple(free if joint is weld else joint for joint in model.joints)

@@ -58,7 +58,7 @@ class ClosingFacts(NamedTuple):
     """Closing facts of a run that has come to its end."""
 
     failures: Mapping[int, str]
-    """Of a batch: which runs have failed, and why."""
+    """Runs of a batch that have failed, and why."""
     account: Mapping[str, Any]
 
 

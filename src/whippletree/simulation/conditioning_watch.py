@@ -10,7 +10,7 @@ said of it is that it is below ``CLEAR`` times the tolerance.
 
 On the way the tolerance follows that answer: every so many steps, and where a step fails, it is asked for again. What
 the prediction at the start says beyond it, as a factor, holds for the whole run. All steps that machine code takes in
-one call are looked at together, so that an excursion between two questions is told of.
+one call are looked at together, so that an excursion between two questions is reported.
 """
 
 from __future__ import annotations

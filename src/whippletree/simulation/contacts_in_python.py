@@ -101,9 +101,9 @@ class _Moving(NamedTuple):
     twist: Array
     """(6,), angular first."""
     rate: Array
-    """Of the twist at a = 0, (6,)."""
+    """Rate of the twist at a = 0, (6,)."""
     jacobian: Array
-    """Of the twist, (6, nv)."""
+    """Jacobian of the twist, (6, nv)."""
     moves: bool
     """Whether velocities were given."""
 

@@ -128,7 +128,7 @@ class Method(ABC):
     sequences: ClassVar[tuple[str, ...]] = ()
     """Names of its account that tell a run's own story: in a batch each is a list with one entry per run."""
     failures: Mapping[int, str] = MappingProxyType({})
-    """Of a batch: which runs have failed, and why. A single run that fails raises instead."""
+    """Runs of a batch that have failed, and why. A single run that fails raises instead."""
 
     def __init__(self, task: Task) -> None:
         self.task = task

@@ -255,7 +255,7 @@ class Motion:
         self._require_sound(t, tau)
         return tau
 
-    def says_two_things(self, t: float, y: Array) -> bool:
+    def gives_two_answers(self, t: float, y: Array) -> bool:
         """Whether the controller, asked twice at one state, gives two answers."""
         if self.controller is None:
             return False
@@ -271,43 +271,43 @@ class Motion:
         # copies: what a function does to its arguments is no motion
         for k, (time, position, velocity) in enumerate(zip(t.tolist(), q.copy(), v.copy(), strict=True)):
             try:
-                told = controller(time, position, velocity)
+                answer = controller(time, position, velocity)
             except Exception as error:
                 _note_time(error, time)
                 raise
             # there is one object for a kind of numbers in this machine's order, and comparing takes longer
-            if not (type(told) is np.ndarray and told.dtype is kind and told.shape == shape):
-                told = self._checked_answer(told, shape)
-            tau[k] = told
+            if not (type(answer) is np.ndarray and answer.dtype is kind and answer.shape == shape):
+                answer = self._checked_answer(answer, shape)
+            tau[k] = answer
         return tau
 
     def _answer(self, controller: Ask, t: Any, q: Array, v: Array) -> Array:
         """Answer of a controller, as real numbers in the shape of v; it may be any Python function."""
         try:
-            told = controller(t, q.copy(), v.copy())
+            answer = controller(t, q.copy(), v.copy())
         except Exception as error:
             _note_time(error, float(np.ravel(t)[0]) if np.size(t) else 0.0)
             raise
-        return self._checked_answer(told, v.shape)
+        return self._checked_answer(answer, v.shape)
 
-    def _checked_answer(self, told: Any, shape: tuple[int, ...]) -> Array:
+    def _checked_answer(self, answer: Any, shape: tuple[int, ...]) -> Array:
         """The answer of a controller as real numbers of this shape."""
         meaning = "one force per velocity" if len(shape) == 1 else "one row for each state, one force per velocity"
-        if told is None:
+        if answer is None:
             raise ShapeError(
                 f"simulate: the controller returned None, expected {shape} real numbers for model {self.model.name!r}: "
                 f"{meaning}. Does it end with return?"
             )
         try:
-            if isinstance(told, np.ndarray) and told.dtype == np.float64:
-                tau = np.asarray(told)
-            elif np.iscomplexobj(told):
+            if isinstance(answer, np.ndarray) and answer.dtype == np.float64:
+                tau = np.asarray(answer)
+            elif np.iscomplexobj(answer):
                 raise TypeError
             else:
-                tau = np.asarray(told, dtype=float)
+                tau = np.asarray(answer, dtype=float)
         except (TypeError, ValueError):
             raise ShapeError(
-                f"simulate: the controller returned {told!r}, expected {shape} real numbers for model "
+                f"simulate: the controller returned {answer!r}, expected {shape} real numbers for model "
                 f"{self.model.name!r}: {meaning}"
             ) from None
         if tau.shape != shape:
@@ -488,7 +488,7 @@ class Motion:
         if plain is not None:
             return _stack_outputs(plain)
         try:
-            with warnings.catch_warnings(record=True) as told:
+            with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("ignore", RuntimeWarning)  # failed states are answered below
                 warnings.simplefilter("always", TieWarning)
                 result = _stack_outputs(function(*inputs))
@@ -498,7 +498,7 @@ class Motion:
         answered = status == ANSWERED_IN_PYTHON
         if answered.any():
             self.dead_points += int(answered.sum())
-            self.ties.update(str(warning.message) for warning in told)
+            self.ties.update(str(warning.message) for warning in caught)
         for k in np.flatnonzero((status != 0) & ~answered) if status.ndim else []:
             own = [x[k] if np.ndim(x) and x is not self.all_on else x for x in inputs]
             try:
@@ -523,10 +523,10 @@ class Motion:
     def _by_reference(self, name: str, inputs: Sequence[Any], number: int) -> Array:
         """A function at one state, the ``number``-th of a call, where the compiled one has met a dead point."""
         self.dead_points += 1
-        with warnings.catch_warnings(record=True) as told:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", TieWarning)
             found = _stack_outputs(getattr(self.of_run(number)._reference, name)(*inputs))
-        self.ties.update(str(warning.message) for warning in told)
+        self.ties.update(str(warning.message) for warning in caught)
         return found
 
     def _find_function(self, name: str) -> tuple[NamedFunction, tuple[str, ...], bool]:

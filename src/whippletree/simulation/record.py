@@ -26,7 +26,7 @@ class Record:
         """Without their memos, which may be large."""
         self.failure = ""
         self.failures: Mapping[int, str] = {}
-        """Of a batch: which runs have failed, and why."""
+        """Runs of a batch that have failed, and why."""
         self.account: Mapping[str, Any] = {}
         """Costs and events of the run."""
 
@@ -87,7 +87,7 @@ class Record:
         if (
             not method.tolerances
             or first.states.ndim != 2
-            or not motion.says_two_things(first.times[0], first.states[0])
+            or not motion.gives_two_answers(first.times[0], first.states[0])
         ):
             return ""
         return (

@@ -59,7 +59,7 @@ MOST_OUTPUT_ROWS = 1e8
 ROUNDED_SPACING = 1e-12
 """Share of the duration by which whole spacings of the output may miss its end and count as reaching it."""
 
-RANGE_WORTH_TELLING = 1e-3
+EXCESS_WORTH_A_WARNING = 1e-3
 """rad or m beyond a joint's range that a warning reports."""
 
 CONSISTENT_START = 1e-9
@@ -142,6 +142,7 @@ def simulate(
     Raises:
         AssemblyError: if the start state violates the constraints and ``project`` is not asked for.
     """
+    # the method, and the functions that it steps with
     require_model(model, "simulate")
     _require_flags(reactions=reactions, effort_limits=effort_limits, project=project, progress=progress)
     method = suitable(model, _starts(model, q0, v0)[0]) if method == "auto" else method
@@ -150,6 +151,8 @@ def simulate(
     model = dyn.model  # with what was decided about massless motions
     if controller is not None and not callable(controller):
         raise ValueError(f"simulate: the controller {controller!r} is not a function of (t, q, v)")
+
+    # the numbers of the call
     q, v = _starts(model, q0, v0)
     refuse_zero_quaternions("simulate", "q0", q, model)
     # rtol may be 0, atol may not: a coordinate at 0 would have to be exact
@@ -162,29 +165,37 @@ def simulate(
     refuse_more_than_memory(model, len(times), len(q) if q.ndim == 2 else 1, variables)
     for name in points:
         model.frame(name)
+
+    # the model in motion, from a start that its constraints allow
     if effort_limits and controller is not None:
         controller = limited(controller, model)
     motion = _motion(dyn, controller, _actuators(model, ctrl, duration, act0), way, method)
     if not project:
         _require_consistent(motion, q, v)
     watch = Watch(motion, *_first(q, v, model), rtol if way.tolerances else np.inf)
-    found_by = _looked_for(events, way, method, model)
+
+    # the task, and the method at work on it
+    sought = _checked_events(events, way, method, model)
     follow = watch.follow if way.tolerances else None
-    task = Task(motion, _start_of_run(motion, q, v), times, watch.rtol, atol, found_by, follow)
+    task = Task(motion, _start_of_run(motion, q, v), times, watch.rtol, atol, sought, follow)
     stepper = _stepper(task, way, options, one_design=parameters is None)
     if variables is not None:
         check_names(model, stepper, variables)
+
+    # the run, from its start or from a checkpoint of the same choices
     choices = {"method": method, "rtol": rtol, "atol": atol, "project": project, "massless": massless} | options
     choices |= {f"parameter {path}": value for path, value in (parameters or {}).items()}
     identify = partial(run_identity, dyn, task, motion.all_that_drives, tuple(events), choices)
     record = _record(stepper, checkpoint, checkpoint_every, identify, bar(progress, model.name))
+
+    # its states as a dataset, with warnings of all that the method did not see
     settings = {"method": method, "duration": duration, "rtol": rtol, "atol": atol, "output_dt": spacing} | options
     if way.tolerances:
         motion.use_compiled(None)  # a run that is read from a checkpoint has none: the same bits of its forces
     result = dataset(motion, stepper, record, settings, watch, points, variables, reactions)
     if not way.touches:
-        _tell_of_unseen_limits(model, result, method)
-    _tell_of_start_off_branch(motion, *_first(q, v, model))
+        _warn_of_unseen_limits(model, result, method)
+    _warn_of_start_off_branch(motion, *_first(q, v, model))
     return _with_ties(result, motion)
 
 
@@ -202,7 +213,7 @@ def _way(model: Model, method: str, options: dict[str, Any], alone: bool) -> typ
         options.setdefault("step", model.time_step)
     way = _with_options(find_method(method, model).form_for(model, alone, options), method, options, model)
     _refuse_unseen_contacts(model, way, method)
-    _tell_of_unseen_forces(model, way, method)
+    _warn_of_unseen_forces(model, way, method)
     return way
 
 
@@ -292,23 +303,27 @@ def _rows_of(act: Array, q: Array) -> Array:
     try:
         return np.broadcast_to(act, (*q.shape[:-1], act.shape[-1]))
     except ValueError:
-        raise ShapeError(f"simulate: act0 has shape {act.shape}, and there are {len(q)} runs") from None
+        count = act.shape[-1]
+        raise ShapeError(
+            f"simulate: act0 has shape {act.shape}, expected ({count},) for all {len(q)} runs, or ({len(q)}, {count}) "
+            f"with a row for each"
+        ) from None
 
 
-def _tell_of_start_off_branch(motion: Motion, q: Array, v: Array) -> None:
-    """Tell of a velocity at the start, on a dead point, that no motion has; the first of several starts."""
+def _warn_of_start_off_branch(motion: Motion, q: Array, v: Array) -> None:
+    """Warn of a velocity at the start, on a dead point, that no motion has; of several starts the first is examined."""
     small = motion.model.nv <= LONG_SYSTEM and bool(motion.model.constraints)
     if motion.dead_points and small and (words := words_off_branch(motion.model, q, v, 0.0)):
         warn_caller(f"simulate: {words}", RuntimeWarning)
 
 
 def _with_ties(run: xarray.Dataset, motion: Motion) -> xarray.Dataset:
-    """The run with what was said of dead points at which its branch was a matter of choice."""
+    """The run with a note on dead points at which its branch was a matter of choice; a warning, too."""
     if not motion.ties:
         return run
-    told = "; ".join(sorted(motion.ties))
-    warn_caller(f"simulate: {told}", TieWarning)
-    return run.assign_attrs(ties=told)
+    note = "; ".join(sorted(motion.ties))
+    warn_caller(f"simulate: {note}", TieWarning)
+    return run.assign_attrs(ties=note)
 
 
 def _is_alone(q0: Any, v0: Any) -> bool:
@@ -336,7 +351,7 @@ def _refuse_unseen_contacts(model: Model, way: type[Method], method: str) -> Non
         )
 
 
-def _tell_of_unseen_forces(model: Model, way: type[Method], method: str) -> None:
+def _warn_of_unseen_forces(model: Model, way: type[Method], method: str) -> None:
     tendons = [repr(name) for name in limited_tendons(model)]
     if tendons and not way.touches:
         warn_caller(
@@ -353,14 +368,14 @@ def _tell_of_unseen_forces(model: Model, way: type[Method], method: str) -> None
         )
 
 
-def _tell_of_unseen_limits(model: Model, run: xarray.Dataset, method: str) -> None:
+def _warn_of_unseen_limits(model: Model, run: xarray.Dataset, method: str) -> None:
     """Warn where a run has left the range of a joint, whose limits its method does not see."""
     axes = limited_axes(model)
     if not axes:
         return
     nearest, _ = nearer_ends_of_many(axes, run["q"].values.reshape(-1, model.nq))
     excess = np.fmax.reduce(-nearest, axis=0, initial=0.0)  # fmax: states after a failure are no numbers
-    beyond = [f"{axes[k].name!r} by {excess[k]:.3g}" for k in np.flatnonzero(excess > RANGE_WORTH_TELLING)]
+    beyond = [f"{axes[k].name!r} by {excess[k]:.3g}" for k in np.flatnonzero(excess > EXCESS_WORTH_A_WARNING)]
     if beyond:
         warn_caller(
             f"simulate: method {method!r} does not see joint limits, and the run leaves the range of "
@@ -473,7 +488,7 @@ def _require_consistent(motion: Motion, q: Array, v: Array) -> None:
         require_consistent(motion.of_run(int(k)).model, states[k], speeds[k])
 
 
-def _looked_for(events: Any, way: type[Method], method: str, model: Model) -> tuple[Event, ...]:
+def _checked_events(events: Any, way: type[Method], method: str, model: Model) -> tuple[Event, ...]:
     """The events of a run, as functions of (t, y).
 
     Raises:
@@ -511,17 +526,17 @@ def _on_state(event: Event, nq: int, nv: int) -> Event:
 
     def value(t: float, y: Array) -> float:
         try:
-            told = function(t, y[:nq].copy(), y[nq : nq + nv].copy())  # copies: it may write on them
+            answer = function(t, y[:nq].copy(), y[nq : nq + nv].copy())  # copies: it may write on them
         except Exception as error:
             error.add_note(f"simulate: raised by event {event.name!r} at t = {t:.9g} s")
             raise
         # a truth value, too, is a number to Python, and its sign never changes
-        if np.ndim(told) or np.asarray(told).dtype.kind not in "fiu":
+        if np.ndim(answer) or np.asarray(answer).dtype.kind not in "fiu":
             raise TypeError(
-                f"simulate: event {event.name!r} returned {quote(told)} at t = {t:.9g} s, expected one number whose "
+                f"simulate: event {event.name!r} returned {quote(answer)} at t = {t:.9g} s, expected one number whose "
                 f"sign changes, such as q[0] - 0.1 for q[0] > 0.1"
             )
-        found = float(told)
+        found = float(answer)
         if math.isnan(found):
             raise IntegrationError(
                 f"the event {event.name!r} returned nan at t = {t:.9g} s: nobody can tell whether it has happened. "

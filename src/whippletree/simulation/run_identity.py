@@ -40,7 +40,7 @@ MOST_WORDS = 10_000
 """Words beyond which a value counts as too large to be compared: it has the whole program behind it."""
 
 VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
-"""Of Python: bytecode can be compared within one."""
+"""Version of Python: bytecode can be compared within one."""
 
 _OWN = Path(__file__).resolve().parents[1]
 _NUMBERS = (bool, int, float, complex, str, bytes, type(None), type(...), np.generic)

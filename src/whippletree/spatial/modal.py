@@ -165,7 +165,7 @@ class DeformedInertia:
     """M(η) of a body with modes at one deformation, in blocks; also with what is fixed to its frames."""
 
     rigid: RigidInertia
-    """Of the body as it is bent, with frozen modes."""
+    """Inertia of the body as it is bent, with frozen modes."""
     F: Array
     """∫ ∂r/∂η, (n, 3)."""
     N: Array
@@ -327,7 +327,7 @@ class Port:
     """
 
     place: Pose
-    """Of the frame in the undeformed body."""
+    """Pose of the frame in the undeformed body."""
     shapes: Array
     """φᵢ there, (n, 3)."""
     slopes: Array

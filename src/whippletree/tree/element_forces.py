@@ -87,7 +87,7 @@ class Elements:
                 if element.acts:
                     self.pull(element, -tension(element, *self.stretch(element)))
             elif isinstance(element, FluidBox):
-                place = self._placed(element.body, element.pose)
+                place = self._place_on_body(element.body, element.pose)
                 if self._is_felt(place):
                     self._push(place, self._drag(element, place))
             else:
@@ -96,7 +96,7 @@ class Elements:
 
     def push(self, frame: str, wrench: Array) -> None:
         """Let a wrench (6,) act on a frame, in its axes and about its origin."""
-        place = self._found(frame)
+        place = self._place_of_frame(frame)
         if self._is_felt(place):
             self._push(place, wrench)
 
@@ -157,7 +157,7 @@ class Elements:
             wraps = {(wrap.branch, wrap.after): wrap for wrap in tendon.around}
             found: list[TendonPiece] = []
             for k, (branch, divisor) in enumerate(zip(tendon.route, tendon.divisors.tolist(), strict=True)):
-                places = [self._found(frame) for frame in branch]
+                places = [self._place_of_frame(frame) for frame in branch]
                 for i, (first, second) in enumerate(pairwise(places)):
                     wrap = wraps.get((k, i))
                     if wrap is None:
@@ -169,10 +169,10 @@ class Elements:
 
     def _around(self, wrap: Wrap, first: BodyPlace, second: BodyPlace, divisor: Any) -> list[TendonPiece]:
         """A straight piece if the path misses an obstacle, two of them and one on its surface if not."""
-        middle = self._found(wrap.frame)
+        middle = self._place_of_frame(wrap.frame)
         at = self._pose(middle)
         ends = [at.R.T @ (self._pose(place).p - at.p) for place in (first, second)]
-        side = self._seen_from(middle, self._found(wrap.side)) if wrap.side else None
+        side = self._seen_from(middle, self._place_of_frame(wrap.side)) if wrap.side else None
         path = wrapping.around_obstacle(wrap.kind, ends[0], ends[1], wrap.radius, side)
         on, off = (middle._replace(pose=middle.pose @ Pose(_eye(), point)) for point in (path.first, path.second))
         found = [TendonPiece(first, second, *_where(negated(path.touches), *self._straight(first, second)), divisor)]
@@ -214,10 +214,12 @@ class Elements:
 
     # --- points ---
 
-    def _found(self, frame: str) -> BodyPlace:
+    def _place_of_frame(self, frame: str) -> BodyPlace:
+        """Where a frame is, and on which body."""
         return BodyPlace(*self.m.place(frame), self.m.tree.model.frame(frame).body)
 
-    def _placed(self, body: str, pose: Array) -> BodyPlace:
+    def _place_on_body(self, body: str, pose: Array) -> BodyPlace:
+        """A place with that pose (4, 4) in a body's axes."""
         node, at = self.m.tree.bodies[body]
         return BodyPlace(node, at @ Pose.from_matrix(pose), body)
 

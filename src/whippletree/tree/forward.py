@@ -60,27 +60,38 @@ def forward_dynamics(sweep: Sweeper, links: Field, tau: Field, base: Any) -> Fie
 
 def articulate(sweep: Sweeper, links: Field, tau: Field) -> Field:
     """The pass inwards: a :class:`Freedom` for every joint."""
-
-    def eliminate(children: ArticulatedBody, link: Link, tau: Array) -> tuple[ArticulatedBody, Freedom]:
-        P, z = dense(link.M) + children.P, zeros(len(link.H)) + link.b + children.z
-        K, D, rest = split_inertia(P, link.H, link.J)
-        epsilon = tau - link.H.T @ z
-        outwards = z + K @ epsilon + rest @ (zeros(len(link.H)) + link.a)
-        message = ArticulatedBody(link.X.inertia(rest), link.X.force(outwards - link.r))
-        return message, Freedom(K, D.solve(epsilon), D.pivots)
-
-    return sweep.gather(eliminate, NOTHING, links, tau)
+    return sweep.gather(eliminate_joint, NOTHING, links, tau)
 
 
 def release(sweep: Sweeper, links: Field, freedoms: Field, base: Any) -> Field:
     """The pass outwards: θ̈ of every joint."""
+    return sweep.scatter(release_joint, base, links, freedoms)
 
-    def move(parent: Array, link: Link, freedom: Freedom) -> tuple[Array, Array]:
-        alpha = link.X.motion(parent) + link.a
-        qdd = freedom.nu - freedom.K.T @ alpha
-        return alpha + link.H @ qdd, qdd
 
-    return sweep.scatter(move, base, links, freedoms)
+def eliminate_joint(children: ArticulatedBody, link: Link, tau: Array) -> tuple[ArticulatedBody, Freedom]:
+    """One step inwards: what a joint under a force (n,) hands to its parent, and what it keeps."""
+    P, z = _with_children(children, link)
+    K, D, rest = split_inertia(P, link.H, link.J)
+    epsilon = tau - link.H.T @ z
+    outwards = z + K @ epsilon + rest @ (zeros(len(link.H)) + link.a)
+    return _to_parent(link, rest, outwards), Freedom(K, D.solve(epsilon), D.pivots)
+
+
+def release_joint(parent: Array, link: Link, freedom: Freedom) -> tuple[Array, Array]:
+    """One step outwards: a body's acceleration (m,) and its joint's θ̈ (n,) from its parent's acceleration."""
+    alpha = link.X.motion(parent) + link.a
+    qdd = freedom.nu - freedom.K.T @ alpha
+    return alpha + link.H @ qdd, qdd
+
+
+def _with_children(children: ArticulatedBody, link: Link) -> ArticulatedBody:
+    """The body with all that its children have handed to it."""
+    return ArticulatedBody(dense(link.M) + children.P, zeros(len(link.H)) + link.b + children.z)
+
+
+def _to_parent(link: Link, P: Array, z: Array) -> ArticulatedBody:
+    """An inertia and a bias wrench as the parent sees them; the rotor's share of the wrench stays at the joint."""
+    return ArticulatedBody(link.X.inertia(P), link.X.force(z - link.r))
 
 
 def split_inertia(P: Array, H: Array, J: Any) -> tuple[Array, linalg.LDLT, Array]:
@@ -141,7 +152,7 @@ class JointOutcome(NamedTuple):
 
 
 def hybrid_dynamics(sweep: Sweeper, links: Field, prescribed: Field, given: Field, base: Any) -> Field:
-    """An :class:`JointOutcome` for every joint.
+    """A :class:`JointOutcome` for every joint.
 
     Args:
         links: the bodies at one state.
@@ -151,23 +162,17 @@ def hybrid_dynamics(sweep: Sweeper, links: Field, prescribed: Field, given: Fiel
     """
 
     def inwards(children: ArticulatedBody, link: Link, fixed: bool, given: Array) -> tuple[ArticulatedBody, Any]:
-        P, z = dense(link.M) + children.P, zeros(len(link.H)) + link.b + children.z
-        if fixed:
-            moved = z + P @ (link.a + link.H @ given)
-            return ArticulatedBody(link.X.inertia(P), link.X.force(moved - link.r)), PrescribedJoint(P, z)
-        K, D, rest = split_inertia(P, link.H, link.J)
-        epsilon = given - link.H.T @ z
-        handed = z + K @ epsilon + rest @ (zeros(len(link.H)) + link.a)
-        message = ArticulatedBody(link.X.inertia(rest), link.X.force(handed - link.r))
-        return message, Freedom(K, D.solve(epsilon), D.pivots)
+        if not fixed:
+            return eliminate_joint(children, link, given)
+        P, z = _with_children(children, link)
+        return _to_parent(link, P, z + P @ (link.a + link.H @ given)), PrescribedJoint(P, z)
 
     def outwards(parent: Array, link: Link, kept: Any, given: Array) -> tuple[Array, JointOutcome]:
-        alpha = link.X.motion(parent) + link.a
         if isinstance(kept, PrescribedJoint):
-            alpha = alpha + link.H @ given
+            alpha = link.X.motion(parent) + link.a + link.H @ given
             return alpha, JointOutcome(given, link.H.T @ (kept.P @ alpha + kept.z) + link.J * given, zeros(0))
-        qdd = kept.nu - kept.K.T @ alpha
-        return alpha + link.H @ qdd, JointOutcome(qdd, given, kept.pivots)
+        alpha, qdd = release_joint(parent, link, kept)
+        return alpha, JointOutcome(qdd, given, kept.pivots)
 
     return sweep.scatter(outwards, base, links, sweep.gather(inwards, NOTHING, links, prescribed, given), given)
 

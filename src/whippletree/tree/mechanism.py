@@ -24,7 +24,7 @@ class Margin(NamedTuple):
     """A number that must be positive for an answer to exist, and that only the state decides."""
 
     number: int
-    """Of the node whose pivot it is; beyond the nodes, of a way in which constraints can fail."""
+    """Number of the node whose pivot it is; beyond the nodes, of a way in which constraints can fail."""
     value: Any
 
 

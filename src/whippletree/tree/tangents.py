@@ -78,7 +78,7 @@ class TangentBody(NamedTuple):
 
     own: RigidInertia
     momentum: Array
-    """Of the part alone, (6,)."""
+    """Momentum of the part alone, (6,)."""
     R: RigidInertia
     B: Coriolis
 

@@ -46,7 +46,7 @@ class Wrapping(NamedTuple):
     second: Array
     """Where it leaves it, (3,), m."""
     length: Any
-    """Of the part on the surface, m."""
+    """Length of the part on the surface, m."""
 
 
 class _Way(NamedTuple):

@@ -104,7 +104,7 @@ def energies(axes: Any, run: xarray.Dataset, model: Model | None = None) -> None
     kinetic, potential = (np.asarray(run[name], dtype=float) for name in ("kinetic_energy", "potential_energy"))
     total = kinetic + potential
     drift = float(np.abs(total - total[0]).max())
-    labels = ("kinetic", "potential", f"total, moves by {drift:.1e} J")
+    labels = ("kinetic", "potential", f"total, drifts by {drift:.1e} J")
     for k, (values, label) in enumerate(zip((kinetic, potential, total), labels, strict=True)):
         axes.plot(run["time"], values, color=style.PALETTE[k], label=label, linestyle="--" if k == 2 else "-")
     _finish(axes, "energies", "J", 3)

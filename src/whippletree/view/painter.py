@@ -27,6 +27,9 @@ STANDING = ("ground",)
 IN_FRONT = ("closures", "constraint forces", "constraint moments", "contact points", "contact forces")
 """Layers that nothing may hide."""
 
+SEAM = 0.8
+"""Points: width of an edge in the colour of its triangle. At 0.5 smoothing leaves a pale line between two that meet."""
+
 
 def draw(axes: Any, scene: Scene, moments: Sequence[int] = (-1,), layers: Collection[str] = SHOWN) -> None:
     """Draw a scene at some of its moments, earlier ones paler; the axes get equal scales.
@@ -50,7 +53,7 @@ def draw(axes: Any, scene: Scene, moments: Sequence[int] = (-1,), layers: Collec
         flat, colors = _triangles(group, scene, moment, fade)
         axes.add_collection(
             PolyCollection(
-                list(flat), facecolors=colors, edgecolors=colors, linewidths=0.5, zorder=2 + order / len(passes)
+                list(flat), facecolors=colors, edgecolors=colors, linewidths=SEAM, zorder=2 + order / len(passes)
             )
         )
     axes.set_aspect("equal")

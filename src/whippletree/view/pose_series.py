@@ -103,9 +103,13 @@ def choose_moments(run: xarray.Dataset, model: Model, frames: int) -> xarray.Dat
             f"the run has q of shape {run['q'].shape}, model {model.name!r} has nq = {model.nq}: "
             f"give the model that was simulated, and a run that is not empty"
         )
-    if not np.isfinite(run["q"]).all():
-        raise ValueError(f"the run of model {model.name!r} holds coordinates that are not finite: cut them off first")
     times = np.asarray(run["time"], dtype=float)
+    lost = np.flatnonzero(~np.isfinite(run["q"].values).all(axis=1))
+    if len(lost):
+        raise ValueError(
+            f"the run of model {model.name!r} holds coordinates that are not finite at t = {times[lost[0]]:g} s: show "
+            f"the part before, run.isel(time=slice({lost[0]}))"
+        )
     if len(times) <= frames:
         return run
     wanted = np.linspace(times[0], times[-1], max(frames, 2))

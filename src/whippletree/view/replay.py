@@ -30,7 +30,7 @@ POSES = 40_000
 """Poses of one page, bodies times moments: about 2.5 MB. A larger mechanism gets fewer moments."""
 
 TRIANGLES = 1500
-"""Of each mesh file in a page."""
+"""Triangles of each mesh file in a page."""
 
 PLACE = "/*DATA*/null"
 """Where the page takes its data."""

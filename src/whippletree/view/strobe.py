@@ -28,13 +28,13 @@ PATH_POINTS = 2000
 def strobe(
     axes: Any, run: xarray.Dataset, model: Model, *, count: int = COUNT, layers: Collection[str] = SHOWN
 ) -> None:
-    """The mechanism at ``count`` moments, evenly spread over the run; the last in full colour."""
+    """The mechanism at ``count`` instants, evenly spread over the run; the last in full colour."""
     shown = scene(model, run, frames=max(count, 2))
     if count == 1:
         draw(axes, shown, (-1,), layers)
     else:
         draw(axes, shown, range(len(shown.times)), layers)
-    _finish(axes, shown, f"{len(shown.times)} moments from {shown.times[0]:g} to {shown.times[-1]:g} s")
+    _finish(axes, shown, f"{len(shown.times)} instants from {shown.times[0]:g} to {shown.times[-1]:g} s")
 
 
 def path(axes: Any, run: xarray.Dataset, model: Model, *, frame: str = "", layers: Collection[str] = SHOWN) -> None:

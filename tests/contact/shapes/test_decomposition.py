@@ -215,7 +215,8 @@ REFUSED = [
     (without_last_face, OPEN),
     (
         lambda: {"vertices": np.eye(3), "faces": [(0, 1, 2), (0, 2, 1)]},
-        "geometry 'angle': the mesh encloses no volume",
+        "geometry 'angle': the mesh encloses no volume (0 m³, at a size of 1 m): it is flat, or its faces enclose as "
+        "much from outside as from inside. Mend it, or give the body boxes, capsules and cylinders",
     ),
     (
         lambda: {"faces": [(0, 1, 99)]},

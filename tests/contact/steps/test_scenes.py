@@ -600,9 +600,9 @@ def test_few_bodies_sleep_too_and_others_say_why_they_cannot():
     options = {"duration": 0.4, "method": "time_stepping", "output_dt": 0.1}
     assert wt.simulate(model, **options, sleep=1e-3).asleep.values[-1] == 1
     assert wt.simulate(model, **options, effort=50).attrs["unconverged_steps"] == 0
-    with pytest.raises(wt.UnsupportedError, match=r"sleep can be .* of model 'ball': there are several start states"):
+    with pytest.raises(wt.UnsupportedError, match=r"option sleep .* model 'ball' .*: there are several start states"):
         wt.simulate(model, np.tile(model.home.q, (2, 1)), **options, sleep=1e-3)
-    with pytest.raises(wt.UnsupportedError, match=r"sleep and effort .*: none of its bodies moves freely"):
+    with pytest.raises(wt.UnsupportedError, match=r"options sleep .*: none of its bodies moves freely. Leave them out"):
         wt.simulate(wt.mechanisms.rocking_block(), **options, sleep=1e-3, effort=9)
     with pytest.raises(wt.NameLookupError, match=r"there is no option 'sleep'.*method='time_stepping' has it"):
         wt.simulate(model, duration=0.1, sleep=1e-3)
@@ -670,5 +670,5 @@ def test_faults_of_groups_are_named():
 
 
 def test_what_is_no_scene_says_why():
-    assert scene_layout(wt.mechanisms.pendulum()) == Unsuited("nothing may touch")
+    assert scene_layout(wt.mechanisms.pendulum()) == Unsuited("it has no contacts")
     assert scene_layout(wt.mechanisms.quadruped()) == Unsuited("none of its bodies moves freely")

@@ -52,6 +52,9 @@ def arity(operation: str) -> int | None:
     return 1 if isinstance(operation, Table) else ARITY.get(operation)
 
 
+RECIPROCAL_RANGE = 1e30
+"""Up to it, and down to its inverse, a power of two is divided by as a product: its reciprocal is exact in float32."""
+
 PRODUCTS = 64
 """Integer exponents up to which a power is a chain of products."""
 
@@ -120,7 +123,7 @@ class Trace:
         if found is None:
             # few have a constant first: the quickest question comes before the others
             if self.twins and key[1] in self._constants and self._is_known(key):
-                found = self._known[key] = self.node(self._computed(key))
+                found = self._known[key] = self.node(self._fold(key))
                 return found
             number = len(self.nodes)
             found = self._known[key] = Traced(self, number)
@@ -134,7 +137,7 @@ class Trace:
         """Whether a node is an operation on constants that is done here."""
         return key[0] in _OF_CONSTANTS and self._constants.issuperset(key[1:])
 
-    def _computed(self, key: Node) -> Node:
+    def _fold(self, key: Node) -> Node:
         """The constant that an operation on constants gives."""
         operation, *operands = key
         given = [self.nodes[i] for i in operands]
@@ -280,7 +283,7 @@ class Traced(NumPyScalar):
                 return -self
             if other < 0:
                 return -(self / -other)
-            if math.frexp(other)[0] == 0.5 and 1e-30 < other < 1e30:
+            if math.frexp(other)[0] == 0.5 and 1 / RECIPROCAL_RANGE < other < RECIPROCAL_RANGE:
                 return self * (1 / other)  # a power of two: the same number, without a division
             other = trace.constant(other)
         i, j = self.index, other.index

@@ -105,7 +105,7 @@ def _code_of_lanes(lanes: MachineLanes, columns: int) -> str:
             entry = w.value(f"load i32, ptr {w.value(f'getelementptr i32, ptr {entries}, i64 {column}')}")
             number = w.value(f"load {lanes.number}, ptr {_place_of(w, entry)}")
             sign = w.value(f"shl {lanes.bits} {_as_bits(w, lanes, entry)}, {8 * lanes.bytes - 1}")
-            vectors.append(_turned(w, number, w.splat(sign, lanes.bits)))
+            vectors.append(_flip_sign(w, number, w.splat(sign, lanes.bits)))
         there = w.value(f"getelementptr i8, ptr %place, i64 {w.value(f'mul i64 {first}, %stride')}")
         given = ", ".join(f"{lanes.number} {vector}" for vector in vectors)
         w.call(tile_name(lanes.width, columns), f"{given}, ptr {there}, ptr %offsets, i64 %stride")
@@ -131,7 +131,7 @@ def _code_of_one_state(lanes: MachineLanes) -> str:
     number = w.value(f"load {lanes.real}, ptr {_place_of(w, entry)}")
     sign = w.value(f"shl {lanes.bits} {_as_bits(w, lanes, entry)}, {8 * lanes.bytes - 1}")
     there = w.value(f"getelementptr i8, ptr %place, i64 {w.value('mul i64 %k, %stride')}")
-    w.emit(f"store {lanes.real} {w.canonical(_turned(w, number, sign))}, ptr {there}")
+    w.emit(f"store {lanes.real} {w.canonical(_flip_sign(w, number, sign))}, ptr {there}")
     w.emit("%next = add i64 %k, 1")
     w.emit(f"br i1 {w.value('icmp slt i64 %next, %count')}, label %number, label %written")
     w.start("written")
@@ -153,7 +153,7 @@ def _write_several(w: Writer, first: Operand) -> None:
     together = w.value(f"load {lanes.of('i32')}, ptr {entries}, align 4")
     sign = w.integer("shl", _as_bits(w, lanes, together, lanes.width), 8 * lanes.bytes - 1)
     there = w.value(f"getelementptr {lanes.real}, ptr %place, i64 {first}")
-    w.emit(f"store {lanes.number} {w.canonical(_turned(w, vector, sign))}, ptr {there}, align {lanes.bytes}")
+    w.emit(f"store {lanes.number} {w.canonical(_flip_sign(w, vector, sign))}, ptr {there}, align {lanes.bytes}")
 
 
 def _place_of(w: Writer, entry: Operand) -> Operand:
@@ -170,6 +170,6 @@ def _as_bits(w: Writer, lanes: MachineLanes, entry: Operand, width: int = 1) -> 
     return w.value(f"zext {kinds[0]} {entry} to {kinds[1]}")
 
 
-def _turned(w: Writer, number: Operand, sign: Operand) -> Operand:
+def _flip_sign(w: Writer, number: Operand, sign: Operand) -> Operand:
     """A number with its sign changed where the sign bit of ``sign`` is set."""
     return w.from_bits(w.integer("xor", w.to_bits(number), sign))

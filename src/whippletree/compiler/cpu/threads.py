@@ -216,8 +216,8 @@ class LargeCalls:
         regions = list(split(tuple(slice(0, n) for n in batch), max(width, states // parts), width))
         self._run_regions(regions, inputs, results, stoppable=long and bool(self._named))
         # as a ufunc does: a number where an array would have no dimension, unless it was given
-        told = tuple(x if x.ndim or y is not None else x[()] for x, y in zip(results, given, strict=True))
-        return told[0] if len(told) == 1 else told
+        outcome = tuple(x if x.ndim or y is not None else x[()] for x, y in zip(results, given, strict=True))
+        return outcome[0] if len(outcome) == 1 else outcome
 
     def _run_regions(
         self, regions: Sequence[Region], inputs: Sequence[Any], results: Sequence[Any], stoppable: bool

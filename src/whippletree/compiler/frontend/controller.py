@@ -95,7 +95,7 @@ def compiled_forces(
         NotTraceable: with the reason.
     """
     with preserve_memory(controller):
-        traced = _traced(model, controller, model.nv)
+        traced = _trace_controller(model, controller, model.nv)
         return _as_gains(model, controller, traced, samples) or _as_code(model, controller, traced, samples)
 
 
@@ -108,7 +108,7 @@ def affine_forces(
     """
     with preserve_memory(controller):
         try:
-            return _as_gains(model, controller, _traced(model, controller, model.nv), samples)
+            return _as_gains(model, controller, _trace_controller(model, controller, model.nv), samples)
         except NotTraceable:
             return None
 
@@ -157,7 +157,7 @@ def own_gains(model: Model, controller: Callable[[Any, Any, Any], Any]) -> OwnGa
     gains = OwnGains(np.zeros(model.nv), np.zeros(model.nv))
     try:
         with preserve_memory(controller):
-            parts = linear_parts(*_traced(model, controller, model.nv))
+            parts = linear_parts(*_trace_controller(model, controller, model.nv))
     except Exception:  # whatever it is, plain numbers may still be fine
         return None
     for joint, at, place in zip(model.joints, model.q_slices, model.v_slices, strict=True):
@@ -186,7 +186,7 @@ class _ControllerTrace(NamedTuple):
         return (*self.trace.nodes, *outputs)
 
 
-def _traced(model: Model, asked: Callable[[Any, Any, Any], Any], size: int) -> _ControllerTrace:
+def _trace_controller(model: Model, asked: Callable[[Any, Any, Any], Any], size: int) -> _ControllerTrace:
     """A function with ``size`` numbers on traced scalars.
 
     Raises:
@@ -213,7 +213,7 @@ def traced_function(
         NotTraceable: with the reason.
     """
     with preserve_memory(asked):
-        return _as_code(model, asked, _traced(model, asked, size), samples)
+        return _as_code(model, asked, _trace_controller(model, asked, size), samples)
 
 
 def _as_code(
@@ -268,7 +268,8 @@ def _compare(function: Callable[..., Any], controller: Any, t: float, q: Array, 
         difference = np.abs(function(t, q, v) - expected)
     if np.any(difference > AGREEMENT * (1 + np.abs(expected).max(initial=0.0))):
         raise NotTraceable(
-            f"at t = {t:g} it says something else in Python: it has a memory, or depends on chance or on the clock"
+            f"at t = {t:g} its code and a call in Python give different forces: it has a memory, or depends on chance "
+            f"or on the clock"
         )
 
 

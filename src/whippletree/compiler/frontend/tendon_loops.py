@@ -106,7 +106,7 @@ class Routes:
         """The tendon of each actuator."""
         self._spots: dict[str, int] = {}
         self.places: list[Place] = []
-        """Of the spots that are fixed on bodies; after them come two for each obstacle."""
+        """Places of the spots that are fixed on bodies; after them come two for each obstacle."""
         self.obstacles: list[Obstacle] = []
         legs = [leg for k in range(len(self.tendons)) for leg in self._legs(k)]
         self.pieces = [piece for leg in legs for piece in self._pieces(*leg)]

@@ -22,7 +22,7 @@ EVERY = 1.0
 """Seconds between two tellings."""
 
 VARIABLE = "WHIPPLETREE_PROGRESS"
-"""Of the environment: 1 tells always, 0 never; otherwise where somebody is watching."""
+"""Variable of the environment: 1 tells always, 0 never; otherwise where somebody is watching."""
 
 Listener: TypeAlias = Callable[[str, float], None]
 """Told what is compiled, and for how many seconds; and once more at the end with −1."""

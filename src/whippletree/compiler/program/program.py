@@ -43,7 +43,8 @@ Register: TypeAlias = str
 """A named integer: the counter of a loop or a number looked up in an index buffer."""
 
 Others: TypeAlias = Literal["wait", "run along", "are none"]
-"""Of states that are not in the body of a condition or an iteration, while their neighbours in a vector of lanes are:
+"""Behaviour of states that are not in the body of a condition or an iteration, while their neighbours in a vector of
+lanes are:
 
 wait        they keep their memory as it is, which costs every store a comparison
 run along   they may run the body with the others, but for what is :class:`PerLane` and for outputs: a promise that they

@@ -172,7 +172,7 @@ class _Colour(NamedTuple):
 
 def _colours(problem: ContactProblem) -> list[_Colour]:
     G: DelassusProduct = problem.G
-    number, local = _colouring(*G.touched, problem.blocks), np.asarray(_local()(G.own))
+    number, local = _colouring(*G.touching_parts, problem.blocks), np.asarray(_local()(G.own))
     found = []
     for c in range(number.max(initial=-1) + 1):
         blocks = np.flatnonzero(number == c)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 SEED = 0
-"""Of the search for the best cuts, so that a mesh has the same pieces every time."""
+"""Seed of the search for the best cuts, so that a mesh has the same pieces every time."""
 
 
 def main() -> None:

@@ -50,7 +50,7 @@ ABSENT = math.inf
 """Gap of a slot that is not in use."""
 
 COAL_TOLERANCE = 1e-10
-"""Of coal's iterations, m."""
+"""Tolerance of coal's iterations, m."""
 
 WITNESS = 1e-7
 """How much nearer than every corner, m, the nearest points must be to be a candidate of their own."""

@@ -49,7 +49,7 @@ COMPARED_AT_ONCE = 2**18
 """Pairs of points and triangles (or planes) that are compared at once, in some tens of megabytes."""
 
 _FORMAT = "convex pieces 2"
-"""Of entries of the cache; another number makes all pieces anew."""
+"""Format of entries of the cache; another number makes all pieces anew."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,18 +79,22 @@ def convex_pieces(where: str, vertices: Array, faces: Array, tolerance: float) -
     """
     faces = faces if volume(vertices, faces) >= 0 else faces[:, ::-1]
     part = _closed_parts(where, vertices, faces)
-    if volume(vertices, faces) <= NO_VOLUME * float(np.ptp(vertices, axis=0).max()) ** 3:
-        raise ModelError(where, ["the mesh encloses no volume"])
-    # one size for all meshes: what CoACD does with a mesh of metres and one of millimetres is not the same
     low, size = vertices.min(axis=0), float(np.ptp(vertices, axis=0).max())
+    if (enclosed := volume(vertices, faces)) <= NO_VOLUME * size**3:
+        fault = (
+            f"the mesh encloses no volume ({enclosed:.3g} m³, at a size of {size:.3g} m): it is flat, or its faces "
+            f"enclose as much from outside as from inside. Mend it, or give the body boxes, capsules and cylinders"
+        )
+        raise ModelError(where, [fault])
+    # one size for all meshes: what CoACD does with a mesh of metres and one of millimetres is not the same
     mesh = (vertices - low) / size, faces
     cache, key = default_cache(), _key(*mesh, tolerance)
     kept = cache.load(key)
     if kept is None:
         found = _fitting_pieces(where, *mesh, part, tolerance)
-        cache.store(key, _packed(found))
+        cache.store(key, _to_bytes(found))
     else:
-        found = _unpacked(kept)
+        found = _from_bytes(kept)
     hulls = tuple(np.asarray(hull * size + low) for hull in found.hulls)
     return Pieces(hulls, found.volume_share, found.distance * size)
 
@@ -106,14 +110,14 @@ def _key(vertices: Array, faces: Array, tolerance: float) -> str:
     return f"pieces-{seal.hexdigest()}"
 
 
-def _packed(pieces: Pieces) -> bytes:
+def _to_bytes(pieces: Pieces) -> bytes:
     archive = io.BytesIO()
     numbers = np.array([pieces.volume_share, pieces.distance])
     np.savez(archive, points=np.concatenate(pieces.hulls), counts=list(map(len, pieces.hulls)), numbers=numbers)
     return archive.getvalue()
 
 
-def _unpacked(data: bytes) -> Pieces:
+def _from_bytes(data: bytes) -> Pieces:
     with np.load(io.BytesIO(data), allow_pickle=False) as kept:
         share, distance = kept["numbers"].tolist()
         return Pieces(tuple(np.split(kept["points"], np.cumsum(kept["counts"])[:-1])), share, distance)
@@ -247,11 +251,11 @@ def _fit(hulls: list[Array], vertices: Array, faces: Array, tolerance: float) ->
     apart = 2 * tolerance  # points are half of it apart
     on_pieces = [points_on(solid.points / apart, solid.simplices)[0] * apart for solid in solids]
     on_mesh, owner = points_on(vertices / apart, faces)
-    missed = _missed(on_mesh * apart, [solid.equations for solid in solids])
+    missed = _farthest_outside(on_mesh * apart, [solid.equations for solid in solids])
     return share, max(missed, _excess(np.concatenate(on_pieces), vertices[faces], on_mesh * apart, owner))
 
 
-def _missed(points: Array, planes: list[Array]) -> float:
+def _farthest_outside(points: Array, planes: list[Array]) -> float:
     """How far the farthest point (n, 3) is outside of all pieces, by their faces (f, 4)."""
     depth = np.full(len(points), np.inf)
     for equations in planes:

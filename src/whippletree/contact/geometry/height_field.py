@@ -45,7 +45,7 @@ class Grid:
         return spline_coefficients(spline_coefficients(self.heights).T).T
 
     @cached_property
-    def _listed(self) -> Table:
+    def _entries(self) -> Table:
         return Table(self.coefficients.ravel())
 
     def _around(self, i: Any, j: Any) -> Array:
@@ -54,7 +54,7 @@ class Grid:
         corner = i * columns + j
         found = np.empty((4, 4), dtype=object)
         for a, b in np.ndindex(4, 4):
-            found[a, b] = entry(self._listed, corner + (a * columns + b))
+            found[a, b] = entry(self._entries, corner + (a * columns + b))
         return found
 
     def jet(self, x: Any, y: Any) -> Jet:
@@ -108,7 +108,7 @@ class HeightsAround:
         """Cells of a block along x and y."""
         heights = grid.coefficients
         for axis, k in enumerate(around):
-            heights = _continued(heights, 2 * k, axis)
+            heights = _extend_straight(heights, 2 * k, axis)
         for axis, (k, block) in enumerate(zip(around, self.block, strict=True)):
             # cells i − k … i + k have the coefficients i − k … i + k + 3, of each cell of the block
             length = 2 * k + 3 + block
@@ -118,8 +118,8 @@ class HeightsAround:
             cells = grid.heights.shape[axis] - 1 + 2 * k
             heights = spread.take(np.arange(0, cells, block), axis=axis)
         self.tops = heights
-        """Of each block, m, (n, m)."""
-        self._listed = Table(heights.ravel())
+        """Greatest height of each block, m, (n, m)."""
+        self._entries = Table(heights.ravel())
 
     def clearance(self, point: Array) -> Any:
         """A distance that a point (3,), in the field's frame, has at least from the surface and all that is below it,
@@ -132,11 +132,11 @@ class HeightsAround:
             within = less(0, select(less(0, u), select(less(u, most), 1, 0), 0))
             numbers.append(entry(_steps(most - 1), select(within, u, 0)))
             inside = within if axis == 0 else less(0, select(inside, select(within, 1, 0), 0))
-        above = point[2] - entry(self._listed, numbers[0] * self.tops.shape[1] + numbers[1])
+        above = point[2] - entry(self._entries, numbers[0] * self.tops.shape[1] + numbers[1])
         return select(inside, select(less(above, self.reach), above, self.reach), -1)
 
 
-def _continued(coefficients: Array, count: int, axis: int) -> Array:
+def _extend_straight(coefficients: Array, count: int, axis: int) -> Array:
     """Coefficients with so many more at both ends of an axis, along straight lines."""
     c = np.moveaxis(coefficients, axis, 0)
     steps = np.arange(1, count + 1)[:, None]
@@ -168,7 +168,7 @@ class _Place(NamedTuple):
     cell: Any
     """Number of the cell, a whole number."""
     weights: tuple[list[Any], list[Any], list[Any]]
-    """Of the four coefficients around it, for the value, its slope and its curvature per cell."""
+    """Weights of the four coefficients around it, for the value, its slope and its curvature per cell."""
 
 
 def _place(u: Any, n: int) -> _Place:

@@ -1,7 +1,7 @@
 """Meshes of geometries from their files, and how much of its convex hull such a mesh fills.
 
 What touches is always the hull: a cup is closed, a ring has no hole. Where a file's mesh is visibly less than its hull
-that is told once, unless the geometry is marked ``convex``, as geoms of MJCF are: their format says that hulls touch.
+a warning says so once. Geometries marked ``convex`` get none, nor do geoms of MJCF: their format says that hulls touch.
 :mod:`whippletree.contact.geometry.decomposition` makes several hulls of such a mesh.
 """
 

@@ -69,7 +69,7 @@ class Feature(NamedTuple):
     span: tuple[float, float]
     """Where the line begins and ends, m from the base."""
     radii: tuple[float, float, float] | None
-    """Of the rounding; None for a corner or an edge."""
+    """Radii of the rounding; None for a corner or an edge."""
 
     def at(self, X: Pose, N: Array, along: Any) -> Array:
         """The point (3,) that is farthest along −N, on any scalar."""
@@ -249,9 +249,7 @@ def _solve_nearest(
 ) -> Between | None:
     """Newton's method from rough nearest points; None where it leads nowhere."""
     lined = [k for k in (0, 1) if features[k].line is not None]
-    z = np.concatenate(
-        [start, [_first_place(features[k], P, point, start) for k, P in enumerate((X, Y)) if k in lined]]
-    )
+    z = np.concatenate([start, [_first_place(features[k], P, point) for k, P in enumerate((X, Y)) if k in lined]])
     scale = 1.0 + abs(z[3])
     for _ in range(POLISHING_STEPS):
         F, slope = _equations(features, z, X, Y, lined)
@@ -264,7 +262,7 @@ def _solve_nearest(
     return Between(features, z, slope) if np.abs(F).max() <= 100 * SOLVED * scale else None
 
 
-def _first_place(feature: Feature, P: Placed, point: Array, start: Array) -> float:
+def _first_place(feature: Feature, P: Placed, point: Array) -> float:
     """Where on a feature's line the rough point is: its rounding is across the line and does not matter."""
     assert feature.line is not None
     place = float((point - P[1] - P[0] @ feature.base) @ (P[0] @ feature.line))

@@ -208,7 +208,7 @@ class _SolidLists:
         at = len(self.corners)
         for octant in range(OCTANTS):
             begins.append(len(self.groups))
-            for group in _halved(points[octants == octant]):
+            for group in _nearby_groups(points[octants == octant]):
                 low, high = group.min(axis=0), group.max(axis=0)
                 self.groups.append([*(low + high) / 2, *(high - low) / 2, at, at + len(group) - 1])
                 ordered.append(group)
@@ -261,12 +261,12 @@ class _SolidLists:
             self.around.append([start, len(self.neighbours), begin, len(self.beside)])
 
 
-def _halved(points: Array) -> list[Array]:
+def _nearby_groups(points: Array) -> list[Array]:
     """Points in groups that lie together: halves of halves, across the longest side of their box."""
     if len(points) <= GROUP_CORNERS:
         return [points] if len(points) else []
     order = np.argsort(points[:, np.argmax(np.ptp(points, axis=0))], kind="stable")
-    return [group for half in np.array_split(order, 2) for group in _halved(points[half])]
+    return [group for half in np.array_split(order, 2) for group in _nearby_groups(points[half])]
 
 
 class _FlatOfShape(NamedTuple):

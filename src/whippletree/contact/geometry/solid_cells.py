@@ -46,7 +46,7 @@ class Cell(NamedTuple):
     place: Array
     """Relative rotation and offset, in sizes of the smaller solid, (12,)."""
     normal: Array
-    """Of the nearest points there, in the second solid's axes, (3,)."""
+    """Normal of the nearest points there, in the second solid's axes, (3,)."""
     first: Array
     """Numbers of the corners between which these are, (3,)."""
     second: Array

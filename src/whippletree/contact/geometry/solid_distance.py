@@ -78,7 +78,7 @@ class Nearest(NamedTuple):
     normal: Array
     """n (3,), in the world."""
     point: Array
-    """Of the first solid (3,), from the second one's origin."""
+    """Point of the first solid (3,), from the second one's origin."""
     between: Simplex
     """The corners between which they are."""
 
@@ -87,7 +87,7 @@ class Hint(NamedTuple):
     """What is known of two solids, and when that is enough."""
 
     normal: Array
-    """Of their nearest points, (3,), a moment ago or in a place nearby; 0 where it is not known."""
+    """Normal of their nearest points, (3,), a moment ago or in a place nearby; 0 where it is not known."""
     reach: Any
     """m: solids that are farther apart along it are not looked at more closely."""
     between: Simplex | None = None
@@ -207,7 +207,7 @@ class _Start(NamedTuple):
     gap: Any
     """Separation along it."""
     point: Array
-    """Of the first solid, (3,), from the second one's origin."""
+    """Point of the first solid, (3,), from the second one's origin."""
     afresh: Any
     """1 if the solids are looked at where they are; −1 if one is moved away at once, since they nearly touch."""
     tries: Any
@@ -304,7 +304,7 @@ class StraightMotion(NamedTuple):
     origin: Array
     """The body's, (3,)."""
     twist: Array
-    """Of the body about its origin, angular first, (6,)."""
+    """Twist of the body about its origin, angular first, (6,)."""
     time: Any
 
     def seen_along(self, n: Array) -> tuple[Array, Any]:

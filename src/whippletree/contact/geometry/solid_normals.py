@@ -64,7 +64,7 @@ class Simplex(NamedTuple):
     """Between which corners of two solids a point of A − B is."""
 
     share: Array
-    """Of each of the three, (3,)."""
+    """Share of each of the three, (3,)."""
     first: Array
     """Numbers of the first solid's corners, (3,); several may be the same."""
     second: Array
@@ -75,7 +75,7 @@ class Corners(NamedTuple):
     """Between which corners two solids are nearest."""
 
     share: Array
-    """Of each of the three, (3,)."""
+    """Share of each of the three, (3,)."""
     first: Array
     """Corners of the first solid, (3, 3); several may be the same."""
     second: Array
@@ -191,7 +191,7 @@ class Again(NamedTuple):
     normal: Array
     gap: Any
     point: Array
-    """Of the first solid (3,), from the second one's origin."""
+    """Point of the first solid (3,), from the second one's origin."""
 
 
 class _SeenPart(NamedTuple):
@@ -206,7 +206,7 @@ class _SeenPart(NamedTuple):
     capped: Any
     """Whether it is a cap."""
     axis: Array
-    """Of the cap, along the normal."""
+    """Axis of the cap, along the normal."""
     radius: Any
 
 

@@ -52,8 +52,8 @@ LOOKS_AWAY = 0.2
 """Cosine between a flat's normal and that of the contact below which it does not meet anything."""
 
 _TURN = 0.37
-"""Of the eight directions, in parts of the angle between two: off the angles at which outlines are usually drawn, where
-two corners would be equally far."""
+"""Turn of the eight directions, in parts of the angle between two: off the angles at which outlines are usually drawn,
+where two corners would be equally far."""
 
 DIRECTIONS = tuple((math.cos((k + _TURN) * math.pi / 4), math.sin((k + _TURN) * math.pi / 4)) for k in range(8))
 """In which corners of an overlap are farthest, one for each slot."""

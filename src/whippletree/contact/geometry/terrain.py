@@ -51,7 +51,7 @@ class Rolling(NamedTuple):
     centre: Array
     """In the terrain's frame, (3,)."""
     R: Array
-    """Its axes, as columns in the terrain's frame, (3, 3)."""
+    """Axes of the shape as columns in the terrain's frame, (3, 3)."""
     radii: tuple[Any, Any, Any]
 
     def support(self, N: Array) -> Array:

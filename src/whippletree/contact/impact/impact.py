@@ -164,7 +164,7 @@ class Response(NamedTuple):
     F: Array
     """−A† Jᵀ (m, 3k): the rows' own impulses."""
     inverse: Array
-    """Of the block matrix [M −Aᵀ; A 0]."""
+    """Inverse of the block matrix [M −Aᵀ; A 0]."""
     n: int
 
     def correction(self, change: Array) -> Correction:

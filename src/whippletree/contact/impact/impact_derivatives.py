@@ -30,6 +30,7 @@ from whippletree.contact.impact.impact import LEAVES_CONE, Impact, block_inverse
 from whippletree.contact.impact.laws import Law, Newton, Plastic
 from whippletree.contact.problem import active_set
 from whippletree.contact.problem.active_set import SLIDE, STICK, SlidingAnswer
+from whippletree.contact.problem.sliding_combinations import RANK_OF_LOADS
 
 
 class Changes(NamedTuple):
@@ -224,14 +225,14 @@ def _solve_scaled(matrix: Array, right: Array) -> Array:
     scale = np.sqrt(np.abs(np.diag(matrix)))
     scale[scale == 0] = 1.0
     even = matrix / np.outer(scale, scale)
-    return np.asarray(np.linalg.lstsq(even, (right / scale).T, rcond=1e-12)[0].T / scale)
+    return np.asarray(np.linalg.lstsq(even, (right / scale).T, rcond=RANK_OF_LOADS)[0].T / scale)
 
 
 # --- saltation matrices: how a small change of the state goes through an event ----------------------------------------
 
 
 DIFFERENCE_STEP = 1e-5
-"""Of the differences that stand in where no formula is at hand (a controller): rad, m and per second."""
+"""Size of the differences that stand in where no formula is at hand (a controller): rad, m and per second."""
 
 
 def saltation_matrix(D: Array, jump: Array, gradient: Array, rate: float) -> Array:

@@ -39,7 +39,7 @@ RESTING = 1e-8
 """Share for a contact that its friction may drive together although it does not approach."""
 
 LAST_STROKES = 500
-"""Of the plastic law where contacts wedge."""
+"""Strokes of the plastic law where contacts wedge."""
 
 
 class Law(ABC):
@@ -241,6 +241,16 @@ def _along_normals(p: Array) -> Array:
 # --- Stronge's law: the path of a contact's velocity as the normal impulse grows (Routh) ------------------------------
 
 
+GIVEN_BACK = 1e-15
+"""Share of the work that a contact gives back by which rounding may miss it: another piece would add nothing."""
+
+ONE_TANGENT = 1e-12
+"""Determinant of the tangential block, relative to the product of its diagonal, below which both tangents are moved as
+one: their difference has no inertia of its own to be held with."""
+
+SLOWEST_ONSET = 1e-16
+"""Share of the largest rate κ at which slip can begin that the search for it starts from; below it κ is zero."""
+
 PIECES = 60
 """Straight or turning pieces that a path may have."""
 
@@ -280,7 +290,7 @@ def stroke(G: Array, u: Array, friction: float, restitution: float, fastest: flo
         _advance(G, path, friction, None, stopped)
     target = (1 - restitution**2) * path.work
     for _ in range(PIECES):  # restitution, to the work that is given back
-        if path.work >= target * (1 + 1e-15) or restitution == 0:
+        if path.work >= target * (1 + GIVEN_BACK) or restitution == 0:
             break
         _advance(G, path, friction, target, stopped)
     return path.p
@@ -308,7 +318,7 @@ def _holding(G: Array) -> Array:
     (a, b), (_, d) = G[1:, 1:].tolist()
     x, y = -G[1, 0], -G[2, 0]
     det = a * d - b * b
-    if det > 1e-12 * a * d:
+    if det > ONE_TANGENT * a * d:
         return np.array([(d * x - b * y) / det, (a * y - b * x) / det])
     if b == 0:  # planar: nothing moves along one of the tangents
         return np.array([x / a if a else 0.0, y / d if d else 0.0])
@@ -329,7 +339,7 @@ def _onset(G: Array, friction: float) -> Array:
         return float(np.hypot(*(pushed / (np.maximum(values, 0.0) + kappa)))) - 1
 
     most = float(np.hypot(*pushed))
-    lowest = 1e-16 * most
+    lowest = SLOWEST_ONSET * most
     kappa = float(brentq(excess, lowest, most, xtol=1e-300, rtol=1e-15)) if excess(lowest) > 0 else lowest
     d = vectors @ (pushed / (np.maximum(values, 0.0) + kappa))
     return np.asarray(d / np.hypot(*d))
@@ -408,7 +418,7 @@ def _stop(G: Array, path: _ImpulsePath) -> None:
 
 
 ORDER = 32
-"""Of the series."""
+"""Order of the series."""
 
 TRUNCATION = 1e-16
 """Share of a quantity that the last coefficients of a step may reach."""

@@ -25,9 +25,9 @@ class _Alike(NamedTuple):
     nodes: Array
     parents: Array
     q: Array
-    """Their coordinates, (nodes, nq)."""
+    """Coordinates of the nodes, (nodes, nq)."""
     v: Array
-    """Their velocities, (nodes, nv)."""
+    """Velocities of the nodes, (nodes, nv)."""
     placement: Array
     """Poses of the joints in the parents, (nodes, 3, 4)."""
 

@@ -74,7 +74,7 @@ class Stop(NamedTuple):
 
     axis: JointAxis
     sign: int
-    """Of the velocity that leads away from it."""
+    """Sign of the velocity that leads away from it."""
 
     @property
     def word(self) -> str:

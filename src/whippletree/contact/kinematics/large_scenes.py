@@ -101,7 +101,7 @@ class Snapshot:
                     apart = np.where(np.minimum(*sides) > 0, apart - ground.grid.top, -np.inf)
             case _:
                 apart = np.linalg.norm(arms, axis=1) - self.layout.bounds[first] - self.layout.bounds[second]
-        return np.asarray(~(apart - self.layout.margins[group.numbers] > reach))  # NaN is told, not left out
+        return np.asarray(~(apart - self.layout.margins[group.numbers] > reach))  # NaN is kept, not left out
 
     def _touches(self, group: _Group) -> list[Touch]:
         """The candidates of a group of pairs, slot by slot."""
@@ -115,7 +115,7 @@ class Snapshot:
         apart = np.linalg.norm(self.poses[first, :, 3] - self.poses[second, :, 3], axis=1)
         apart = apart - self.layout.bounds[first] - self.layout.bounds[second] - self.layout.margins[self.layout.others]
         endless = [HalfSpace in map(type, self.system.pairs[k].shapes) for k in self.layout.others]
-        near = ~(apart > reach) | np.array(endless, dtype=bool)  # NaN is told, not left out
+        near = ~(apart > reach) | np.array(endless, dtype=bool)  # NaN is kept, not left out
         return np.asarray(self.layout.others[near])
 
     def _single(self, number: int, reach: float) -> list[Touch]:

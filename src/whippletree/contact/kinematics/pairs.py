@@ -31,7 +31,7 @@ class Pair:
     contact: Contact
     bodies: tuple[str, str]
     poses: tuple[Pose, Pose]
-    """Of the geometries in their bodies."""
+    """Poses of the geometries in their bodies."""
     shapes: tuple[Shape, Shape]
     touching: Touching | None
     """The closed form; None where there is none."""

@@ -135,7 +135,7 @@ class SceneLayout:
 
     model: Model
     names: tuple[str, ...]
-    """Of the geometries."""
+    """Names of the geometries."""
     shapes: tuple[Shape, ...]
     nodes: Array
     """The row of :attr:`bodies` that carries each geometry; the last is the world."""
@@ -274,7 +274,7 @@ def row_length(classes: Iterable[GeometryClass], kinds: Iterable[PairKind] = ())
 def _find_unsuited(model: Model) -> Unsuited | None:
     """Why a model is no scene of free bodies, as far as its bodies and forces tell."""
     if not model.touches:
-        return Unsuited("nothing may touch")
+        return Unsuited("it has no contacts")
     reason = reason_against_ties(model)
     if reason is not None:
         return Unsuited(reason)
@@ -338,7 +338,7 @@ def scene_layout(model: Model) -> SceneLayout | Unsuited:
     radii = np.array([bounding_radius(shape) for shape in shapes])
     declared = _declared_contacts(model, numbers)
     groups = _contact_groups(model, numbers, radii, _ranks(classes)[class_of])
-    found = _SceneKinds(classes, class_of, shapes).find(_wanted(classes, class_of, declared, groups))
+    found = _SceneKinds(classes, class_of, shapes).find(_classes_that_meet(classes, class_of, declared, groups))
     if isinstance(found, Unsuited):
         return found
     return SceneLayout(
@@ -391,7 +391,7 @@ def _classes(shapes: list[Shape], keys: list[Any]) -> tuple[tuple[GeometryClass,
     return tuple(classes), np.array(class_of, dtype=np.int64)
 
 
-def _wanted(
+def _classes_that_meet(
     classes: tuple[GeometryClass, ...], class_of: Array, declared: DeclaredContacts, groups: list[GroupedGeometries]
 ) -> list[tuple[int, int]]:
     """Which classes can meet, by their numbers."""

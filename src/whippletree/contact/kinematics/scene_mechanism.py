@@ -51,7 +51,7 @@ class SceneMechanism:
         root: list[int] = []
         for k, parent in enumerate(tree.parents):
             root.append(root[parent] if parent >= 0 else k)
-        for tied in (*self._tied, *_driven_together(self.model, tree)):
+        for tied in (*self._ties, *_driven_together(self.model, tree)):
             together = {root[k] for k in tied}
             root = [min(together) if own in together else own for own in root]
         numbers = {own: k for k, own in enumerate(dict.fromkeys(root))}
@@ -66,7 +66,7 @@ class SceneMechanism:
     def groups_of_rows(self) -> list[int]:
         """The group that each row of its constraints holds together; −1 of rows that feel no moving part."""
         counts = [len(c.demand.rows) for c in _demands(self.model)]
-        owners = [self.groups[tied[0]] if tied else -1 for tied in self._tied]
+        owners = [self.groups[tied[0]] if tied else -1 for tied in self._ties]
         return [group for group, count in zip(owners, counts, strict=True) for _ in range(count)]
 
     @cached_property
@@ -82,7 +82,7 @@ class SceneMechanism:
         return [of_velocity[v] for v in moved]
 
     @cached_property
-    def _tied(self) -> list[list[int]]:
+    def _ties(self) -> list[list[int]]:
         tree = skeleton(self.model)
         return [tied_nodes_of(tree, c) for c in _demands(self.model)]
 

@@ -38,6 +38,10 @@ __all__ = ["EDGES", "OPEN", "SLIDE", "STICK", "SlidingAnswer", "SlidingProblem",
 SWEEPS = ((5, False), (3, True), (12, True))
 """Gauss–Seidel sweeps, rough or exact, after each of which the guess is checked."""
 
+AT_CONE = 1e-9
+"""Share of the friction cone within which an impulse counts as on its surface. It only guesses a state: the solution
+for that state is checked."""
+
 ACTIVE_SET_TURNS = 3
 """Times that Newton's method and sweeps take turns."""
 
@@ -233,7 +237,7 @@ def _guess(p: SlidingProblem, x: Array) -> tuple[int, ...]:
     status = []
     for i, choices in enumerate(p.allowed):
         n, t = 3 * i, slice(3 * i + 1, 3 * i + 3)
-        on_cone = np.hypot(*x[t]) >= p.friction[i] * x[n] * (1 - 1e-9)
+        on_cone = np.hypot(*x[t]) >= p.friction[i] * x[n] * (1 - AT_CONE)
         wish = OPEN if x[n] <= 0 else SLIDE if on_cone or p.slides_already(i) else STICK
         status.append(wish if wish in choices else choices[-1])
     return tuple(status)

@@ -74,9 +74,9 @@ class _Slopes(NamedTuple):
     """The derivative of the projection P."""
 
     own: Array
-    """Of each block by its own z, (k, 3, 3)."""
+    """Derivative of each block by its own z, (k, 3, 3)."""
     of_load: Array
-    """Of the tangents of moments that slip by the normal z of the contact that presses on them, (k, 2)."""
+    """Derivative of the tangents of moments that slip by the normal z of the contact that presses on them, (k, 2)."""
 
 
 class _Curve:

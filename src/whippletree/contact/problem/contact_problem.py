@@ -138,7 +138,7 @@ class Local(NamedTuple):
     """Principal values of S; 0 for an immobile direction."""
     stiffness2: Any
     inverse1: Any
-    """Their reciprocals; 0 for an immobile direction."""
+    """Reciprocals of the principal values; 0 for an immobile direction."""
     inverse2: Any
 
 

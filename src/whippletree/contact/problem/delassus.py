@@ -52,7 +52,7 @@ class DelassusProduct:
         return np.asarray(self.rows @ (self.response.T @ x))
 
     @cached_property
-    def touched(self) -> tuple[Array, Array]:
+    def touching_parts(self) -> tuple[Array, Array]:
         """Every contact with every part of the model that it touches: numbers of contacts, and of parts."""
         entries = self.response.tocoo()
         contact, column = entries.coords[0] // 3, entries.coords[1]
@@ -84,7 +84,7 @@ def _is_small(G: DelassusProduct) -> bool:
     k = G.shape[0] // 3
     if not DENSE_UP_TO < k <= FULL_UP_TO:
         return k <= DENSE_UP_TO
-    return bool(2 * np.bincount(G.touched[1]).max(initial=0) > k)
+    return bool(2 * np.bincount(G.touching_parts[1]).max(initial=0) > k)
 
 
 def is_sparse(G: Matrix) -> bool:
@@ -178,9 +178,9 @@ class HostLinks(NamedTuple):
     host: Array
     """Numbers of the blocks that they follow, (l,)."""
     left: Array
-    """Of L, (l, 3)."""
+    """Entries of L, (l, 3)."""
     diagonal: Array
-    """Of D, (l, 3)."""
+    """Entries of D, (l, 3)."""
 
     def entries(self, numbers: Array) -> tuple[Array, Array, Array]:
         """Rows, columns and values of one of the two among all rows."""
@@ -312,7 +312,7 @@ def islands(G: Matrix) -> list[Array]:
 
     k = G.shape[0] // 3
     if is_sparse(G):  # contacts and the parts of the model that they touch
-        first, second = G.touched[0], k + G.touched[1]
+        first, second = G.touching_parts[0], k + G.touching_parts[1]
     else:
         acts = (G != 0).reshape(k, 3, k, 3).any(axis=(1, 3))
         if k and acts[0].all():  # as those of one body do: no graph is needed to see that

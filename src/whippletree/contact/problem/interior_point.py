@@ -66,7 +66,7 @@ def interior_point(
     Args:
         problem: k > 0 blocks of plain numbers, g not zero.
         start: where to begin, in the middle of each cone.
-        judge: told the impulses of every step; says whether they will do.
+        judge: a function of the impulses of a step that says whether they will do.
         slip: speeds (k,), m/s, at which |w_t| in s is held; None solves the problem as it is.
     """
     path = _InteriorPath(problem, start, slip)

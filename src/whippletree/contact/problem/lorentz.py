@@ -81,9 +81,9 @@ class CentralPair(NamedTuple):
     direction: tuple[Any, Any]
     """e"""
     high: tuple[Any, Any]
-    """Of x and of w, along (1, e)."""
+    """Parts of x and of w, along (1, e)."""
     low: tuple[Any, Any]
-    """Of x and of w, along (1, −e)."""
+    """Parts of x and of w, along (1, −e)."""
 
     @staticmethod
     def of(z: Array, gap: Any) -> CentralPair:
@@ -107,11 +107,11 @@ class CentralPair(NamedTuple):
 
     def yielded(self, dx: Array) -> Array:
         """−dw (3,) of a change dx of x at the same ν: L_w / L_x times dx."""
-        return self._scaled(dx, *[w / x for x, w in self._numbers()])
+        return self._scale(dx, *[w / x for x, w in self._numbers()])
 
     def relative(self, dz: Array) -> Array:
         """A change dz of z as a share of x + w: dz / L_(x + w)."""
-        return self._scaled(dz, *[1 / (x + w) for x, w in self._numbers()])
+        return self._scale(dz, *[1 / (x + w) for x, w in self._numbers()])
 
     def bending(self, dz: Array) -> Array:
         """How far a change dz of z is from one that x and w follow along straight lines: as a share of x + w, as
@@ -126,7 +126,7 @@ class CentralPair(NamedTuple):
             return select(grows, 2 * sqrt(x * w) / (x + w), 1) / (x + w)
 
         x, w = self._numbers()[2]
-        return self._scaled(dz, rate(self.high, dz[0] + along), rate(self.low, dz[0] - along), 1 / (x + w))
+        return self._scale(dz, rate(self.high, dz[0] + along), rate(self.low, dz[0] - along), 1 / (x + w))
 
     def _numbers(self) -> list[tuple[Any, Any]]:
         """Numbers of x and w along the frame."""
@@ -136,7 +136,8 @@ class CentralPair(NamedTuple):
         along = (high - low) / 2
         return vector((high + low) / 2, along * self.direction[0], along * self.direction[1])
 
-    def _scaled(self, v: Array, high: Any, low: Any, across: Any) -> Array:
+    def _scale(self, v: Array, high: Any, low: Any, across: Any) -> Array:
+        """A vector (3,) with its parts along both light-like directions and across them multiplied by these numbers."""
         e1, e2 = self.direction
         along, beside = e1 * v[1] + e2 * v[2], e1 * v[2] - e2 * v[1]
         above, below, beside = high * (v[0] + along), low * (v[0] - along), across * beside

@@ -33,8 +33,11 @@ ROUNDING = 2.0**-46
 JAMMED_LOADS = 2e-9
 """Share of its value without friction at which the determinant of what loads do to the contacts counts as none."""
 
+ANGLE_ROUNDING = 1e-15
+"""rad: directions of slip are found to it, and components below it are rounding of a cosine."""
+
 EDGES = 16
-"""Of the pyramid inside a cone that stands for it where contacts wedge."""
+"""Edges of the pyramid inside a cone that stands for it where contacts wedge."""
 
 
 class SlidingAnswer(NamedTuple):
@@ -164,7 +167,7 @@ def _turn_directions(
     if np.abs(twist[0]).max() > 0:
         from scipy.optimize import root
 
-        found = root(lambda x: _misalignment(p, status, free, directions, x, near)[0], angles, tol=1e-15)
+        found = root(lambda x: _misalignment(p, status, free, directions, x, near)[0], angles, tol=ANGLE_ROUNDING)
         angles = found.x
     return _with_angles(free, directions, angles)
 
@@ -173,7 +176,7 @@ def _with_angles(free: list[int], directions: Array, angles: Array) -> Array:
     turned = directions.copy()
     turned[free] = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     # a planar contact's second tangent has no motion: rounding of the cosine must not leave a trace there
-    turned[np.abs(turned) < 1e-15] = 0.0
+    turned[np.abs(turned) < ANGLE_ROUNDING] = 0.0
     return turned
 
 

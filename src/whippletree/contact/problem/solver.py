@@ -168,7 +168,7 @@ def _search_island(search: _Search, start: Array, starts: Sequence[ConeStart]) -
 def _sweep_cost(problem: ContactProblem) -> int:
     """Products of two blocks that a sweep costs, or would cost in the same time."""
     if is_sparse(problem.G):
-        contacts, parts = problem.G.touched
+        contacts, parts = problem.G.touching_parts
         return STEP_OF_SWEEP * int(np.bincount(parts).max(initial=1)) + SPARSE_PRODUCT * len(contacts)
     blocks = max(problem.blocks, 1)
     return blocks * (blocks + RESPONSE)

@@ -50,6 +50,12 @@ class _Touch(NamedTuple):
     name: str = ""
     line: int | None = None
 
+    @property
+    def law(self) -> dict[str, Any]:
+        """Arguments of the builder's contacts."""
+        sliding, torsional, rolling = self.friction
+        return {"friction": sliding, "margin": self.margin or 0, "torsional": torsional or 0, "rolling": rolling or 0}
+
 
 def add_contacts(draft: Draft, parts: Parts, shapes: dict[str, Geometry], floating: int) -> None:
     """Every contact of the file to the draft's builder; ``floating`` is a welded body that was given a free joint."""
@@ -58,56 +64,44 @@ def add_contacts(draft: Draft, parts: Parts, shapes: dict[str, Geometry], floati
         return
     declared = list(_declared_pairs(draft, parts))
     group = _group(parts, shapes, floating)
+    alike = [parts.poses.geom(k).name for k in group]
     if group:
-        first = _mix_geoms(parts.poses, *group[:2])
-        names_of_group = [parts.poses.geom(k).name for k in group]
-        sliding, torsional, rolling = first.friction
-        draft.builder.contact_group(
-            "geoms",
-            names_of_group,
-            friction=sliding,
-            margin=first.margin or 0,
-            torsional=torsional or 0,
-            rolling=rolling or 0,
-        )
+        draft.builder.contact_group("geoms", alike, **_mix_geoms(parts.poses, *group[:2]).law)
     taken = {frozenset((touch.first, touch.second)) for touch in declared}
     single = () if group else _allowed_pairs(parts, floating)
-    allowed = (touch for touch in single if frozenset((touch.first, touch.second)) not in taken)
     names: set[str] = set()
-    hulls = {parts.poses.geom(k).name for k in group if shapes[parts.poses.geom(k).name].kind == "mesh"}
-    for touch in (*declared, *allowed):
-        pair = [shapes[touch.first], shapes[touch.second]]
-        if all(shape.kind in UNBOUNDED for shape in pair):
+    touching = [*alike]
+    for pair in (*declared, *(x for x in single if frozenset((x.first, x.second)) not in taken)):
+        touch = _arranged(pair, draft, parts, shapes, floating)
+        if touch is None:
             continue
-        if _weld(parts, floating, pair[0].body) == _weld(parts, floating, pair[1].body):
-            draft.notes.append(
-                f"the pair of {touch.first!r} and {touch.second!r} has no effect: they are one rigid part"
-            )
-            continue
-        if unknown := [shape.name for shape in pair if not _can_touch(shape)]:
-            draft.leave_out("collisions of shapes that are not known or whose file is not there or not read", *unknown)
-            continue
-        # the unbounded one comes second, and what stands still after what moves
-        if pair[0].kind in UNBOUNDED or (pair[1].kind not in UNBOUNDED and _weld(parts, floating, pair[0].body) == 0):
-            touch = touch._replace(first=touch.second, second=touch.first)
         name = fresh(touch.name or f"{touch.first} on {touch.second}", names)
         names.add(name)
-        hulls |= {shape.name for shape in pair if shape.kind == "mesh"}
+        touching += [touch.first, touch.second]
         draft.declare("contact", name, touch.line)
-        sliding, torsional, rolling = touch.friction
-        draft.builder.contact(
-            name,
-            touch.first,
-            touch.second,
-            friction=sliding,
-            margin=touch.margin or 0,
-            torsional=torsional or 0,
-            rolling=rolling or 0,
-        )
+        draft.builder.contact(name, touch.first, touch.second, **touch.law)
+    hulls = sorted({name for name in touching if shapes[name].kind == "mesh"})
     if hulls:
-        draft.notes.append(f"meshes touch by their convex hulls, as MuJoCo has it: {list_items(sorted(hulls))}")
-    for kind, told in draft.left_out.items():
-        draft.left_out[kind] = list(dict.fromkeys(told))
+        draft.notes.append(f"meshes touch by their convex hulls, as MuJoCo has it: {list_items(hulls)}")
+    for kind, left in draft.left_out.items():
+        draft.left_out[kind] = list(dict.fromkeys(left))
+
+
+def _arranged(touch: _Touch, draft: Draft, parts: Parts, shapes: dict[str, Geometry], floating: int) -> _Touch | None:
+    """The pair with the unbounded geom second, and what stands still after what moves; None if it has no effect."""
+    pair = [shapes[touch.first], shapes[touch.second]]
+    if all(shape.kind in UNBOUNDED for shape in pair):
+        return None
+    carriers = [_weld(parts, floating, shape.body) for shape in pair]
+    if carriers[0] == carriers[1]:
+        draft.notes.append(f"the pair of {touch.first!r} and {touch.second!r} has no effect: they are one rigid part")
+        return None
+    if unknown := [shape.name for shape in pair if not _can_touch(shape)]:
+        draft.leave_out("collisions of shapes that are not known or whose file is not there or not read", *unknown)
+        return None
+    if pair[0].kind in UNBOUNDED or (pair[1].kind not in UNBOUNDED and carriers[0] == 0):
+        return touch._replace(first=touch.second, second=touch.first)
+    return touch
 
 
 def _group(parts: Parts, shapes: dict[str, Geometry], floating: int) -> list[int]:

@@ -184,8 +184,8 @@ def _report_left_out(draft: Draft, parts: Parts) -> None:
         ("limits of ball joints", quaternions & compiled.jnt_limited.astype(bool)),
         ("dry friction of ball and free joints", quaternions & (compiled.dof_frictionloss[compiled.jnt_dofadr] != 0)),
     ):
-        if told := [name for name, has in zip(names, which, strict=True) if has]:
-            draft.leave_out(word, *told)
+        if unread := [name for name, has in zip(names, which, strict=True) if has]:
+            draft.leave_out(word, *unread)
     for word, curved in (
         ("non-linear stiffness", "jnt_stiffnesspoly"),
         ("non-linear damping", "dof_dampingpoly"),

@@ -178,8 +178,8 @@ def _report_unused(draft: Draft, spec: Any) -> None:
     idle = [t.name for t in spec.tendons if not acts(t) and t.name not in spoken_of]
     if idle:
         draft.unused[f"tendons: {', '.join(map(repr, idle))}"] += 1
-    if told := _chosen_options(spec):
-        draft.notes.append(f"options of MuJoCo's solver are not taken over: {', '.join(told)}")
+    if chosen := _chosen_options(spec):
+        draft.notes.append(f"options of MuJoCo's solver are not taken over: {', '.join(chosen)}")
 
 
 def _chosen_options(spec: Any) -> list[str]:

@@ -306,10 +306,10 @@ def _add_constraint(draft: Draft, table: dict[str, Any]) -> None:
 
 
 def _add_tendon(draft: Draft, table: dict[str, Any]) -> None:
-    told = {key: value for key, value in _without_line(table).items() if key not in ("name", "joints", "weights")}
+    given = {key: value for key, value in _without_line(table).items() if key not in ("name", "joints", "weights")}
     joints = dict(zip(table.get("joints", ()), table.get("weights", ()), strict=False))
-    around = [msgspec.to_builtins(wrap) for wrap in told.pop("around", ())]
-    draft.builder.tendon(table["name"], joints=joints, around=around, **told)
+    around = [msgspec.to_builtins(wrap) for wrap in given.pop("around", ())]
+    draft.builder.tendon(table["name"], joints=joints, around=around, **given)
 
 
 def _by_builder(method: str) -> Callable[[Draft, dict[str, Any]], object]:
@@ -318,24 +318,26 @@ def _by_builder(method: str) -> Callable[[Draft, dict[str, Any]], object]:
 
 
 def _add_actuator(draft: Draft, table: dict[str, Any]) -> None:
-    told = {key: value for key, value in _without_line(table).items() if key not in ("name", "joints")}
+    given = {key: value for key, value in _without_line(table).items() if key not in ("name", "joints")}
     for key in ("command_range", "force_range"):
-        if key in told:
-            told[key] = tuple(map(float, told[key]))
-    memory = {key: told.pop(f"activation_{key}") for key in ("times", "range", "early") if f"activation_{key}" in told}
+        if key in given:
+            given[key] = tuple(map(float, given[key]))
+    memory = {
+        key: given.pop(f"activation_{key}") for key in ("times", "range", "early") if f"activation_{key}" in given
+    }
     memory |= {key: tuple(map(float, memory[key])) for key in ("times", "range") if key in memory}
-    if "activation" in told:
-        told["activation"] = Activation(told["activation"], **memory)
+    if "activation" in given:
+        given["activation"] = Activation(given["activation"], **memory)
     elif memory:
         draft.fault(f"actuator {table['name']!r} has numbers of an activation, but no activation", table.get("line"))
-    if "muscle" in told:
-        numbers: dict[str, Any] = {key: tuple(x) if isinstance(x, list) else x for key, x in told["muscle"].items()}
+    if "muscle" in given:
+        numbers: dict[str, Any] = {key: tuple(x) if isinstance(x, list) else x for key, x in given["muscle"].items()}
         try:
-            told["muscle"] = Muscle(**numbers)
+            given["muscle"] = Muscle(**numbers)
         except TypeError as error:
             draft.fault(f"actuator {table['name']!r}: muscle: {error}", table.get("line"))
-            del told["muscle"]
-    draft.builder.actuator(table["name"], *table.get("joints", ()), **told)
+            del given["muscle"]
+    draft.builder.actuator(table["name"], *table.get("joints", ()), **given)
 
 
 def add_joint(draft: Draft, table: dict[str, Any]) -> None:

@@ -2,7 +2,7 @@
 
 Each link is carried by the first joint that names it as child, gearboxes apart; every other joint closes a loop and
 becomes a constraint of the same kind between two frames, ``JOINT/1`` on the parent and ``JOINT/2`` on the child; what
-acts along it is told, and has no effect. Where the user chooses the joints to cut, or where a link that no joint
+acts along it is listed, and has no effect. Where the user chooses the joints to cut, or where a link that no joint
 carries has to be reached from its children (the platform of a file whose legs hang from the world and from it), the
 rules of :mod:`whippletree.model.closing_joints` hold for all joints: some are turned round, and what acts along one
 that is cut is kept. A gearbox becomes a coupling of the two joints that it gears, and so does a mimic. Other links that

@@ -36,7 +36,7 @@ class Drives(NamedTuple):
 
     controller: FunctionOfState | AffineForces | Asked | None = None
     commands: FunctionOfState | Asked | None = None
-    """Of actuators whose activations are part of the state."""
+    """Commands of actuators whose activations are part of the state."""
 
 
 FUNCTIONS = {

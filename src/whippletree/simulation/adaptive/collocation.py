@@ -101,7 +101,7 @@ class Polynomial:
     length: float
     origin: Array
     coefficients: Array
-    """Of ẏ in Legendre polynomials, (s, n)."""
+    """Coefficients of ẏ in Legendre polynomials, (s, n)."""
 
     def __call__(self, t: float) -> Array:
         basis = integrals_at((t - self.start) / self.length, len(self.coefficients))

@@ -148,10 +148,10 @@ class CompiledSteps:
 
     def stride(self, call: Departure) -> Stride:
         """Take as many steps as can be taken from a state without asking anybody."""
-        coefficients, states, _, notes, told = self._call(call)
+        coefficients, states, _, notes, numbers = self._call(call)
         kept: list[AcceptedStep] = []
         y = call.state
-        verdict = Verdict(*told.tolist())
+        verdict = Verdict(*numbers.tolist())
         for k in range(int(verdict.kept)):
             note = Notes(*notes[k].tolist())
             if self.blocks is None and note.gap > OPEN_LOOP:

@@ -65,6 +65,9 @@ ratio of a change to that of two iterations before from which that is so."""
 MOVE, MOST_MOVES = 0.9, 6
 """By how much, and how often, a step that does not converge is shortened to move its points."""
 
+SHORTEST_STEP = 1e-14
+"""Share of the time, and s before 1 s, below which no step is tried: fifty times the rounding of the time itself."""
+
 KINKED = 1e2
 """Distance from the manifold, in units of the tolerance, that a smooth step does not reach."""
 
@@ -124,7 +127,7 @@ class Integrator:
     statistics: Statistics = field(default_factory=Statistics)
     rule: Rule = field(default_factory=gauss_rule)
     finer_rule: Rule | None = None
-    """Of Picard steps with more points, for long runs; None if there is to be none."""
+    """Rule of Picard steps with more points, for long runs; None if there is to be none."""
     give_up: Callable[[float, float], None] | None = None
     """Called with the time and the length of a step that was rejected: raises where enough has been tried."""
     corrector: Corrector | None = None
@@ -388,7 +391,7 @@ class Integrator:
         A step into states that have no rates (a controller that returns NaN, a point so far off that its loops do not
         close) is shortened too, up to the last that has.
         """
-        shortest = 1e-14 * max(1.0, abs(t))
+        shortest = SHORTEST_STEP * max(1.0, abs(t))
         longest, moves, halvings, slack, rejected = length, 0, 0, 1.0, 0.0
         none: WhippletreeError | None = None
         while length > shortest:

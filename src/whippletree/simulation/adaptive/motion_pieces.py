@@ -35,17 +35,17 @@ class Progress:
     time: float
     state: Array
     length: float = 0.0
-    """Of the next step, s; without a guess it is chosen anew."""
+    """Length of the next step, s; without a guess it is chosen anew."""
     guess: Polynomial | None = None
     """The last step's polynomial, whose continuation starts the next iteration."""
     stiff: bool = False
     """Whether the next step is solved by Newton's method."""
     error: float = 0.0
-    """Of the last step, in units of the tolerance."""
+    """Error of the last step, in units of the tolerance."""
     failed: bool = False
     """Whether machine code has tried the next step in vain."""
     rtol: float | None = None
-    """Of the next step; that of the run if None."""
+    """Relative tolerance of the next step; that of the run if None."""
 
 
 @dataclass(frozen=True)

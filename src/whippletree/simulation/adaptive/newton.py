@@ -33,7 +33,8 @@ DIFFERENCE = float(np.sqrt(np.finfo(float).eps))
 """Share of a component by which it is moved for a difference: half of its digits."""
 
 SQUARINGS = 5
-"""Of J for its spectral radius: ‖J³²‖ to the power 1/32 is at most 1.6 times that for k = 1e12 in [0 1; −k 0]."""
+"""Squarings of J for its spectral radius: ‖J³²‖ to the power 1/32 is at most 1.6 times that for k = 1e12 in [0 1; −k
+0]."""
 
 SQUARED_UP_TO = 64
 """Size of a state up to which J itself is squared. Beyond, its powers are applied to a vector, as in machine code:

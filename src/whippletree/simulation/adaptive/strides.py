@@ -55,11 +55,11 @@ class Departure:
     time: float
     state: Array
     length: float
-    """Of the first step, s."""
+    """Length of the first step, s."""
     guess: Polynomial
     """The last step's polynomial."""
     error: float
-    """Of the last step, in units of the tolerance."""
+    """Error of the last step, in units of the tolerance."""
     end: float
     most: int
     """Steps."""
@@ -77,7 +77,7 @@ class AcceptedStep(NamedTuple):
     state: Array
     """Projected."""
     next_length: float
-    """Of the step after it, s."""
+    """Length of the step after it, s."""
     correction: float
     """The furthest way of a component to the projected state."""
     rejections: int = 0

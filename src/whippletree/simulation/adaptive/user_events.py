@@ -82,7 +82,7 @@ def _time_of_zero(event: Event, interpolant: Polynomial, start: float, end: floa
         return float(brentq(value, start, end, xtol=tolerance))
     except ValueError as error:
         raise IntegrationError(
-            f"the event {event.name!r} says two things about t = {start:.9g} s or t = {end:.9g} s: it must be a "
-            f"function of (t, q, v), without memory or chance",
+            f"the event {event.name!r} returned two values when it was asked twice about the state at "
+            f"t = {start:.9g} s or t = {end:.9g} s: it must be a function of (t, q, v), without memory or chance",
             start,
         ) from error

@@ -165,8 +165,8 @@ class CompiledPhases:
         space.work(sound=(1,))
         each = space.each
         body = self._projection(space, space.at("t"), each(["q0", "v0"]), each(["q", "v"]), space.at("sound"))
-        told = traced_block(lambda sound: [sound[0]], [space.at("sound")], [space.at("trust")])
-        return space.program("phase_projection", [space.put(1, space.at("sound")), *body, told])
+        report = traced_block(lambda sound: [sound[0]], [space.at("sound")], [space.at("trust")])
+        return space.program("phase_projection", [space.put(1, space.at("sound")), *body, report])
 
     @property
     def _around(self) -> list[str]:

@@ -238,8 +238,8 @@ class Events(Method):
         tip over an edge), with those of the earlier ones, which do not take over again."""
         if any(guard.kind != LIFT_OFF for guard in fired):
             return fired
-        told = (self.log.times, self.log.kinds, self.log.contacts)
-        last = zip(*(column.rows[-EVENTS_AT_ONCE:].tolist() for column in told), strict=True)
+        columns = (self.log.times, self.log.kinds, self.log.contacts)
+        last = zip(*(column.rows[-EVENTS_AT_ONCE:].tolist() for column in columns), strict=True)
         lifted = {i for time, kind, i in last if t - time <= AT_ONCE_WITHIN and KINDS[kind] == LIFT_OFF}
         return fired + [Guard(LIFT_OFF, i) for i in sorted(lifted) if phase.mode.status[i] == OPEN]
 

@@ -63,6 +63,9 @@ JAMMED_GUARD = 1e-9
 ONE_INSTANT = 1e-12
 """Events within this time, s, are one."""
 
+GRAZING_TIME = 1e-10
+"""s: how closely the lowest point of a gap that grazes is located. The height there depends on the square of it."""
+
 GRAZED = 1e-15
 """Depth, m, up to which a gap that comes back has only touched zero."""
 
@@ -87,7 +90,7 @@ class Group(NamedTuple):
 
     guards: list[Guard]
     values: Callable[[Array, Array], Array]
-    """Of times (m,) and states (m, nq + nv): (m, guards)."""
+    """Values (m, guards) at times (m,) and states (m, nq + nv)."""
 
 
 class Guards:
@@ -267,7 +270,7 @@ class Guards:
         """A time at which a gap that grazes is below zero."""
         from scipy.optimize import minimize_scalar
 
-        found = minimize_scalar(value, bounds=(low, high), method="bounded", options={"xatol": 1e-10})
+        found = minimize_scalar(value, bounds=(low, high), method="bounded", options={"xatol": GRAZING_TIME})
         return float(found.x) if found.fun <= 0 else None
 
     def _counts(self, g: int, t: float, interpolant: Polynomial) -> bool:

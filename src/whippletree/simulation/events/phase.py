@@ -56,7 +56,7 @@ class Loads(NamedTuple):
     a: Array
     """(m, n)"""
     constraints: Array
-    """Of the scene's rows, (m, r)."""
+    """Forces of the scene's rows, (m, r)."""
     contacts: Array
     """(m, k, 3): normal, tangents 1 and 2."""
 

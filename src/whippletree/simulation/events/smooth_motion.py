@@ -93,7 +93,7 @@ class PhaseStretch(NamedTuple):
 
     pieces: list[MotionPiece]
     ending: Ending | None = None
-    """Of the phase, where that is in these steps, or at their end."""
+    """Ending of the phase, where that is in these steps, or at their end."""
 
     @property
     def end(self) -> float:

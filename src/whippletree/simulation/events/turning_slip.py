@@ -19,7 +19,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.simulation.events.phase import Phase, Turning
 
 LARGEST_TURN = 0.5
-"""Of a direction in one iteration, rad."""
+"""Largest turn of a direction in one iteration, rad."""
 
 RANK_OF_TURNS = 1e-14
 """Relative singular value below which an equation of the angles says nothing: a slip that does not move at all."""

@@ -97,7 +97,7 @@ class Rest:
         at, slips = scene.at(np.array([phase.time]), q[None], v[None]), self._sliding.mode.directions[None]
         self._K = self._sliding.block_matrix(at, slips)[0]
         self.rows = self._sliding.acting_rows
-        """Of the contacts, that are brought to rest."""
+        """Rows of the contacts that are brought to rest."""
         self.state = np.concatenate([q, v + self.stopping_change(at.J[:, self.rows] @ v)[0]])
         """(nq + nv,)"""
 

@@ -69,7 +69,7 @@ class FixedStep(Method):
     counters = ("steps_done", "python_steps")
     rollout: ClassVar[str]
     evaluations: ClassVar[int]
-    """Of the accelerations in each step."""
+    """Evaluations of the accelerations in each step."""
 
     def __init__(self, task: Task, step: float | None = None) -> None:
         super().__init__(task)
@@ -196,7 +196,7 @@ class FixedStep(Method):
         inputs = {"q0": q, "v0": v, "dt": h, "clock": clock, "offsets": h * counts, "active": motion.all_on}
         states = np.empty((len(clock), *y.shape))
         places = motion.split(np.swapaxes(states, 0, 1))  # the kernel writes run by run
-        with np.errstate(all="ignore"):  # a run that grows without bound is told by its status
+        with np.errstate(all="ignore"):  # a run that grows without bound shows in its status
             _, _, status, steps = kernel(*[inputs[name] for name in kernel.inputs], out=(*places, None, None))
         good = np.where(np.asarray(status) == 0, len(clock) * len(counts), np.asarray(steps))
         return states, good.astype(int)

@@ -54,7 +54,7 @@ class FreeBodies:
         """Velocities v (..., nv) at q (..., nq), in the axes that the free bodies had at earlier coordinates."""
         found = np.array(v)
         if self._v.size:
-            now, then = (_rotated()(x[..., self._q]).reshape(*x.shape[:-1], -1, 3, 3) for x in (q, before))
+            now, then = (_rotation()(x[..., self._q]).reshape(*x.shape[:-1], -1, 3, 3) for x in (q, before))
             linear = v[..., self._v[:, 3:], None]
             found[..., self._v[:, 3:]] = (np.swapaxes(then, -1, -2) @ (now @ linear))[..., 0]
         return found
@@ -65,7 +65,7 @@ class FreeBodies:
 
 
 @cache
-def _rotated() -> NamedFunction:
+def _rotation() -> NamedFunction:
     return _compile_function("rotated", lambda q: quaternion_rotation(*q[3:]).ravel(), {"q": 7}, {"R": 9})
 
 

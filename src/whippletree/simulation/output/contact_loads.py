@@ -34,13 +34,13 @@ class ContactLoads(NamedTuple):
     tau: Array
     """All of it as joint forces, (k, nv)."""
     forces: Array
-    """Of contact candidates along their axes, N, (k, contacts, 3)."""
+    """Forces of contact candidates along their axes, N, (k, contacts, 3)."""
     moments: Array
-    """Of their torsional and rolling friction about these axes, N m, (k, contacts, 3)."""
+    """Moments of their torsional and rolling friction about these axes, N m, (k, contacts, 3)."""
     contacts: ContactSet
     """The candidates, in the form that the run has met."""
     pulls: Array
-    """Of the ends of the ranges of tendons, N, positive where they make these longer, (k, tendons)."""
+    """Pulls of the ends of the ranges of tendons, N, positive where they make these longer, (k, tendons)."""
 
 
 def contact_loads(motion: Motion, q: Array, found: dict[str, tuple[tuple[str, ...], Array]]) -> ContactLoads:

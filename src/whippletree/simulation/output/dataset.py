@@ -219,7 +219,7 @@ class _Grid:
         self.moments = np.broadcast_to(times[:, None], (len(times), across)).reshape(-1)[self._good]
         """(k,), s."""
         self.numbers = np.broadcast_to(np.arange(across), (len(times), across)).reshape(-1)[self._good]
-        """Of the runs to which the states belong, (k,)."""
+        """Numbers of the runs to which the states belong, (k,)."""
 
     def variable(
         self, dimensions: tuple[str, ...], values: Array, title: str, units: str, names: Sequence[str] = ()
@@ -254,7 +254,7 @@ class MethodForces(NamedTuple):
     """Forces and accelerations that a method has found itself, at the good states."""
 
     forces: dict[str, tuple[tuple[str, ...], Array]]
-    """Of contacts, stops, taut tendons and dry friction, by variable: names, and values (k, …)."""
+    """Forces of contacts, stops, taut tendons and dry friction, by variable: names, and values (k, …)."""
     motion: dict[str, Array]
     """Accelerations ``a`` (k, nv) and constraint forces ``f`` (k, rows), where they belong to these very states."""
 

@@ -36,14 +36,14 @@ class BoxBounds:
             q: their coordinates, (bodies + 1, 7).
             first, second: numbers of the geometries, (n,).
         """
-        (A, a, c), (B, b, d) = (self._placed(R, q, side) for side in (first, second))
+        (A, a, c), (B, b, d) = (self._boxes_in_world(R, q, side) for side in (first, second))
         C = A.swapaxes(1, 2) @ B
         size, way = np.abs(C), d - c
         found = np.abs(np.einsum("nij,ni->nj", A, way)) - a - np.einsum("nij,nj->ni", size, b)
         other = np.abs(np.einsum("nij,ni->nj", B, way)) - b - np.einsum("nij,ni->nj", size, a)
         return np.asarray(np.maximum(found, other).max(axis=1))
 
-    def _placed(self, R: Array, q: Array, geometries: Array) -> tuple[Array, Array, Array]:
+    def _boxes_in_world(self, R: Array, q: Array, geometries: Array) -> tuple[Array, Array, Array]:
         """Axes, half edges and middles of boxes in the world."""
         layout = self.layout
         nodes = layout.nodes[geometries]

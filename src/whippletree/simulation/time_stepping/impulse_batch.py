@@ -24,7 +24,7 @@ class Advance(NamedTuple):
     state: Array
     """(..., nq + nv)"""
     impulses: Array
-    """Of the last step, N s, (..., blocks, 3)."""
+    """Impulses of the last step, N s, (..., blocks, 3)."""
     a: Array
     """Mean accelerations of the last step, (..., nv)."""
     last: Array
@@ -158,7 +158,7 @@ class _SceneSteps:
         self.done = 0
         self.parts: list[Steps] = []
         self.solutions: list[ContactSolution] = []
-        """Of the problems that Python has solved."""
+        """Solutions of the problems that Python has solved."""
 
     @property
     def now(self) -> float:
@@ -368,7 +368,7 @@ def _roll_steps(
         made_by_lists = _by_lists(stepper, t, y, impulses, held, ctrl, h, first)
         return made_by_lists._replace(refusals=_refusals(stepper, now, q, v, silent))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # scenes that are lost are told of as failures of their runs
+        warnings.simplefilter("ignore", RuntimeWarning)  # scenes that are lost are reported as failures of their runs
         made = stepper.dyn.contact_rollout(q, v, held, h, sweeps=sweeps, impulses=impulses)
     before = np.concatenate([v[:, None], made.v[:, :-1]], axis=1)
     impulse, velocity, cone = np.moveaxis(made.measure.max(axis=1), 1, 0)

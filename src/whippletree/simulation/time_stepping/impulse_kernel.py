@@ -77,10 +77,10 @@ def kernel_steps(
     held = np.broadcast_to(tau, (len(h), stepper.model.nv))
     if stepper.apart is not None and asking is None:
         return _steps_of_two_kernels(stepper, stepper.apart, y, impulses, held, ctrl, h, clock)
-    return _solved(_steps(stepper, y, impulses, held, ctrl, h, asking, clock))
+    return _solved_part(_steps(stepper, y, impulses, held, ctrl, h, asking, clock))
 
 
-def _solved(made: tuple[Steps, Array]) -> Steps:
+def _solved_part(made: tuple[Steps, Array]) -> Steps:
     """Steps of one scene, as far as they are solved."""
     steps, good = made
     return Steps(*[column[: int(good)] for column in steps])
@@ -107,7 +107,7 @@ def _steps_of_two_kernels(
         world_only = world_only and not impulses[apart].any()
         some = slice(done, len(h) if world_only else min(done + stride, len(h)))
         commands, times = (None if given is None else given[some] for given in (ctrl, clock))
-        made = _solved(_steps(stepper, y, impulses, tau[some], commands, h[some], None, times, world_only))
+        made = _solved_part(_steps(stepper, y, impulses, tau[some], commands, h[some], None, times, world_only))
         parts.append(made)
         if made.number:
             y, impulses, done = made.states[-1], made.impulses[-1], done + made.number
@@ -144,7 +144,7 @@ def asked_steps(stepper: ImpulseStep, y: Array, impulses: Array, h: Array, clock
         clock: when they begin, s, (n,).
     """
     kernel, motion = stepper.asking_kernel, stepper.motion
-    with np.errstate(all="ignore"):  # a scene that grows without bound is told of
+    with np.errstate(all="ignore"):  # a scene that grows without bound is reported
         found = kernel(*motion.split(y), motion.act(y), impulses, h, stepper.tolerance, clock)
         steps, good = _steps_of_results(stepper, y, kernel.tau, found, h, kernel.activations)
         if not stepper.written:  # faces that meet; the kernel stops there by itself
@@ -197,7 +197,7 @@ def _steps(
     function = _kernel(stepper, world_only) if asking is None else asking
     times = [clock] if asking is not None or stepper.timed else []
     dampers = [stepper.motors.held_dampers(float(h.max()))] if stepper.motors.holds else []
-    with np.errstate(all="ignore"):  # a scene that grows without bound is told of
+    with np.errstate(all="ignore"):  # a scene that grows without bound is reported
         found = function(q, v, impulses, tau, *commands, h, stepper.tolerance, stepper.tolerance, *times, *dampers)
         steps, good = _steps_of_results(stepper, y, tau, found, h, act)
         if not stepper.written and not stepper.watched:  # faces that meet

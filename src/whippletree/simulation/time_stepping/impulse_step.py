@@ -71,11 +71,11 @@ class Step(NamedTuple):
     """N s, of all blocks, (blocks, 3)."""
     solution: ContactSolution
     contact_work: float
-    """Of the impulses, J."""
+    """Work of the impulses, J."""
     friction_work: float
     """The tangential part of it, J."""
     joint_work: float
-    """Of motors and dampers, J."""
+    """Work of motors and dampers, J."""
     correction_work: float
     """Potential energy that bringing overlaps apart and loops together has added, J."""
 
@@ -84,7 +84,7 @@ class CoupledServos(NamedTuple):
     """Servos without a force range that drive several joints, or a frame: M + h Gᵀ K G by Woodbury's identity."""
 
     G: Array
-    """Their rows, (servos, nv)."""
+    """Rows of the servos, (servos, nv)."""
     gains: Array
     """K, (servos,)."""
     X: Array
@@ -259,7 +259,7 @@ class ImpulseStep:
     def _move_freely(self, t: float, q: Array, v: Array, tau: Array, h: float, ctrl: Array | None) -> FreeMotion:
         """The step as it would be without impulses."""
         implicit, damping = self._stiffen_model(h)
-        drive = self._drive(q, v, tau, h, ctrl)
+        drive = self._drive(q, v, tau, ctrl)
         springs = self.dyn.passive_forces(q, np.zeros_like(v)) if self.has_springs else 0.0
         springs = springs + self._moving_elements(q, v) if self.model.elements else springs
         coupled = self._couple_servos(implicit, t, q, h, self.actuators.coupling)
@@ -303,7 +303,7 @@ class ImpulseStep:
         before, after = self.dyn.potential_energy(ends)
         return float(after - before)
 
-    def _drive(self, q: Array, v: Array, tau: Array, h: float, ctrl: Array | None) -> Array:
+    def _drive(self, q: Array, v: Array, tau: Array, ctrl: Array | None) -> Array:
         """Forces (nv,) of motors but for what servos do about the velocity at the end of the step."""
         if not self.actuators.acting:
             return tau
@@ -492,8 +492,8 @@ def without_gain(
         u[:, 0] -= shift
         return sums((impulse * (u + approach) / 2).sum(axis=1))
 
-    told = zip(work(newton), sums(load * np.maximum(-shift, 0.0)), sums(load), strict=True)
-    gained = np.array([bool(gains(*numbers, tolerance)) for numbers in told], dtype=bool)
+    balances = zip(work(newton), sums(load * np.maximum(-shift, 0.0)), sums(load), strict=True)
+    gained = np.array([bool(gains(*numbers, tolerance)) for numbers in balances], dtype=bool)
     if not gained.any():
         return solution
     g = problem.g.copy()

@@ -199,7 +199,7 @@ def _gains(stepper: ImpulseStep, y: Array, steps: Steps, h: Array) -> tuple[Arra
     """Energy (n,) that each of some steps of lengths h (n,) from a state y (nq + nv,) gains from nothing, and how much
     of that is tolerated, J."""
     q, v = stepper.motion.split(np.concatenate([y[None], steps.states]))
-    with np.errstate(all="ignore"):  # a scene that grows without bound is told of
+    with np.errstate(all="ignore"):  # a scene that grows without bound is reported
         K = stepper.dyn.kinetic_energy(q, v)
         if stepper.stores_energy:
             stored = np.diff(stepper.dyn.potential_energy(q)) - steps.correction_work

@@ -22,8 +22,8 @@ class MechanismState(NamedTuple):
     q: Array
     v: Array
     impulses: Array
-    """Of limits and dry friction in the last step, of the stops of tendons and of servos with a range, N s or N m s,
-    (rows,)."""
+    """Impulses of limits and dry friction in the last step, of the stops of tendons and of servos with a range, N s or
+    N m s, (rows,)."""
 
 
 class JointForces(NamedTuple):
@@ -34,7 +34,7 @@ class JointForces(NamedTuple):
     dampers: Array
     """Dampers that act at the end of the step, as the gains of a stiff controller do, N m s/rad or N s/m, (nv,)."""
     commands: Array
-    """Of the actuators in each step, (steps, actuators)."""
+    """Commands of the actuators in each step, (steps, actuators)."""
 
     def of_steps(self, first: int, count: int) -> JointForces:
         """Joint forces of some steps, and of a look that has no length."""

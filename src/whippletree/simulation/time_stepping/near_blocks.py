@@ -34,7 +34,7 @@ class NearRows(NamedTuple):
     gaps: Array
     """m or rad, (k,)."""
     J: Any
-    """Their rows on velocities, (3k, nv), sparse if they are many."""
+    """Rows of the blocks on velocities, (3k, nv), sparse if they are many."""
 
     def and_also(self, numbers: Array, gaps: Array, rows: Array) -> NearRows:
         """These, and blocks with rows (n, 3, nv)."""

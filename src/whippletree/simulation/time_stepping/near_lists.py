@@ -54,7 +54,7 @@ class NearPairs(NamedTuple):
     restitution: Array
     margins: Array
     shares: Array
-    """Of torsional and rolling friction, m, (n, 2)."""
+    """Shares of torsional and rolling friction, m, (n, 2)."""
     worlds: int
     """How often the world is among the bodies."""
 
@@ -86,13 +86,13 @@ class ListMaker:
             grain: unit vector, (3,).
         """
         while True:
-            *found, told = self._kernel(
+            *found, counts = self._kernel(
                 *(q, self.layout.placements, thickness, np.array(world), grain, self._gravity),
                 *(*self._numbers, len(self._room) - 1, self._buckets, *self._tables, self._room),
             )
-            made = int(told[0])
+            made = int(counts[0])
             if made < len(self._room):
-                return NearPairs._make([*[column[:made] for column in found], int(told[1])])
+                return NearPairs._make([*[column[:made] for column in found], int(counts[1])])
             self._room = np.arange(float(math.ceil(MORE_ROOM * made) + 1))
 
 

@@ -43,7 +43,7 @@ class PairLists(NamedTuple):
     friction: Array
     restitution: Array
     shares: Array
-    """Of torsional and rolling friction, m, (candidates, 2)."""
+    """Shares of torsional and rolling friction, m, (candidates, 2)."""
     keys: Array
     skins: Skins
     worlds: int

@@ -2,8 +2,8 @@
 
 The steps are those of :mod:`~whippletree.simulation.time_stepping.stepping_method`, to the same tolerance, whole ones
 in machine code (:mod:`~whippletree.simulation.time_stepping.scene_run`) whatever the number of bodies and contacts. A
-step that the solver does not bring to the tolerance within its ``effort`` is taken as it is, counted, and its residual
-told.
+step that the solver does not bring to the tolerance within its ``effort`` is taken as it is and counted, and its
+residual is in the result.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class _Row(NamedTuple):
 
     number: int
     y: Array
-    told: StepsTaken
+    taken: StepsTaken
     """The steps to it."""
     work: dict[str, float]
     """Since the start, J."""
@@ -123,9 +123,10 @@ def require_scene(model: Model, alone: bool, options: Sequence[str]) -> None:
     if reason is None and "sleep" in options and isinstance(layout, SceneLayout) and layout.mechanism is not None:
         reason = "joints hold some of them, whose motors nobody would feel who is asleep"
     if reason is not None:
+        words = ("option", "is", "it") if len(options) == 1 else ("options", "are", "them")
         raise UnsupportedError(
-            f"simulate: {' and '.join(options)} can be asked for where one scene is run whose bodies move freely. "
-            f"That is not so of model {model.name!r}: {reason}. Leave it out"
+            f"simulate: the {words[0]} {' and '.join(options)} {words[1]} for a single scene of free bodies, and model "
+            f"{model.name!r} is not run as one: {reason}. Leave {words[2]} out"
         )
 
 
@@ -181,15 +182,15 @@ class SceneStepping(TimeStepping):
         """Tell of overlaps at the start, the deepest first."""
         keys, gaps = self._gaps_of_start
         names = self.layout.names
-        told: dict[str, str] = {}
+        depths: dict[str, str] = {}
         for place in np.argsort(gaps, kind="stable"):
             if not gaps[place] < -OVERLAP_WORTH_TELLING:
                 break
             first, second = divmod(int(keys[place]) // MOST_SLOTS, len(names))
             pair = f"{names[first]!r} and {names[second]!r} overlap by"
-            told.setdefault(pair, f"{pair} {-gaps[place]:.3g} m")
-        if told:
-            warn_caller(overlapping_start(list(told.values())), RuntimeWarning)
+            depths.setdefault(pair, f"{pair} {-gaps[place]:.3g} m")
+        if depths:
+            warn_caller(overlapping_start(list(depths.values())), RuntimeWarning)
 
     @cached_property
     def variables(self) -> dict[str, Variable]:
@@ -255,16 +256,16 @@ class SceneStepping(TimeStepping):
             work = {word: float(memo[word]) for word in SUMS}
         written = monotonic()
         for row in range(first, len(times)):
-            told = self._advance(row - 1, y, warm, None)
-            if not told.finite:
+            taken = self._advance(row - 1, y, warm, None)
+            if not taken.finite:
                 yield from self._write_rows()
-                self._count(told)
+                self._count(taken)
                 reached = float(times[row - 1])
                 raise IntegrationError(f"the stepping stopped before t = {times[row]:.9g} s: {LOST}", reached)
-            y, warm = np.concatenate([told.q, told.v, told.act]), told.warm
-            work = {word: work[word] + float(told.account[:, ROWS[word]].sum()) for word in SUMS}
-            self._count(told)
-            self._found.append(_Row(row, y, told, work))
+            y, warm = np.concatenate([taken.q, taken.v, taken.act]), taken.warm
+            work = {word: work[word] + float(taken.account[:, ROWS[word]].sum()) for word in SUMS}
+            self._count(taken)
+            self._found.append(_Row(row, y, taken, work))
             if monotonic() - written > TIME_OF_ROWS or len(self._found) >= self._rows_at_once:
                 yield from self._write_rows()
                 written = monotonic()
@@ -344,13 +345,13 @@ class SceneStepping(TimeStepping):
             RuntimeWarning,
         )
 
-    def _count(self, told: StepsTaken) -> None:
-        residual = told.account[:, ROWS["residual_velocity"]]
+    def _count(self, taken: StepsTaken) -> None:
+        residual = taken.account[:, ROWS["residual_velocity"]]
         self.steps += len(residual)
         self.unconverged += int((residual > self.tolerance).sum())
-        self.gained += float(np.maximum(told.account[:, ROWS["contact_work"]], 0.0).sum())
+        self.gained += float(np.maximum(taken.account[:, ROWS["contact_work"]], 0.0).sum())
         self.worst = max(self.worst, float(residual.max(initial=0.0)))
-        overlap = told.account[:, ROWS["overlap"]]
+        overlap = taken.account[:, ROWS["overlap"]]
         self.overlap = max(self.overlap, float(overlap.max(initial=0.0)))
         self.overlapping += int((overlap > SCENE_OVERLAP).sum())
         self.lists_made = self.scene.rebuilds
@@ -360,40 +361,40 @@ class SceneStepping(TimeStepping):
         rows, self._found = self._found, []
         if not rows:
             return
-        y, told = np.stack([row.y for row in rows]), [row.told for row in rows]
+        y, taken = np.stack([row.y for row in rows]), [row.taken for row in rows]
         h = np.array([self._division(max(row.number - 1, 0))[0] for row in rows])
         work = {word: np.array([row.work[word] for row in rows]) for word in SUMS}
         last, most, sums = (np.zeros((len(rows), len(ROWS))) for _ in range(3))
-        for k, own in enumerate(told):
+        for k, own in enumerate(taken):
             if len(own.account):
                 last[k], most[k], sums[k] = own.account[-1], own.account.max(axis=0), own.account.sum(axis=0)
         residual = ROWS["residual_velocity"]
         values: dict[str, Any] = {
-            "a": [own.a for own in told],
-            "contact_wrench": self._wrenches(y, np.stack([own.kick for own in told]), h),
+            "a": [own.a for own in taken],
+            "contact_wrench": self._wrenches(y, np.stack([own.kick for own in taken]), h),
             "contacts": last[:, ROWS["contacts"]],
-            "asleep": [np.isinf(own.warm.quiet).sum() for own in told],
-            "unconverged": [(own.account[:, residual] > self.tolerance).sum() for own in told],
+            "asleep": [np.isinf(own.warm.quiet).sum() for own in taken],
+            "unconverged": [(own.account[:, residual] > self.tolerance).sum() for own in taken],
             "sweeps": sums[:, ROWS["sweeps"]],
-            "penetration": [max(0.0, -float(own.gaps.min(initial=0.0))) for own in told],
+            "penetration": [max(0.0, -float(own.gaps.min(initial=0.0))) for own in taken],
             "energy_balance": self._energy(y) - self._start_energy - work["contact_work"] - work["joint_work"],
             **{word: most[:, ROWS[word]] for word in WORST},
             **work,
         }
-        values |= self._of_joints(told, y, h)
+        values |= self._of_joints(taken, y, h)
         if self._named:
-            values |= self._by_name(told, h)
+            values |= self._by_name(taken, h)
         variables = {name: np.asarray(values[name], dtype=float) for name in self.variables}
         first, end = rows[0].number, rows[-1]
-        memo = {"row": np.array(end.number), "state": end.y, **end.told.warm._asdict()}
+        memo = {"row": np.array(end.number), "state": end.y, **end.taken.warm._asdict()}
         memo |= {word: np.array(x) for word, x in end.work.items()}
         yield Chunk(self.task.times[first : end.number + 1], y, memo, variables=variables)
 
-    def _of_joints(self, told: Sequence[StepsTaken], y: Array, h: Array) -> dict[str, Any]:
+    def _of_joints(self, taken: Sequence[StepsTaken], y: Array, h: Array) -> dict[str, Any]:
         """Forces of limits of joints and tendons and of dry friction, and how far those are beyond their ranges."""
         q = self.task.motion.split(y)[0]
         distances, signs = nearer_ends_of_many(self._limited, q)
-        forces = np.stack([own.warm.of_joints for own in told]) / h[:, None]
+        forces = np.stack([own.warm.of_joints for own in taken]) / h[:, None]
         limits = signs.shape[1]
         rubbing = limits + len(self._rubbing)
         found = {"limit_force": forces[:, :limits] * signs, "friction_force": forces[:, limits:rubbing]}
@@ -403,12 +404,12 @@ class SceneStepping(TimeStepping):
             distances = np.concatenate([distances, own], axis=1)
         return found | {"limit_overshoot": np.maximum(0.0, -distances.min(axis=1, initial=0.0))}
 
-    def _by_name(self, told: Sequence[StepsTaken], h: Array) -> dict[str, Array]:
+    def _by_name(self, taken: Sequence[StepsTaken], h: Array) -> dict[str, Array]:
         """Gaps and forces of contacts that have names; those that are far away, or not in use, have an infinite gap."""
         names = _named_candidates(self.layout.model)
-        every, forces = np.full((len(told), names.count), np.inf), np.zeros((len(told), names.count, 3))
-        gaps, impulses = (np.concatenate(x) for x in ([t.gaps for t in told], [t.warm.impulses for t in told]))
-        near, pressing = ([t.keys for t in told], [t.warm.keys for t in told])
+        every, forces = np.full((len(taken), names.count), np.inf), np.zeros((len(taken), names.count, 3))
+        gaps, impulses = (np.concatenate(x) for x in ([t.gaps for t in taken], [t.warm.impulses for t in taken]))
+        near, pressing = ([t.keys for t in taken], [t.warm.keys for t in taken])
         at, _ = names.places(np.concatenate(near))
         every[_row_numbers(near), at] = np.where(gaps < NOWHERE / 2, gaps, np.inf)
         at, swapped = names.places(np.concatenate(pressing))
@@ -418,7 +419,7 @@ class SceneStepping(TimeStepping):
         found = {"contact_gap": every, "contact_force": forces}
         if self.layout.has_moments:
             moments = np.zeros_like(forces)
-            own = np.concatenate([t.warm.moments for t in told]) / h[rows, None]
+            own = np.concatenate([t.warm.moments for t in taken]) / h[rows, None]
             moments[rows, at] = own * np.where(swapped[:, None], [1.0, -1.0, 1.0], 1.0)
             found["contact_moment"] = moments
         return found

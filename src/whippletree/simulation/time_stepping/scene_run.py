@@ -60,7 +60,7 @@ class Warm(NamedTuple):
     budget: Array
     """How far each body and the world may go from there, m, (bodies + 1,)."""
     grain: Array
-    """Of the world's skin, (3,)."""
+    """Grain of the world's skin, (3,)."""
     together: float
     """:attr:`~whippletree.simulation.time_stepping.scene_skins.Skins.together`."""
     travel: Array
@@ -75,7 +75,8 @@ class Warm(NamedTuple):
     """Impulses of limits and dry friction of the mechanism's joints, of the stops of its tendons and of its servos with
     a range, N s or N m s, (rows,); none where it has none."""
     moments: Array
-    """Of the candidates against spinning and rolling, about their axes, N m s, (n, 3); (0, 3) where nothing resists."""
+    """Moments of the candidates against spinning and rolling, about their axes, N m s, (n, 3); (0, 3) where nothing
+    resists."""
 
     @staticmethod
     def cold() -> Warm:
@@ -114,7 +115,7 @@ class _SceneInMotion(NamedTuple):
     travel: Array
     """How far each has gone since the lists were made, m, (bodies + 1,)."""
     impulses: Array
-    """Of the candidates in the lists, N s, (candidates, 3)."""
+    """Impulses of the candidates in the lists, N s, (candidates, 3)."""
     moments: Array
     """Theirs against spinning and rolling, N m s, (candidates, 3)."""
     held: _HeldLists
@@ -180,7 +181,7 @@ class StepsTaken(NamedTuple):
     kick: Array
     """Change of velocities by contacts in the last step: (ω, centre of mass) of each free body in the world, (n, 6)."""
     gaps: Array
-    """Of the candidates in the lists at the end, m."""
+    """Gaps of the candidates in the lists at the end, m."""
     account: Array
     """One row for each step, see :data:`ROWS`."""
     finite: bool
@@ -262,8 +263,8 @@ class SteppedScene:
                 kick[:-1][scene.held.islands.asleep, 3:] = -dt[-1] * self.gravity
                 join, first = self.mechanism.join, self.layout.jointed
                 state = (join(scene.q, scene.mechanism.q), join(scene.v, scene.mechanism.v))
-                told = (*state, scene.warm, join(a, own_a), kick[first:-1])
-                return StepsTaken(*told, call.gaps, _rows(account), call.finite, lists.keys)
+                end = (*state, scene.warm, join(a, own_a), kick[first:-1])
+                return StepsTaken(*end, call.gaps, _rows(account), call.finite, lists.keys)
             if call.outrun:
                 # a step that went too far although the lists were new needs a thicker skin
                 fresh = made == 0 and not scene.travel.any()

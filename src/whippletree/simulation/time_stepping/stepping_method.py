@@ -30,7 +30,10 @@ from whippletree.simulation.time_stepping.impulse_step import STEPS_OF_CALL, Imp
 from whippletree.simulation.time_stepping.inertial_gain import watched_steps
 
 Gaps: TypeAlias = tuple[Array, ...]
-"""Of contacts and of joint limits, and the signs of the latter; one row each."""
+"""Gaps of contacts and of joint limits, and the signs of the latter; one row each."""
+
+ROUNDED_ROW = 1e-9
+"""Share of a step by which the time between two rows may exceed whole steps without one more: rounding of the times."""
 
 DEFAULT_STEP = 1e-3
 """s: default step; it is shortened so that a whole number of steps fits between two outputs."""
@@ -165,10 +168,10 @@ class TimeStepping(Method):
             return
         stuck = self.stepper.immovable(q[int(every.min(axis=1).argmin())])
         order = deep[np.argsort(deepest[deep], kind="stable")]
-        told = [self._overlap(block, -deepest[block]) for block in order if block not in stuck]
+        overlaps = [self._overlap(block, -deepest[block]) for block in order if block not in stuck]
         kept = [self._overlap(block, -deepest[block]) for block in order if block in stuck]
         pairs = bool((deep < gaps.shape[-1]).any())
-        warn_caller(overlapping_start(told, kept, pairs), RuntimeWarning)
+        warn_caller(overlapping_start(overlaps, kept, pairs), RuntimeWarning)
 
     def _overlap(self, block: int, depth: float) -> str:
         """How deep a contact, or a joint or tendon beyond its range, is at the start, in words."""
@@ -294,7 +297,7 @@ class TimeStepping(Method):
         made = Advance.of_rows(self.stepper, y, steps, counts[:rows], h[:rows])
         gaps = self.stepper.gaps(self.task.motion.split(made.state)[0])
         if np.isnan(gaps[0]).any():
-            return None  # it is met again, one row after the other, and told of
+            return None  # it is met again, one row after the other, and reported
         return made, gaps, h[:rows], counts[:rows]
 
     def _divisions(self, row: int, most: int) -> list[tuple[float, int]]:
@@ -320,7 +323,7 @@ class TimeStepping(Method):
         """The first row; a step that is tried and taken back tells its accelerations and forces, 0 if it fails."""
         h, _ = self._division(0)
         trial = Advance.none(self.stepper, y, impulses, np.zeros((*y.shape[:-1], self.stepper.model.nv)))
-        with suppress(IntegrationError):  # it will be met again, and told, in the first step
+        with suppress(IntegrationError):  # it will be met again, and reported, in the first step
             trial = self._advance(0, y, impulses, h, 1)
         gaps = self.stepper.gaps(self.task.motion.split(y)[0][None])
         none = Advance.none(self.stepper, y, trial.impulses, trial.a).as_rows()
@@ -338,7 +341,7 @@ class TimeStepping(Method):
     def _division(self, row: int) -> tuple[float, int]:
         """Length and number of the steps from one row of output to the next."""
         span = float(self.task.times[row + 1] - self.task.times[row])
-        count = max(1, int(np.ceil(span / self.longest * (1 - 1e-9))))
+        count = max(1, int(np.ceil(span / self.longest * (1 - ROUNDED_ROW))))
         return span / count, count
 
     def _note(self, made: Advance, count: int) -> None:
@@ -390,14 +393,14 @@ class TimeStepping(Method):
         reasons = {int(run): LOST for run in lost}
         for run in np.flatnonzero(missing.any(axis=1)):
             reasons[int(run)] = GROUNDLESS.format(self.stepper.blocks.names[int(missing[run].argmax())])
-        told = {run: f"the stepping stopped before t = {time:.9g} s: {why}" for run, why in reasons.items()}
-        told |= {run: why for run, why in made.refusals.items() if run in told}
+        stopped = {run: f"the stepping stopped before t = {time:.9g} s: {why}" for run, why in reasons.items()}
+        stopped |= {run: why for run, why in made.refusals.items() if run in stopped}
         if made.state.ndim == 1:
-            if told:
-                raise IntegrationError(told[0], time)
+            if stopped:
+                raise IntegrationError(stopped[0], time)
             return made
-        self.failures = {**told, **self.failures}
-        return made.without(sorted(told))
+        self.failures = {**stopped, **self.failures}
+        return made.without(sorted(stopped))
 
     def _energy(self, y: Array) -> Array:
         q, v = self.task.motion.split(y)
@@ -471,18 +474,20 @@ def overlapping_start(movable: list[str], immovable: Sequence[str] = (), pairs: 
         immovable: those of shapes that no velocity of the model moves apart.
         pairs: whether contacts are among them, and not only limits of joints.
     """
-    told = [f"simulate: at the start {list_items([*movable, *immovable])}."]
+    sentences = [f"simulate: at the start {list_items([*movable, *immovable])}."]
     if movable:
-        told.append(
+        sentences.append(
             f"Time stepping moves what overlaps apart at {RELAXATION_SPEED} m/s or rad/s, and along with it what is "
             f"coupled to it; that is no motion, and changes the potential energy (energy_balance)."
         )
     if immovable:
         own = f"{list_items(immovable)}: no" if movable else "No"
-        told.append(f"{own} motion of the model moves these shapes apart, so they stay as they are, and do not press.")
+        sentences.append(
+            f"{own} motion of the model moves these shapes apart, so they stay as they are, and do not press."
+        )
     cure = "Start from a state that does not overlap"
-    told.append(f"{cure}, or leave pairs whose shapes do out: wt.without_overlaps(model, q0)" if pairs else cure)
-    return " ".join(told)
+    sentences.append(f"{cure}, or leave pairs whose shapes do out: wt.without_overlaps(model, q0)" if pairs else cure)
+    return " ".join(sentences)
 
 
 def _joints(axes: Sequence[JointAxis]) -> tuple[str, ...]:

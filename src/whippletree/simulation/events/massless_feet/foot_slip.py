@@ -46,7 +46,7 @@ CLOSED_SLIP = 1e-15
 """Residual, m or rad, that counts as closed."""
 
 SLIP_DIFFERENCE = 1e-4
-"""Of the differences that give derivatives of a phase of slip: rad, m, per second, s."""
+"""Size of the differences that give derivatives of a phase of slip: rad, m, per second, s."""
 
 
 class SlipLaw(NamedTuple):

@@ -35,7 +35,7 @@ from whippletree.simulation.events.transitions import WITHOUT_COLLISION, Change,
 from whippletree.simulation.events.zeno import Rest
 
 STEP_HALVINGS = 12
-"""Of one step."""
+"""Halvings of one step."""
 
 FOUND_SENSITIVITY = 1e-15
 """Change of Φ, relative to its largest entry, at which it is found."""
@@ -310,10 +310,10 @@ def guard_gradient(phase: Phase, guard: Guard, t: float, y: Array) -> Array:
 def _at_once(rules: Transitions, before: Phase, after: Phase, t: float, y: Array, causes: Sequence[Guard]) -> Passage:
     """S of several events at one instant: of one order, if all lead to the same."""
     n, names = rules.scene.model.nv, rules.scene.contacts.names
-    told = " and ".join(f"{kind} {names[i]}" for kind, i in causes)
+    together = " and ".join(f"{kind} {names[i]}" for kind, i in causes)
     if len(causes) > MOST_ORDERED or any(guard.kind == SLIP for guard in causes):
-        return missing(n, f"{told} at one instant: their orders were not followed")
-    depends = missing(n, f"{told} at one instant: what follows depends on which comes first")
+        return missing(n, f"{together} at one instant: their orders were not followed")
+    depends = missing(n, f"{together} at one instant: what follows depends on which comes first")
     paths = []
     for order in permutations(causes):
         path = _follow_events(rules, before, after, t, y, order)
