@@ -344,3 +344,19 @@ def test_every_function_that_has_a_limit_is_in_the_table_of_limits() -> None:
     assert not [name for name in unlimited for cell in first if f"| `{name}`" in cell or f", `{name}`" in cell]
     made = page.partition("| function | made of |")[2].partition("\n\n")[0]
     assert not [name for name in COMPOSED if f"`{name}`" not in made]
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        ({"parameters": ["bodies.side rod 0.mass"]}, r"leaves parameters open \(bodies.side rod 0.mass\)"),
+        ({"route": "recursion"}, r"one matrix of the whole \(route='recursion'\) .* Leave route= out"),
+    ],
+)
+def test_rows_of_a_long_ladder_are_no_loop_over_bodies(asked: dict[str, Any], why: str) -> None:
+    """Sweeps leave a matrix of all its rows, which would be written out; the elimination body by body has no inputs."""
+    model = wt.mechanisms.n_four_bar(100)
+    dyn, rest = wt.compile(model, **asked), np.zeros(model.nv)
+    for name in ("forward_dynamics", "constraint_forces"):
+        with pytest.raises(UnsupportedError, match=why):
+            getattr(dyn, name)(model.home.q, rest, rest, *[1.0 for _ in asked.get("parameters", ())])

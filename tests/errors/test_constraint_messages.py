@@ -142,6 +142,26 @@ def test_a_model_whose_loops_cannot_close_has_no_home_but_a_diagnosis():
     assert "cure: remove or correct one of the rows in conflict" in report
 
 
+def turning(joint, speed):
+    return (f"{joint} motor", "prescribed", (joint,), {"motion": lambda t: speed * t})
+
+
+def test_a_motion_of_time_that_other_rows_bar_is_named():
+    """Joints geared two to one, both led by motors: the gear and one motor say the same, or contradict each other."""
+    gear = ("gear", "gear", ("shoulder", "elbow"), {"ratios": (1.0, -2.0)})
+    agreed = wt.diagnose(arm(gear, turning("shoulder", 0.5), turning("elbow", 0.25)))
+    assert agreed.fine
+    assert agreed.redundant == ("elbow motor.motion",)
+    found = wt.diagnose(arm(gear, turning("shoulder", 0.5), turning("elbow", 0.75)))
+    assert not found.fine
+    # the least change of all three rows that lets them hold: they miss by 1 = 2 · 0.75 − 0.5 along (1, −1, 2)
+    assert found.barred == pytest.approx({"shoulder motor.motion": 1 / 6, "elbow motor.motion": -1 / 3})
+    assert "  motions of time that other rows do not allow here: shoulder motor.motion (0.166667 per second), " in str(
+        found
+    )
+    assert "  cure: leave the prescribed motion, or a row that bars it, out: they tie the same joints" in str(found)
+
+
 def _at(x, y):
     pose = np.eye(4)
     pose[:2, 3] = x, y

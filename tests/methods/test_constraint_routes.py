@@ -259,6 +259,51 @@ def test_compliance_is_the_lower_right_block():
     np.testing.assert_allclose(A @ expected, -0.01 * forces, atol=1e-11)
 
 
+def yielding(model, kind, compliance=0.02):
+    """The model with compliant closures of another kind; of a hinge in a plane three rows feel no joint."""
+    soft = [replace(c, kind=kind, parameters={"axis": (0, 0, 1), "compliance": compliance}) for c in model.constraints]
+    return replace(model, constraints=tuple(soft))
+
+
+@pytest.mark.parametrize("cells", [1, 3, 25])
+def test_compliant_rows_that_no_joint_feels(cells):
+    """Planar loops closed by compliant spatial hinges: [M Aᵀ; A −C] by NumPy, and the motion of compliant pins."""
+    linkage = wt.mechanisms.four_bar_chain(cells)
+    model, planar = yielding(linkage, "hinge"), yielding(linkage, "pin")
+    q, v, tau = model.home.q, np.zeros(model.nv), np.linspace(-1.0, 2.0, model.nv)
+    ref = wt.reference(model)
+    M, A = (np.asarray(x, dtype=float) for x in (ref.mass_matrix(q), ref.constraint_jacobian(q)))
+    assert (np.abs(A).max(axis=1) < 1e-14).sum() == 3 * cells
+    K = np.block([[M, A.T], [A, -0.02 * np.eye(len(A))]])
+    a, f = np.split(np.linalg.solve(K, np.concatenate([tau - ref.bias(q, v), -ref.constraint_bias(q, v)])), [model.nv])
+    limit = 1e-13 * np.linalg.cond(K)
+    for make, route in ((wt.reference, None), (wt.compile, None), (wt.compile, "embedding")):
+        dyn = make(model, route=route)
+        np.testing.assert_allclose(dyn.forward_dynamics(q, v, tau), a, rtol=0, atol=limit)
+        np.testing.assert_allclose(dyn.constraint_forces(q, v, tau), -f, rtol=0, atol=limit * np.abs(f).max())
+        np.testing.assert_allclose(make(planar, route=route).forward_dynamics(q, v, tau), a, rtol=0, atol=limit)
+    assert wt.diagnose(model).fine
+
+
+def test_compliant_rows_keep_their_force_in_the_least_norm():
+    """Of rows that repeat each other the rigid ones share their force; a compliant one yields by its own."""
+    model = wt.mechanisms.four_bar()
+    pin = model.constraints[0]
+    rigid = replace(pin, kind="hinge", parameters={"axis": (0, 0, 1)})
+    again, softly = replace(pin, name="again"), replace(pin, name="soft", kind="point", parameters={"compliance": 0.05})
+    model = replace(model, constraints=(rigid, again, softly))
+    q, v, tau = model.home.q, np.zeros(3), np.array([1.0, 2.0, 3.0])
+    weights = np.array([1.0, 2.0, 1.0, 3.0, 1.0, 2.0, 5.0, 1.0, 1.0, 1.0])
+    for dyn in (wt.reference(model), wt.compile(model)):
+        f, A = dyn.constraint_forces(q, v, tau), dyn.constraint_jacobian(q)
+        shared = dyn.constraint_forces_least_norm(q, v, tau, weights)
+        np.testing.assert_allclose(A.T @ shared, A.T @ f, atol=1e-11)
+        np.testing.assert_allclose(shared[7:], f[7:], atol=1e-11)
+        root = np.sqrt(weights[:7])
+        least = np.linalg.lstsq(A[:7].T / root, A[:7].T @ f[:7], rcond=1e-9)[0] / root
+        np.testing.assert_allclose(shared[:7], least, atol=1e-10)
+
+
 def test_reduced_mass_matrix_and_allowed_motions():
     for model in (wt.mechanisms.stewart_platform(), wt.mechanisms.crank_slider()):
         ref, q = wt.reference(model), model.home.q

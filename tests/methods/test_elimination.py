@@ -9,7 +9,7 @@ import pytest
 
 import whippletree as wt
 from long_mechanisms import floating_ladder, grid, ring_of_rings, truss
-from strategies import make_looped_model
+from strategies import MOVING_KINDS, make_looped_model, make_model, make_motion, with_loops
 from truth import true_error
 from whippletree.compiler.named_function import ANSWERED_IN_PYTHON
 from whippletree.constraints.constraint_set import constraint_set
@@ -269,6 +269,56 @@ def test_least_motions_are_those_of_the_pseudo_inverse():
     np.testing.assert_allclose(least_motion(system, g), -np.linalg.pinv(A) @ g, atol=1e-12)
     d = np.random.default_rng(1).normal(size=model.nv)
     np.testing.assert_allclose(system.rates(d), A @ d, atol=1e-12)
+
+
+def test_residuals_and_least_motions_of_two_joints_of_every_kind():
+    """Joints of one kind are evaluated together: against poses of the reference, and the pseudo-inverse of its rows."""
+    kinds = [kind for kind in MOVING_KINDS for _ in range(2)]
+    tree = make_model([-1, *range(len(kinds) - 1)], kinds, 7)
+    motion = make_motion(tree, 7)
+    ties = [("near", "point", "b1", "b6", {}), ("far", "hinge", "world", "b13", {}), ("mid", "slider", "b4", "b11", {})]
+    model = with_loops(tree, motion.q, ties)
+    ref, q = wt.reference(model), np.asarray(wt.reference(tree).integrate(motion.q, 0.1 * motion.v), dtype=float)
+    closure = long_structure.LongClosure(Mechanism.of(model), constraint_set(model).demands)
+    found, expected = closure.residual(q), np.asarray(ref.constraint_residual(q), dtype=float)
+    assert np.abs(expected).max() > 0.01
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13 * np.abs(expected).max() * len(kinds))
+    A = np.asarray(ref.constraint_jacobian(q), dtype=float)
+    motions = least_motion(LongRowSystem(unknowns_of(constraint_set(model)), q, 0.0), expected)
+    np.testing.assert_allclose(motions, -np.linalg.pinv(A) @ expected, atol=1e-10 * np.linalg.cond(A))
+
+
+def test_linkages_of_different_sizes_are_closed_together_and_looked_at_one_by_one():
+    """Seventy open four-bars: their pins meet by trigonometry, and rows have the sizes of those of each linkage."""
+    rng, builder = np.random.default_rng(4), wt.Builder("linkages", (0, -9.81, 0))
+    lengths = [(0.4, 1.2, 0.9) * rng.uniform(0.95, 1.05, 3) for _ in range(70)]
+    for k, own in enumerate(lengths):
+        turning = [
+            ("crank", "world", 3 * k, 1.2),
+            ("rod", f"crank {k}", own[0], -0.6),
+            ("rocker", "world", 3 * k + 1, 1.2),
+        ]
+        for (bar, parent, x, start), length in zip(turning, own, strict=True):
+            name = f"{bar} {k}"
+            builder.body(name, 1.0, (length / 2, 0, 0), (0.0, length**2 / 12, length**2 / 12))
+            builder.joint(name, "revolute", parent, name, position=(x, 0, 0), start=start)
+            builder.frame(f"end of {name}", name, position=(length, 0, 0))
+        builder.constraint(f"pin {k}", "pin", f"end of rod {k}", f"end of rocker {k}")
+    model = builder.build()
+    structure = constraint_set(model).structure
+    assert (structure.redundant, structure.faint, structure.mobility) == ((), {}, 70)
+    for q in (np.asarray(model.home.q, dtype=float), structure.configuration):
+        for k, (a, b, c) in enumerate(lengths):
+            crank, rod, rocker = (q[model.q_slice(f"{bar} {k}")][0] for bar in ("crank", "rod", "rocker"))
+            turns = np.exp(1j * np.array([crank, crank + rod, rocker]))
+            assert abs(np.dot([a, b, -c], turns) - 1) < 1e-10
+    q = structure.configuration
+    for k, (a, b, c) in enumerate(lengths):
+        crank, rod, rocker = (q[model.q_slice(f"{bar} {k}")][0] for bar in ("crank", "rod", "rocker"))
+        arms = 1j * np.array([a, b, c]) * np.exp(1j * np.array([crank, crank + rod, rocker]))
+        columns = np.array([arms[0] + arms[1], arms[1], -arms[2]])
+        sizes = np.sum(columns.real**2), np.sum(columns.imag**2)
+        np.testing.assert_allclose(structure.squares[2 * k : 2 * k + 2], sizes, rtol=1e-9)
 
 
 def test_a_long_ladder_is_assembled_with_a_joint_held():

@@ -168,3 +168,26 @@ def test_what_nothing_decides_is_refused():
 def test_a_model_without_massless_motions_stays_as_it_is():
     model = wt.mechanisms.four_bar()
     assert wt.reference(model, massless="relax").model is model
+
+
+def test_compliant_rows_that_no_joint_feels():
+    """A linkage closed by a compliant hinge, which has three rows too many in a plane, and by a compliant pin; a damped
+    massless flap on it."""
+
+    def linkage(kind):
+        b = wt.Builder(kind, (0, -9.81, 0)).body("flap")
+        for bar, parent, at, start in (("a", "world", 0, 1.0), ("b", "a", 1, -1.0), ("c", "world", 1, 1.0)):
+            b.body(bar, 1.0, (0.5, 0, 0), (0.001, 0.08, 0.08))
+            b.joint(bar, "revolute", parent, bar, position=(at, 0, 0), start=start)
+        b.joint("flap", "revolute", "b", "flap", position=(1, 0, 0), damping=0.1)
+        b.frame("end of b", "b", position=(1, 0, 0)).frame("end of c", "c", position=(1, 0, 0))
+        return b.constraint("tie", kind, "end of b", "end of c", compliance=0.05).build()
+
+    q = linkage("pin").home.q
+    A = np.asarray(wt.reference(linkage("pin"), massless="relax").constraint_jacobian(q), dtype=float)[:2]
+    v = np.array([0.3, -0.2, 0.0, 0.1])
+    v -= np.linalg.pinv(A) @ A @ v  # where ends part, rows in axes of a body and in world axes are not the same
+    for make in (wt.reference, wt.compile):
+        spatial, planar = (make(linkage(kind), massless="relax") for kind in ("hinge", "pin"))
+        found, expected = (dyn.forward_dynamics(q, v, np.ones(4)) for dyn in (spatial, planar))
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)

@@ -10,6 +10,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.linalg import null_spaces
+from whippletree.constraints.assembly import VELOCITY_TOLERANCE
 from whippletree.constraints.constraint_set import ConstraintSet, constraint_set
 from whippletree.constraints.loop_closure import CLOSED_LOOP, Closure, switches_that_clash
 from whippletree.constraints.redundancy import FAINT, independent_rows, row_sines
@@ -73,6 +74,9 @@ class Diagnosis:
     """Position rows that this configuration does not meet, with their residual, m or rad."""
     conflict: bool
     """Whether no configuration nearby meets the open rows: the constraints contradict each other."""
+    barred: dict[str, float]
+    """Rows that follow a motion of time which other rows do not let them follow, and the speed by which no velocity
+    meets them, per second."""
     massless: tuple[FreeDirection, ...]
     """Motions without inertia that nothing stops: condition (32) fails, accelerations are not determined."""
     margin: float
@@ -89,7 +93,8 @@ class Diagnosis:
     @property
     def fine(self) -> bool:
         """Whether accelerations are determined and every row is met."""
-        return not self.massless and not self.open and not self.astray and self.mobility == self.freedoms
+        unmet = self.open or self.astray or self.barred
+        return not self.massless and not unmet and self.mobility == self.freedoms
 
     @property
     def _immobile(self) -> bool:
@@ -163,6 +168,9 @@ class Diagnosis:
                 else "rows that are not met here"
             )
             lines.append(f"  {why}: " + ", ".join(f"{name} (residual {gap:.6g})" for name, gap in self.open.items()))
+        if self.barred:
+            rows = ", ".join(f"{name} ({speed:.6g} per second)" for name, speed in self.barred.items())
+            lines.append(f"  motions of time that other rows do not allow here: {rows}")
         return lines
 
     def _inertia(self) -> list[str]:
@@ -207,6 +215,8 @@ class Diagnosis:
                 if self.conflict
                 else "close the loops with wt.assemble(model, q)"
             )
+        if self.barred and self.mobility == self.freedoms:
+            cures.append("leave the prescribed motion, or a row that bars it, out: they tie the same joints")
         system = constraint_set(self.model)
         open_switches = [
             c.constraint.name
@@ -338,6 +348,7 @@ def _diagnosis(
         _rows_in_conflict(system, A, rigid) if conflict else _rows_by_structure(system, m, A, rigid, (q, t), not gaps)
     )
     explained = {*rows.here, *rows.redundant, *rows.conditional}
+    barred = _barred_motions(system, m, A, rigid, (q, t)) if system.timed and not gaps else {}
     motions: list[FreeDirection] = []
     massless: list[FreeDirection] = []
     condition = np.nan
@@ -360,6 +371,7 @@ def _diagnosis(
         exchanged=system.named(rows.exchanged),
         open=gaps,
         conflict=conflict,
+        barred=barred,
         massless=tuple(sparsest(massless, system.model)),
         margin=motions[0].inertia if motions else np.nan if nv > MATRICES else 1.0,
         lightest=motions[0] if motions else None,
@@ -377,6 +389,19 @@ def _rows(system: ConstraintSet, m: Mechanism, q: Array, t: float) -> Array:
     """A (m, nv) as floats."""
     state = q.astype(object)
     return system.matrix(m, m.still(state), state, t)
+
+
+def _barred_motions(
+    system: ConstraintSet, m: Mechanism, A: Array, rigid: list[int], at: tuple[Array, float]
+) -> dict[str, float]:
+    """What is left of A v + gₜ whatever v is, in rows that follow a motion of time."""
+    q, t = at
+    state, still = q.astype(object), np.zeros(system.model.nv, dtype=object)
+    asked = system.rows(m, m.moving(state, still), state, still, t).velocity().astype(float)[rigid]
+    _, dependent = null_spaces(A[rigid], RANK_TOLERANCE)
+    left = dependent @ (dependent.T @ asked)
+    found = zip(system.named(rigid), asked, left, strict=True)
+    return {name: float(x) for name, speed, x in found if speed and abs(x) > VELOCITY_TOLERANCE}
 
 
 def _stiffen_mass(system: ConstraintSet, M: Array, A: Array) -> Array:

@@ -334,6 +334,7 @@ def least_norm_forces(
     """The forces of all rows, redundant ones too, with the same effect and the least Σ wᵢ fᵢ².
 
     With A = K A₁ for the factored rows A₁, K = A A₁†ᵀ, and Kᵀ f = f₁ has the least-norm solution W⁻¹ K (Kᵀ W⁻¹ K)⁻¹ f₁.
+    A compliant row yields to its own force, so it keeps that.
     """
     links = m.moving(q, v)
     at = closed(m, links, q, v, t, active)
@@ -343,6 +344,9 @@ def least_norm_forces(
     A = at.rows.jacobian()
     mask = at.system.mask(active)
     K = (A if mask is None else (A.T * mask).T) @ spread
+    for own, row in enumerate(at.kept):
+        if at.system.compliance[row]:
+            K[row] = identity(k)[own] * (1 if at.mask is None else at.mask[own])
     scaled = (K.T / weights).T
     gram = K.T @ scaled
     if at.mask is not None:

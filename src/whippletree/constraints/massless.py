@@ -18,6 +18,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.linalg import null_spaces
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.massless_rows import Support, directions
+from whippletree.constraints.redundancy import independent_rows
 from whippletree.constraints.singular.exploration import generic_configurations
 from whippletree.constraints.singular.motions import FreeDirection, echelon
 from whippletree.errors import NameLookupError, UnsupportedError
@@ -159,12 +160,24 @@ def _require_lasting(model: Model, support: Support, undamped: Array) -> None:
 
 
 def _other_rows(model: Model, pivots: int) -> tuple[tuple[int, ...], tuple[float, ...]]:
-    """Independent rows of the model's own constraints, and ρ for them and for the pivots: powers of two, so exact."""
-    structure = constraint_set(model).structure
+    """Independent rows of the model's own constraints, and ρ for them and for the pivots: powers of two, so exact.
+
+    A massless motion moves no compliant row either. Of these, which are factored whatever they are, some may repeat
+    others, or feel no joint.
+    """
+    system = constraint_set(model)
+    structure = system.structure
+    rows = dict(zip(structure.independent, structure.squares, strict=True))
+    soft = [i for i in rows if system.compliance[i]]
+    if soft:
+        m, q = Mechanism(skeleton(model)), structure.configuration.astype(object)
+        firm = [i for i in rows if i not in soft]
+        needed = independent_rows(system.matrix(m, m.still(q), q), [*firm, *soft])
+        rows = {i: square for i, square in rows.items() if i in firm or i in needed}
     mass = sum(float(body.mass) for body in model.bodies) / max(model.nv, 1)
     unit = 2.0 ** round(np.log2(mass)) if mass > 0 else 1.0
-    scales = [unit * 2.0 ** -round(np.log2(square)) for square in structure.squares]
-    return structure.independent, (*scales, *[unit] * pivots)
+    scales = [unit * 2.0 ** -round(np.log2(square)) for square in rows.values()]
+    return tuple(rows), (*scales, *[unit] * pivots)
 
 
 def _per_velocity(model: Model, word: str) -> Array:

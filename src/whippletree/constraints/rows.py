@@ -346,9 +346,12 @@ def frame_coefficients(demand: Demand, poses: Sequence[Pose], i: int, t: Any) ->
         return _point_coefficients(demand, relative(poses), i, t)
     if demand.of_pose:
         move, X = (_moved_away, moved_pose)[i], relative(poses)
-        if all(type(x) is float for x in (*X.R.flat, *X.p)):
-            return _pose_coefficients(demand, X, i, t)
+        if _is_of_floats(X):
+            return _six_columns(_of_pose(demand, (_moved_away_every_way, _moved_every_way)[i](X), Dual(t, 0)))
         return np.stack([slopes(_of_pose(demand, move(X, e), Dual(t, 0))) for e in identity(6)], axis=1)
+    if _is_of_floats(poses[i]):
+        moved = [_moved_every_way(X) if k == i else lifted_pose(X) for k, X in enumerate(poses)]
+        return _six_columns(demand.residual(moved, Dual(t, 0)))
     standing, columns = [lifted_pose(X) for X in poses], []
     for e in identity(6):
         moved = [moved_pose(poses[i], e) if k == i else X for k, X in enumerate(standing)]
@@ -436,17 +439,30 @@ UNIT_TURNS = np.array([skew(e[:3]) for e in identity(6)]).astype(float)
 UNIT_SHIFTS = np.eye(6)[:, 3:]
 
 
-def _pose_coefficients(demand: Demand, X: Pose, i: int, t: Any) -> Array:
-    """G (rows, 6) of frame i, of a residual of one pose; floats only: slopes are arrays of all six directions, so that
-    the residual is asked once."""
+def _is_of_floats(X: Pose) -> bool:
+    return all(type(x) is float for x in (*X.R.flat, *X.p))
+
+
+# on floats slopes are arrays of all six directions, so that a residual is asked once
+
+
+def _moved_every_way(X: Pose) -> Pose:
+    """The pose of a frame as dual numbers with the six unit twists of :func:`moved_pose` for slopes; floats only."""
+    R = X.R.astype(float)
+    turned = np.moveaxis(R @ UNIT_TURNS, 0, -1)
+    return Pose(duals_along(X.R, turned), duals_along(X.p, (UNIT_SHIFTS @ R.T).T))
+
+
+def _moved_away_every_way(X: Pose) -> Pose:
+    """The pose of a frame seen from one that moves, with the six unit twists of :func:`_moved_away` for slopes."""
     R, p = X.R.astype(float), X.p.astype(float)
-    if i:
-        turned, shifted = R @ UNIT_TURNS, UNIT_SHIFTS @ R.T
-    else:
-        turned, shifted = -(UNIT_TURNS @ R), -(UNIT_TURNS @ p) - UNIT_SHIFTS
-    moved = Pose(duals_along(X.R, np.moveaxis(turned, 0, -1)), duals_along(X.p, shifted.T))
-    found = slopes(_of_pose(demand, moved, Dual(t, 0)))
-    return np.stack([np.zeros(6) + x for x in found]).astype(object)
+    turned = np.moveaxis(-(UNIT_TURNS @ R), 0, -1)
+    return Pose(duals_along(X.R, turned), duals_along(X.p, (-(UNIT_TURNS @ p) - UNIT_SHIFTS).T))
+
+
+def _six_columns(residual: Array) -> Array:
+    """The slopes (rows, 6) of a residual of poses that move every way; 0 where it feels no motion."""
+    return np.stack([np.zeros(6) + x for x in slopes(residual)]).astype(object)
 
 
 class JointRows:

@@ -21,6 +21,7 @@ from whippletree.compiler.program import Program, every_block, map_blocks
 from whippletree.constraints.clusters.separate_mechanisms import by_kind, separate_mechanisms
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.constraints.long_systems.body_system import rows_without_bodies
+from whippletree.constraints.long_systems.long_or_wide import is_cheaper_by_bodies
 from whippletree.constraints.long_systems.node_rows import is_long
 from whippletree.constraints.route_choice import loops_over_clusters, loops_over_fronts
 from whippletree.errors import UnsupportedError
@@ -253,9 +254,13 @@ class Request:
 
     @property
     def by_whole_matrix(self) -> bool:
-        """Whether it was asked to solve for constraints by one matrix of all velocities."""
+        """Whether it has to solve for constraints by one matrix, of all velocities or of all rows."""
         solves = self.function.may_fail and self.function.constraints != "tree"
-        return solves and bool(self.model.constraints) and self.route in ("schur", "augmented")
+        if not (solves and self.model.constraints):
+            return False
+        # what loops over bodies leave over is a matrix of all rows, written out: too many where loops reach far
+        left = self.route == "recursion" or (self.route is None and self.parameters)
+        return self.route in ("schur", "augmented") or bool(left and is_cheaper_by_bodies(constraint_set(self.model)))
 
     @property
     def source(self) -> Request | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array, zeros
-from whippletree.constraints.redundancy import Structure, find_structure
+from whippletree.constraints.redundancy import Structure, find_structure, is_long
 from whippletree.constraints.rows import Prepared, frame_places, tied_nodes
 from whippletree.constraints.ties import Ties, demand_content, kinematic_content
 from whippletree.errors import AssemblyError
@@ -48,7 +48,8 @@ def structure_by_clusters(system: ConstraintSet) -> Structure:
 
 def _join_clusters(system: ConstraintSet, tree: Skeleton, ties: Ties, looped: list[int]) -> Structure:
     model = system.model
-    start = np.array((model.start or model.neutral).q, dtype=float)
+    # many loops are closed together, not each anew
+    start = np.array((model.home if is_long(system) else model.start or model.neutral).q, dtype=float)
     number = {name: i for i, name in enumerate(system.row_names)}
     demands: dict[int, list[int]] = {own: [] for own in looped}
     for i, own in enumerate(ties.of_demand):

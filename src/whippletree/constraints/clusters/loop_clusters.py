@@ -357,8 +357,9 @@ def _drafts(
         contents = tuple(demand_content(system.demands[i]) for i in demands[own])
         places = tuple((hold.nodes, hold.component) for hold in holds)
         shape = (kind.parents, kind.sizes, kind.grounded, kind.port, kind.ports, kind.kept, kind.bent)
-        # rows are weighted by, and compared with, the typical size of their kind: 1 mm is not of the kind of 1 m
-        scales = tuple(round(np.log2(square) / SHARED_SIZES) for square in kind.squares)
+        # rows are weighted by, and compared with, the typical size of their kind: 1 mm is not of the kind of 1 m, nor
+        # is a compliant row that nothing moves
+        scales = tuple(round(np.log2(square) / SHARED_SIZES) if square else None for square in kind.squares)
         drafts.append(_Draft(kind, (*shape, places, contents, scales)))
     return drafts
 

@@ -38,9 +38,9 @@ from whippletree.constraints.long_systems.hub_copies import NO_COPIES, HubCopies
 from whippletree.constraints.long_systems.row_weights import Weight
 from whippletree.constraints.loop_closure import CLOSING_ITERATIONS, Closure
 from whippletree.constraints.rows import Prepared, lifted_pose
-from whippletree.constraints.ties import demand_content
+from whippletree.constraints.ties import demand_content, joint_numbers
 from whippletree.spatial import Pose, RigidInertia
-from whippletree.tree.links import Link, still_link
+from whippletree.tree.links import Link
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import Skeleton
 
@@ -84,12 +84,17 @@ class LongClosure(Closure):
     def residual(self, q: Array) -> Array:
         """g (p,)."""
         with np.errstate(invalid="ignore"):
-            found = _Bodies(self._unknowns(()), q, self.t).residuals()
+            found = _Bodies(self._free, q, self.t).residuals()
         return np.concatenate([np.zeros(0), *found])
 
     def _unknowns(self, held: Sequence[int], copies: HubCopies = NO_COPIES) -> Unknowns:
         count = sum(len(c.demand.rows) for c in self.demands)
         return Unknowns(self.mechanism.tree, self.demands, range(count), [0] * count, held, copies=copies)
+
+    @cached_property
+    def _free(self) -> Unknowns:
+        """The unknowns where nothing is held."""
+        return self._unknowns(())
 
     @cached_property
     def _copies(self) -> HubCopies:
@@ -262,17 +267,33 @@ def long_values(tree: Skeleton, demands: Sequence[Prepared], q: Array, v: Array,
     return LongValues(residual, bodies.rates(list(bodies.closures()), v) + np.concatenate(bodies.drifts()))
 
 
-def _links_at(tree: Skeleton, q: Array) -> list[Any]:
-    """The links of all bodies at rest, made once for equal bodies at equal coordinates: cells of a chain."""
-    known: dict[tuple[int, bytes], Link] = {}
-    links: list[Any] = []
-    for node, part in zip(tree.nodes, tree.inputs, strict=True):
-        own = q[part]
-        key = id(node), own.astype(float).tobytes()
-        if key not in known:
-            known[key] = still_link(node, own)
-        links.append(known[key])
-    return links
+class _JointsAtRest(NamedTuple):
+    """What the joints of a rigid tree do at a configuration."""
+
+    R: Array
+    """Rotation of each body in its parent, (nodes, 3, 3)."""
+    p: Array
+    """Origin of each body in its parent, (nodes, 3)."""
+    H: list[Array]
+    """Motions of each joint, (6, n), in the axes of the body."""
+
+
+def _joints_at(tree: Skeleton, q: Array) -> _JointsAtRest:
+    """The joints at q (nq,), those of one kind together."""
+    count = len(tree.nodes)
+    found = _JointsAtRest(np.zeros((count, 3, 3)), np.zeros((count, 3)), [np.zeros((6, 0))] * count)
+    kinds: dict[Any, list[int]] = {}
+    for k, node in enumerate(tree.nodes):
+        kinds.setdefault((type(node.joint), *joint_numbers(node.joint)), []).append(k)
+    for own in kinds.values():
+        joint, placements = tree.nodes[own[0]].joint, [tree.nodes[k].placement for k in own]
+        R, p = (_lanes_of_numbers(np.array([x[i] for x in placements], dtype=float)) for i in range(2))
+        coordinates = _lanes_of_numbers(np.array([q[tree.inputs[k]] for k in own], dtype=float))
+        X = Pose(R, p) @ joint.pose(coordinates)
+        found.R[own], found.p[own] = _numbers(X.R, len(own)), _numbers(X.p, len(own))
+        for k, H in zip(own, _numbers(joint.subspace(coordinates), len(own)), strict=True):
+            found.H[k] = H
+    return found
 
 
 class _Bodies:
@@ -280,13 +301,11 @@ class _Bodies:
 
     def __init__(self, unknowns: Unknowns, q: Array, t: float) -> None:
         self.un, self.t, self.q = unknowns, t, q
-        self.links = _links_at(unknowns.tree, q.astype(object))
-        self.R = np.array([link.X.R for link in self.links], dtype=float).reshape(-1, 3, 3)
-        self.p = np.array([link.X.p for link in self.links], dtype=float).reshape(-1, 3)
-        self.world = np.zeros((len(self.links) + 1, 4, 4))
+        self.R, self.p, self.H = _joints_at(unknowns.tree, q)
+        self.world = np.zeros((len(self.H) + 1, 4, 4))
         """Poses in the world, that of the world itself last."""
         self.world[-1] = np.eye(4)
-        X = np.zeros((len(self.links), 4, 4))
+        X = np.zeros((len(self.H), 4, 4))
         X[:, :3, :3], X[:, :3, 3], X[:, 3, 3] = self.R, self.p, 1.0
         for k, parent in enumerate(unknowns.tree.parents):
             self.world[k] = self.world[parent] @ X[k]
@@ -302,7 +321,7 @@ class _Bodies:
     def joints(self) -> Iterator[_ElementGroup]:
         """Elements of joints, by kind."""
         for (shape, grounded), nodes in self._groups().items():
-            H = np.array([self.links[k].H[:, : shape.n] for k in nodes], dtype=float)
+            H = np.array([self.H[k][:, : shape.n] for k in nodes])
             link = Link(
                 Pose(_lanes_of_numbers(self.R[nodes]), _lanes_of_numbers(self.p[nodes])),
                 _lanes_of_numbers(H),
@@ -415,10 +434,8 @@ class _Bodies:
     def motions(self, d: Array) -> Array:
         """All unknowns that are motions (count,), for velocities d (nv,) of the joints; zeros for the others."""
         found = np.zeros(self.un.count)
-        for k, (link, parent, part) in enumerate(
-            zip(self.links, self.un.tree.parents, self.un.tree.v_slices, strict=True)
-        ):
-            V = link.H.astype(float) @ d[part]
+        for k, (H, parent, part) in enumerate(zip(self.H, self.un.tree.parents, self.un.tree.v_slices, strict=True)):
+            V = H @ d[part]
             if parent >= 0:
                 V = V + self._carry(k) @ found[6 * parent : 6 * parent + 6]
             found[6 * k : 6 * k + 6] = V
@@ -476,15 +493,19 @@ def _group(unknowns: Sequence[Sequence[int]], rows: Sequence[Sequence[int]], ele
 
 
 def _entries(groups: Sequence[_ElementGroup]) -> Iterator[tuple[Array, Array, Array]]:
-    """(rows, columns, values) of all entries that are not zero."""
+    """(rows, columns, values) of all entries that are not zero in some element of their kind.
+
+    An entry that is zero by chance stays: so that the next configuration has the same places, and the same plan.
+    """
     for own in groups:
         z = own.K.shape[1]
         for i in range(z):
             for j in range(i + 1):
-                kept = own.K[:, i, j] != 0
-                a, b, values = own.unknowns[kept, i], own.unknowns[kept, j], own.K[kept, i, j]
+                if not own.K[:, i, j].any():
+                    continue
+                a, b, values = own.unknowns[:, i], own.unknowns[:, j], own.K[:, i, j]
                 # an unknown that appears twice stands for both triangles
                 yield a, b, np.where((a == b) & (i != j), 2 * values, values)
             for r in range(own.rows.shape[1]):
-                kept = own.B[:, r, i] != 0
-                yield own.rows[kept, r], own.unknowns[kept, i], own.B[kept, r, i]
+                if own.B[:, r, i].any():
+                    yield own.rows[:, r], own.unknowns[:, i], own.B[:, r, i]
