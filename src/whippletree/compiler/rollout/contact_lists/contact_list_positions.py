@@ -270,19 +270,23 @@ class Positions:
             each(("now q", "now v", "rounds", "moved apart")),
         )
         first = If(self.space.address("unmoved"), (*self.tree.energy(placed=True), note))
-        if self.closures.count:
+        if not self.closing:
             return [*self.displacement.statements(), first, move]
         return [*self.displacement.statements(), self._weigh(), If(self.space.address("stirs"), (first, move))]
 
     def _weigh(self) -> Block:
-        """Whether a displacement is worth another look: what overlaps and is held where it is stays as it is."""
+        """Whether a displacement is worth another look: what overlaps and is held where it is stays as it is, unless
+        loops have to be closed."""
 
-        def weigh(stirred: Array, h: Any, tolerance: Any) -> list[Any]:
+        def weigh(stirred: Array, h: Any, tolerance: Any, *gone: Array) -> list[Any]:
             stirs = select(less(stirred[0], FINE_DISPLACEMENT * h * tolerance), -1, 1)
+            if gone:
+                stirs = select(less(LOOPS_CLOSED, gone[0][0]), 1, stirs)
             return [[stirs], [-stirs]]
 
         at, each = self.space.at, self.space.each
-        return traced_block(weigh, [at("stirred"), at("dt", STEP), at("tolerance")], each(("stirs", "together")))
+        reads = [at("stirred"), at("dt", STEP), at("tolerance"), *([at("gone")] if self.closures.count else [])]
+        return traced_block(weigh, reads, each(("stirs", "together")))
 
 
 def target_of(gap: Any, h: Any) -> Any:
