@@ -13,6 +13,7 @@ from whippletree.compiler.frontend.code_forms import UNROLL_MATRICES_UP_TO
 from whippletree.compiler.llvm.kernel import digest
 from whippletree.compiler.named_function import NamedFunction
 from whippletree.compiler.program import Program
+from whippletree.contact.kinematics.contact_set import contact_set_of_steps
 from whippletree.errors import ShapeError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -274,6 +275,17 @@ class CompiledMotion(CompiledPrograms):
         from whippletree.compiler.rollout.contact_lists.contact_list_step import contact_lists_program
 
         return self.program(("contact_lists",), lambda: contact_lists_program(self.model))
+
+    def contact_list_gaps(self, q: Any, *, reach: float = np.inf) -> Any:
+        """Gaps (..., candidates) of :meth:`contact_list_touches`, some states at a time: all that is found of thousands
+        of candidates in hundreds of them is more than memory takes quickly."""
+        from whippletree.compiler.rollout.contact_lists.contact_list_gaps import rows_of_touches
+
+        every, count = np.asarray(q), len(contact_set_of_steps(self.model).candidates)
+        rows, gaps = every.reshape(-1, self.model.nq), np.empty((every[..., 0].size, count))
+        for part in rows_of_touches(count, len(rows)):
+            gaps[part] = self.contact_list_touches(rows[part], reach=reach)[..., 0]
+        return gaps.reshape(*every.shape[:-1], count)
 
     def contact_list_touches(self, q: Any, *, reach: float = np.inf) -> Any:
         """The function of
