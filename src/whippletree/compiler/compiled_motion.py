@@ -13,7 +13,6 @@ from whippletree.compiler.frontend.code_forms import UNROLL_MATRICES_UP_TO
 from whippletree.compiler.llvm.kernel import digest
 from whippletree.compiler.named_function import NamedFunction
 from whippletree.compiler.program import Program
-from whippletree.contact.kinematics.contact_set import contact_set_of_steps
 from whippletree.errors import ShapeError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -280,6 +279,7 @@ class CompiledMotion(CompiledPrograms):
         """Gaps (..., candidates) of :meth:`contact_list_touches`, some states at a time: all that is found of thousands
         of candidates in hundreds of them is more than memory takes quickly."""
         from whippletree.compiler.rollout.contact_lists.contact_list_gaps import rows_of_touches
+        from whippletree.contact.kinematics.contact_set import contact_set_of_steps
 
         every, count = np.asarray(q), len(contact_set_of_steps(self.model).candidates)
         rows, gaps = every.reshape(-1, self.model.nq), np.empty((every[..., 0].size, count))
