@@ -278,6 +278,18 @@ class CompiledMotion(CompiledPrograms):
 
         return self.program(("contact_lists",), lambda: contact_lists_program(self.model))
 
+    def contact_list_gaps(self, q: Any, *, reach: float = np.inf) -> Any:
+        """Gaps (..., candidates) of :meth:`contact_list_touches`, some states at a time: all that is found of thousands
+        of candidates in hundreds of them is more than memory takes quickly."""
+        from whippletree.compiler.rollout.contact_lists.contact_list_gaps import rows_of_touches
+        from whippletree.contact.kinematics.contact_set import contact_set_of_steps
+
+        every, count = np.asarray(q), len(contact_set_of_steps(self.model).candidates)
+        rows, gaps = every.reshape(-1, self.model.nq), np.empty((every[..., 0].size, count))
+        for part in rows_of_touches(count, len(rows)):
+            gaps[part] = self.contact_list_touches(rows[part], reach=reach)[..., 0]
+        return gaps.reshape(*every.shape[:-1], count)
+
     def contact_list_touches(self, q: Any, *, reach: float = np.inf) -> Any:
         """The function of
         :func:`whippletree.compiler.rollout.contact_lists.contact_list_gaps.contact_list_touches_program` at coordinates

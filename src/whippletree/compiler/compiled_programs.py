@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from whippletree.compiler.frontend.fingerprint import fingerprint
 from whippletree.compiler.llvm.kernel import Recipe
 from whippletree.compiler.named_function import NamedFunction, Wording
 from whippletree.compiler.program import Program
+from whippletree.compiler.program.work_space import write_zeros
 from whippletree.constraints.failures import failure
 from whippletree.functions.lost_digits import EVERY, NEVER
 from whippletree.model import Model
@@ -107,6 +109,9 @@ class CompiledPrograms(CompiledTable):
         if self._target == "cuda":
             from whippletree.compiler.cuda.cuda_function import compile_for_cuda
 
+            # nobody clears the memory of results there
+            own = recipe
+            recipe = replace(own, key=own.key + b"zeros", build=lambda: write_zeros(own.build()))
             return compile_for_cuda(recipe, dtype=self._dtype, wording=wording)
         quick = float("inf") if thorough else self._quick_above
         return compile_function(

@@ -39,6 +39,7 @@ from whippletree.contact.problem.contact_problem import ContactProblem, LoadedDi
 from whippletree.contact.servos import Servos
 from whippletree.errors import UnsupportedError
 from whippletree.model import Model
+from whippletree.model.frozen import found_once
 from whippletree.tree import inertia, inverse
 from whippletree.tree.element_forces import joints_of_tendon, tendon_lengths
 from whippletree.tree.mechanism import Mechanism
@@ -105,12 +106,7 @@ class ContactBlocks:
         self.limited = limited_axes(model) if limits else ()
         self.taut = [tendon for tendon in model.tendons if limits and tendon.is_limited]
         self.rubbing = rubbing_axes(model)
-        self.moments = [
-            ContactMoment(i, share, axes)
-            for i, c in enumerate(self.contacts.candidates)
-            for share, axes in ((c.torsional, SPINNING), (c.rolling, ROLLING))
-            if share != 0
-        ]
+        self.moments = _moments_of(self.contacts)
         self.servos = self.actuators.bounded
 
     @property
@@ -250,6 +246,17 @@ class ContactBlocks:
         for rows, moment, axes in zip(J, moments, turning, strict=True):
             rows[1 : 1 + len(moment.axes)] = axes[list(moment.axes)]
         return J
+
+
+@found_once
+def _moments_of(contacts: ContactSet) -> tuple[ContactMoment, ...]:
+    """Moments of all candidates, of which a large model has tens of thousands."""
+    return tuple(
+        ContactMoment(i, share, axes)
+        for i, c in enumerate(contacts.candidates)
+        for share, axes in ((c.torsional, SPINNING), (c.rolling, ROLLING))
+        if share != 0
+    )
 
 
 def _joints_below(model: Model, bodies: set[str]) -> set[str]:

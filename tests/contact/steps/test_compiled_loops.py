@@ -265,3 +265,36 @@ def test_a_limit_of_a_tendon_that_a_constraint_holds_there_moves_nothing(tmp_pat
     assert float(abs(run.q.diff("time")).max()) <= 0.05
     assert float(abs(0.7 * run.q[:, 0] - 0.37 * run.q[:, 1]).max()) <= 1e-12
     assert float(run.q[-1, 2]) >= np.deg2rad(3) - 1e-9
+
+
+JAMMED_SIDE = """
+<body name="lower{k}" pos="{x} 0 0.02"><joint name="lower{k}" axis="0 1 0"/>
+  <geom type="box" size="0.01 0.012 0.04" pos="0 0 0.03" mass="0.1"/>
+  <body name="upper{k}" pos="0 0 0.06"><joint name="upper{k}" axis="0 1 0"/>
+    <geom type="box" size="0.01 0.011 0.04" pos="{inwards} 0 -0.02" mass="0.1"/></body></body>"""
+
+
+def test_a_gripper_that_is_jammed_in_its_palm_keeps_its_couplings_and_rests(tmp_path):
+    """Its fingers are drawn 2 cm into the palm, and no motion takes them out: normals push in vain, by far more than
+    anything moves. What rounding leaves of that opened the couplings by 1e-12 rad, and kept the fingers trembling."""
+    sides = [JAMMED_SIDE.format(k=k, x=x, inwards=-x / 2) for k, x in enumerate((-0.04, 0.04))]
+    pairs = [("upper0", "lower0"), ("upper1", "lower1"), ("lower1", "lower0")]
+    ties = [f'<joint joint1="{a}" joint2="{b}" polycoef="0 -1 0 0 0"/>' for a, b in pairs]
+    palm = '<geom type="box" size="0.06 0.05 0.03"/>'
+    path = tmp_path / "gripper.xml"
+    path.write_text(
+        f"<mujoco><worldbody>{palm}{''.join(sides)}</worldbody><equality>{''.join(ties)}</equality></mujoco>",
+        encoding="utf-8",
+    )
+    model = wt.load(path)
+    dyn, steps, blocks = wt.compile(model), 100, ContactBlocks(model, alone=True).count
+    given = np.array(model.home.q, dtype=float), np.zeros(4), np.zeros((blocks, 3)), np.zeros((steps, 4))
+    q, v, _, measure, *_ = dyn.contact_steps(*given, np.full(steps, 2e-3), TOLERANCE, np.inf)
+    q = np.asarray(q)
+    assert (measure[:, 1] <= TOLERANCE).all()
+    assert np.asarray(dyn.contact_list_touches(q[-1]))[:, 0].min() < -0.02  # still inside
+    angles = {joint.name: q[:, i] for i, joint in enumerate(model.joints)}
+    opened = [np.abs(angles[a] + angles[b]).max() for a, b in pairs]
+    assert max(opened) < 1e-15
+    assert np.abs(v[-1]).max() < 1e-12
+    np.testing.assert_array_equal(q[-1], q[-2])

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import whippletree as wt
+from whippletree.contact.time_step import RELAXATION_SPEED
 from whippletree.simulation.time_stepping import impulse_step
 
 
@@ -59,3 +60,37 @@ def test_a_contact_that_a_pin_holds_moves_nothing(route, overlap, monkeypatch):
 def test_shapes_that_a_pin_holds_together_are_told_of_as_such():
     with pytest.warns(RuntimeWarning, match="o motion of the model moves these shapes apart"):
         wt.simulate(pinned_chain(1, 2e-3), duration=1e-3, step=1e-3, method="time_stepping")
+
+
+def folded_arm(angle, along, radius):
+    """A turret on a box that is turned by an angle, and an arm that begins in line with its axis: shoulder and wrist
+    are in the box, and about its axis nothing takes them out."""
+    c, s = np.cos(angle), np.sin(angle)
+    turned = np.array([[c, -s, 0], [s, c, 0], [0, 0, 1.0]])
+    b = wt.Builder("folded arm").geometry("base", "world", "box", size=(0.1, 0.1, 0.3), rotation=turned)
+    for name, kind, parent, axis, height in (
+        ("turret", "yaw", "world", (0, 0, 1), 0.1),
+        ("arm", "pitch", "turret", (s, c, 0), 0.05),
+    ):
+        b.body(name, 1.0, inertia=(0.01, 0.01, 0.01))
+        b.joint(kind, "revolute", parent, name, axis=axis, position=(0, 0, height))
+    b.geometry("shoulder", "turret", "sphere", radius=radius, position=(0, 0, -0.02))
+    b.geometry("wrist", "arm", "sphere", radius=0.03, position=(0, 0, along))
+    b.contact("wrist in base", "wrist", "base", friction=0.5)
+    return b.contact("shoulder in base", "shoulder", "base", friction=0.5).build()
+
+
+@pytest.mark.parametrize(("angle", "along", "radius"), [(0.3, -0.02, 0.04), (1.1, -0.1, 0.02)])
+def test_an_arm_that_begins_in_its_base_is_not_thrown_about(angle, along, radius):
+    """The normal of the shoulder passes the axis by rounding alone, and an overlap divided by that turned the turret by
+    1e15 rad in one step. What does move apart, the wrist of the second arm, goes at RELAXATION_SPEED all the same."""
+    model = folded_arm(angle, along, radius)
+    dyn, h = wt.compile(model), 2e-3
+    before = np.asarray(dyn.contact_list_touches(model.home.q))[:, 0]
+    found = dyn.step(model.home.q, np.zeros(2), dt=h)
+    assert abs(found.q[0]) < 1e-12
+    assert abs(found.q[1]) < 0.05
+    after = np.asarray(dyn.contact_list_touches(found.q))[:, 0]
+    np.testing.assert_allclose(after[1], before[1], rtol=0, atol=1e-12)
+    moved, freed = after[0] - before[0], RELAXATION_SPEED * h if along < -0.05 else 0.0
+    assert freed - 1e-8 < moved < 2 * freed + 1e-8  # it turns, and so comes somewhat farther than along a line

@@ -81,6 +81,7 @@ def suits(inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> bool:
         and not (outputs[-1].integer and len(outputs) == 1)
         and len(arrays) < MOST_ARRAYS
         and not any(b.integer for b in inputs)
+        and not any(b.zeroed for b in outputs)
         and all(
             len(b.shape) <= MOST_DIMENSIONS and all(isinstance(d, int) for d in b.shape) and not b.empty for b in arrays
         )

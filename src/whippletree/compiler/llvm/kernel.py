@@ -110,7 +110,7 @@ class Interface:
 
     def pack(self) -> bytes:
         """The recipe as bytes: a line of JSON, then the contents of the tables."""
-        buffers = [[b.name, b.role, list(b.shape), b.integer, b.pitch] for b in self.buffers]
+        buffers = [[b.name, b.role, list(b.shape), b.integer, b.pitch, b.zeroed] for b in self.buffers]
         tables = [_table(b, np.dtype(np.float64)) for b in self.buffers if b.role in ("table", "index")]
         facts = {"name": self.name, "operations": self.operations, "buffers": buffers, "calls": self.calls}
         head = json.dumps(facts).encode()
@@ -122,13 +122,13 @@ class Interface:
         head, _, rest = data.partition(b"\n")
         content = json.loads(head)
         buffers, place = [], 0
-        for name, role, shape, integer, pitch in content["buffers"]:
+        for name, role, shape, integer, pitch, zeroed in content["buffers"]:
             values = None
             if role in ("table", "index"):
                 size = int(np.prod(shape, dtype=np.int64))
                 values = np.frombuffer(rest, np.int64 if role == "index" else np.float64, size, place).reshape(shape)
                 place += 8 * size
-            buffers.append(Buffer(name, role, tuple(shape), values, integer, pitch))
+            buffers.append(Buffer(name, role, tuple(shape), values, integer, pitch, zeroed=zeroed))
         return Interface(content["name"], tuple(buffers), content["operations"], tuple(content["calls"]))
 
 

@@ -63,7 +63,9 @@ def interpret(
     for b in program.of_role("work", "output"):
         shape = tuple(sizes[d] if isinstance(d, str) else d for d in b.shape)
         own = np.int64 if b.integer else dtype
-        if b.pitch is None:
+        if b.zeroed:
+            memory[b.name] = np.zeros(shape, own)
+        elif b.pitch is None:
             memory[b.name] = np.full(shape, -1 if b.integer else np.nan).astype(own)
         else:
             flat = np.full(b.size, np.nan).astype(own)

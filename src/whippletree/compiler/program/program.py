@@ -64,6 +64,9 @@ class Buffer:
     rows of different lengths lie one after the other: each begins at a multiple of the pitch, and what is beyond its
     end belongs to the next ones.
 
+    ``zeroed``: of a result, whether it holds zeros when the program begins, which may then leave out what stays zero.
+    Whoever calls makes it so; large arrays of zeros cost nothing where nobody writes.
+
     ``mixed``: neighbours have nothing in common. Nobody looks for vectors among them
     (:mod:`~whippletree.compiler.llvm.packs`), which for the derivatives of a humanoid would take as long as tracing.
     """
@@ -75,6 +78,7 @@ class Buffer:
     integer: bool = False
     pitch: int | None = None
     mixed: bool = False
+    zeroed: bool = False
 
     @property
     def empty(self) -> bool:

@@ -102,6 +102,22 @@ class WorkSpace:
         return Program(name, tuple(used), tuple(body))
 
 
+def write_zeros(program: Program) -> Program:
+    """A program that writes the zeros itself which some of its results have to hold when it begins."""
+    found: list[Statement] = []
+    for buffer in program.of_role("output"):
+        if not buffer.zeroed:
+            continue
+        counters = [f"zero {axis} of {buffer.name}" for axis in range(len(buffer.shape))]
+        place = Address(buffer.name, tuple(Index(counter) for counter in counters))
+        statement: Statement = Block(Straight([], [0.0]), (), (place,))
+        for counter, size in zip(reversed(counters), reversed(buffer.shape), strict=True):
+            statement = Loop(counter, size, (statement,))
+        found.append(statement)
+    buffers = tuple(replace(b, zeroed=False) for b in program.buffers)
+    return replace(program, buffers=buffers, body=(*found, *program.body))
+
+
 def inline_program(
     program: Program, prefix: str, place: Mapping[str, str] | None = None
 ) -> tuple[list[Statement], list[Buffer]]:

@@ -13,7 +13,11 @@ from typing import NamedTuple
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.compiler.rollout.contact_lists.contact_list_gaps import limited_tendon_wrenches, tendon_limits
+from whippletree.compiler.rollout.contact_lists.contact_list_gaps import (
+    limited_tendon_wrenches,
+    rows_of_touches,
+    tendon_limits,
+)
 from whippletree.compiler.rollout.contact_lists.contact_list_suitability import suits_lists
 from whippletree.contact.kinematics.broad_phase import Neighbourhood
 from whippletree.contact.kinematics.contact_set import ContactSet, contact_set, contact_set_named, contact_set_of_steps
@@ -26,6 +30,11 @@ OF_JOINTS = ("limit_force", "friction_force")
 
 LOADS = (*OF_JOINTS, "tendon_limit_force", "contact_force", "contact_moment")
 """Variables of runs that hold loads."""
+
+
+FARTHER_AWAY, FARTHEST_LOOK = 4, 1.0
+"""Times the distance within which solids were compared that one may have gone which carries a force, before the next
+look; and the distance, m, beyond which all are compared: in a kitchen that takes 20 times as long."""
 
 
 class ContactLoads(NamedTuple):
@@ -71,8 +80,11 @@ def _joint_forces(motion: Motion, q: Array, contacts: ContactSet, forces: Array,
         J = motion.evaluate("contact_jacobian", q=q)
         return np.asarray(np.einsum("krv,kr->kv", J, forces.reshape(len(q), -1)))
     if _is_listed(contacts) and not model.is_flexible:
-        touches = candidates_of_loads(motion, q, contacts, forces)
-        return np.asarray(motion.dyn.contact_list_loads(q, touches, forces, moments))
+        found = []
+        for part in rows_of_touches(len(contacts.candidates), len(q)):
+            touches = candidates_of_loads(motion, q[part], nearby, forces[part])
+            found.append(motion.dyn.contact_list_loads(q[part], touches, forces[part], moments[part]))
+        return np.concatenate(found)
     rows = zip(q, forces, moments, strict=True)
     return np.array([nearby.joint_forces(*row[:2]) + nearby.joint_forces(row[0], row[2], turning=True) for row in rows])
 
@@ -120,22 +132,24 @@ def _places(motion: Motion, q: Array, contacts: ContactSet, forces: Array) -> tu
         points, axes = (np.asarray(motion.evaluate(name, q=q)) for name in ("contact_points", "contact_axes"))
         return points, axes
     if _is_listed(contacts):
-        touches = candidates_of_loads(motion, q, contacts, forces)
+        touches = candidates_of_loads(motion, q, Neighbourhood(contacts), forces)
         return touches[..., 1:4], touches[..., 4:].reshape(*touches.shape[:-1], 3, 3)
     found = [Snapshot(contacts, row).points for row in q]
     return np.array([at.point for at in found]), np.array([at.axes for at in found])
 
 
-def candidates_of_loads(motion: Motion, q: Array, contacts: ContactSet, forces: Array) -> Array:
+def candidates_of_loads(motion: Motion, q: Array, nearby: Neighbourhood, forces: Array) -> Array:
     """The candidates of a model's compiled steps (k, contacts, 13) at configurations q (k, nq), as far as they are near
     or carry a force (k, contacts, 3)."""
-    find = motion.dyn.contact_list_touches
-    touches = np.asarray(find(q, reach=Neighbourhood(contacts).told_within))
-    # what bounced away within a step is far again at its end
-    rows = np.flatnonzero(np.any(np.isinf(touches[..., 0]) & np.any(forces, axis=-1), axis=-1))
-    if len(rows):
-        touches[rows] = find(q[rows])
-    return touches
+    find, reach, loaded = motion.dyn.contact_list_touches, nearby.told_within, np.any(forces, axis=-1)
+    touches, rows = np.asarray(find(q, reach=reach)), np.arange(len(q))
+    while True:
+        # what bounced away within a step is far again at its end
+        rows = rows[np.any(np.isinf(touches[rows, :, 0]) & loaded[rows], axis=-1)]
+        if not len(rows) or np.isinf(reach):
+            return touches
+        reach = FARTHER_AWAY * reach if reach < FARTHEST_LOOK else np.inf
+        touches[rows] = find(q[rows], reach=reach)
 
 
 def _is_listed(contacts: ContactSet) -> bool:

@@ -32,7 +32,7 @@ class AskingKernel:
         # the code is that of all runs, the function in Python that of this one
         own = kernel.another()
         own.hand_over_python(DRIVES, self._python)
-        self._call = own.ufunc_of_one_state
+        self._call, self._zeros = own.ufunc_of_one_state, own.zeros_to_write_on
 
     def __call__(
         self, q: Array, v: Array, act: Array, impulses: Array, h: Array, tolerance: float, clock: Array
@@ -47,7 +47,8 @@ class AskingKernel:
         self._activations = np.full((len(h) + 1, len(act)), np.nan)
         self._activations[0] = act
         with self._python.asking(self._answer):
-            found = list(self._call(q, v, *touching, h, tolerance, tolerance, clock, *dampers))
+            zeros = tuple(self._zeros((), {"T": len(h)}))
+            found = list(self._call(q, v, *touching, h, tolerance, tolerance, clock, *dampers, out=zeros))
         return found if touching else [*found[:2], np.zeros((len(h), *impulses.shape)), *found[2:]]
 
     @property

@@ -102,7 +102,7 @@ class Advance(NamedTuple):
             )
         return Advance(
             state=state,
-            impulses=steps.impulses[ends],
+            impulses=_some_of(steps.impulses, ends),
             a=stepper.motion.split(state - before)[1] / h[:, None],
             last=np.where(finite[:, None], state, before)[:, : stepper.model.nq],
             residual_impulse=impulse,
@@ -142,6 +142,14 @@ class Advance(NamedTuple):
         """The start y: nothing done yet, with forces and accelerations of the first step."""
         zero = np.zeros(y.shape[:-1])
         return Advance._make([y, impulses, a, y[..., : stepper.model.nq], *[zero] * len(Advance._fields[4:-1]), {}])
+
+
+def _some_of(steps: Array, numbers: Array) -> Array:
+    """Steps of some numbers: without a copy where these are evenly spaced, as those of rows are, since impulses of a
+    large model are a megabyte a step."""
+    spacing = int(numbers[1] - numbers[0]) if len(numbers) > 1 else 1
+    even = spacing > 0 and np.array_equal(numbers, numbers[0] + spacing * np.arange(len(numbers)))
+    return steps[numbers[0] : numbers[-1] + 1 : spacing] if even else steps[numbers]
 
 
 def step_clock(t: float, h: float, first: int, count: int) -> Array:

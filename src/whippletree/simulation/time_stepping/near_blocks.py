@@ -74,8 +74,7 @@ class NearBlocks:
         if self._compiled:
             return np.asarray(self.dyn.contact_gaps(q)).reshape(*q.shape[:-1], self.contacts)
         if self._kernel:
-            found = self.dyn.contact_list_touches(q, reach=self.neighbourhood.told_within)
-            return np.asarray(found)[..., 0].reshape(*q.shape[:-1], self.contacts)
+            return np.asarray(self.dyn.contact_list_gaps(q, reach=self.neighbourhood.told_within))
         if q.ndim > 1:
             return np.array([self._gaps(one) for one in q])
         return self.neighbourhood.gaps(q)

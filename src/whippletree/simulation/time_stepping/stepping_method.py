@@ -19,7 +19,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.named_function import NamedFunction
 from whippletree.contact.kinematics.joint_contacts import JointAxis
-from whippletree.contact.time_step import RELAXATION_SPEED
+from whippletree.contact.time_step import RELAXATION_SPEED, ROLLING, SPINNING
 from whippletree.errors import IntegrationError, list_items, warn_caller
 from whippletree.model import Model
 from whippletree.simulation.method import Chunk, Memo, Method, Task, Variable, positive, step_length, whole
@@ -441,9 +441,13 @@ class TimeStepping(Method):
 
     def _moments(self, forces: Array) -> Array:
         """Moments (..., contacts, 3) of torsional and rolling friction, of forces (..., blocks, 3)."""
+        blocks = self.stepper.blocks
         found = np.zeros((*forces.shape[:-2], self.stepper.contacts, 3))
-        for i, moment in enumerate(self.stepper.blocks.moments, start=self.stepper.blocks.first_moment):
-            found[..., moment.candidate, list(moment.axes)] = forces[..., i, 1 : 1 + len(moment.axes)]
+        for axes in (SPINNING, ROLLING):
+            own = [(i, moment.candidate) for i, moment in enumerate(blocks.moments) if moment.axes == axes]
+            numbers, candidates = np.array(own, dtype=int).reshape(-1, 2).T
+            for column, axis in enumerate(axes, start=1):
+                found[..., candidates, axis] = forces[..., blocks.first_moment + numbers, column]
         return found
 
     def account(self) -> dict[str, Any]:

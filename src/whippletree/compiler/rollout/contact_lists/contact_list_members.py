@@ -86,12 +86,17 @@ class ListMembers:
 
     def _flags_without_gaps(self) -> list[Statement]:
         """Flags of blocks that nothing has to close for: dry friction and moments, and servos at an end of a range."""
-        space, found = self.space, list[Statement]()
-        first, servos = self.blocks.closing, range(self.blocks.passive, self.blocks.count)
-        if self.blocks.passive > first:  # moments are taken in with their contacts, later; there may be thousands
-            flag, gap = (Piece((), (Address(name, (Index(BLOCK, first),)),)) for name in ("flag", "gap"))
-            block = traced_block(lambda: [1, 0], [], [flag, gap])
-            found.append(Loop(BLOCK, self.blocks.passive - first, (block,), side_by_side=True))
+        space, blocks, found = self.space, self.blocks, list[Statement]()
+        servos = range(blocks.passive, blocks.count)
+        # moments are taken in with their contacts, later; there may be thousands
+        for begin, count, flag in (
+            (blocks.closing, len(blocks.rubbing), 1),
+            (blocks.first_moment, len(blocks.moments), -1),
+        ):
+            if count:
+                places = [Piece((), (Address(name, (Index(BLOCK, begin),)),)) for name in ("flag", "gap")]
+                block = traced_block(lambda flag=flag: [flag, 0], [], places)
+                found.append(Loop(BLOCK, count, (block,), side_by_side=True))
         if servos:
             reads = [space.at("saturated")] if space.ranges.count else []
             writes = [space.some("flag", servos), space.some("gap", servos)]

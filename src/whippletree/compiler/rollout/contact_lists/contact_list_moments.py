@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.arithmetic.scalars import less, select
-from whippletree.compiler.program import Address, Index, Lookup, Loop, Statement
+from whippletree.compiler.program import Collect, Each, Index, Lookup, Loop, Statement
 from whippletree.compiler.program.traced_blocks import traced_block
 from whippletree.compiler.rollout.step_space import BLOCK, StepSpace, jacobian_rows
 from whippletree.contact.time_step import ROLLING, SPINNING
 
 COLUMN = "turning column"
+HOSTS, FOLLOWING, FOLLOWER = "hosts", "following", "follower of one"
 
 AXES = (SPINNING, ROLLING)
 """Axes of a contact about which each kind of moment acts."""
@@ -37,6 +37,16 @@ class MomentRows:
             # blocks that nothing presses on are their own hosts, by nothing
             space.index("host", hosts.host)
             space.table("moment share", hosts.share)
+            self._list_followers()
+
+    def _list_followers(self) -> None:
+        """Tables of the moments that each contact is host of, for contacts that have none, too."""
+        found: list[list[int]] = [[] for _ in range(self.space.contacts)]
+        for number, moment in enumerate(self.blocks.moments, start=self.blocks.first_moment):
+            found[moment.candidate].append(number)
+        self.space.index("followers", [len(own) for own in found])
+        self.space.index("follower", [(own + [self.blocks.first_moment] * 2)[:2] for own in found])
+        self.space.numbers_list(HOSTS, self.space.contacts)
 
     @property
     def kinds(self) -> list[int]:
@@ -47,13 +57,16 @@ class MomentRows:
         """Moments are in the list where their contacts are, and where they have acted before."""
         if not self.blocks.moments:
             return []
-        at, own = self.space.at, Index(BLOCK, self.blocks.first_moment)
+        at, address = self.space.at, self.space.address
 
-        def follow(flag: Any, p: Array) -> list[Any]:
-            return [select(less(0, p[1] * p[1] + p[2] * p[2]), 1, flag)]
+        def follow() -> list[Any]:
+            return [1]
 
-        block = traced_block(follow, [at("flag", "host"), at("impulse", own)], [at("flag", own)])
-        return [Loop(BLOCK, len(self.blocks.moments), (Lookup("host", Address("host", (own,))), block))]
+        hosts = Collect(HOSTS, BLOCK, self.space.contacts, address("flag", BLOCK))
+        own = Lookup(FOLLOWER, address("follower", BLOCK, FOLLOWING))
+        count = Lookup("followers", address("followers", BLOCK))
+        body = (own, traced_block(follow, [], [at("flag", FOLLOWER)]))
+        return [hosts, Each(BLOCK, HOSTS, (count, Loop(FOLLOWING, Index("followers"), body)))]
 
     def rows(self) -> list[tuple[Statement, ...]]:
         """Rows of J of one block, for each kind of moment; none where the model has no moments."""

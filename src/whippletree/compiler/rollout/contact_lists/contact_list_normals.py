@@ -101,7 +101,7 @@ class DenseNormals:
 
     def statements(self) -> list[Statement]:
         """See :class:`Displacement`."""
-        sweeps = [self._leave_far(), *self._normals()] if self.closing else []
+        sweeps = [self._leave_far(), *self._normals(), *self.closures.keep_closing("z")] if self.closing else []
         begin = [self.space.put(0, self.space.at("z")), *self.closures.close_coordinates("z")]
         return [*begin, *sweeps, *self.tree.forward("z", "away")]
 

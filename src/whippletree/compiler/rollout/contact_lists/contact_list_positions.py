@@ -40,6 +40,7 @@ from whippletree.compiler.rollout.contact_kinds import narrow_phase
 from whippletree.compiler.rollout.contact_lists.contact_list_closures import LOOPS_CLOSED, Closures
 from whippletree.compiler.rollout.contact_lists.contact_list_normals import (
     FINE_DISPLACEMENT,
+    GAPS_THAT_COUNT,
     NEAR,
     Displacement,
     RecursiveNormals,
@@ -270,19 +271,27 @@ class Positions:
             each(("now q", "now v", "rounds", "moved apart")),
         )
         first = If(self.space.address("unmoved"), (*self.tree.energy(placed=True), note))
-        if self.closures.count:
+        if not self.closing:
             return [*self.displacement.statements(), first, move]
         return [*self.displacement.statements(), self._weigh(), If(self.space.address("stirs"), (first, move))]
 
     def _weigh(self) -> Block:
-        """Whether a displacement is worth another look: what overlaps and is held where it is stays as it is."""
+        """Whether a displacement is worth another look: what overlaps and is held where it is stays as it is, unless
+        loops have to be closed. So does what no sensible displacement moves apart: one that changes a gap by more than
+        counts was found by dividing by next to nothing."""
 
-        def weigh(stirred: Array, h: Any, tolerance: Any) -> list[Any]:
+        def weigh(stirred: Array, worst: Array, h: Any, tolerance: Any, *gone: Array) -> list[Any]:
             stirs = select(less(stirred[0], FINE_DISPLACEMENT * h * tolerance), -1, 1)
+            if not self.recursive:
+                stirs = select(less(GAPS_THAT_COUNT * worst[0], stirred[0]), -1, stirs)
+            if gone:
+                stirs = select(less(LOOPS_CLOSED, gone[0][0]), 1, stirs)
             return [[stirs], [-stirs]]
 
         at, each = self.space.at, self.space.each
-        return traced_block(weigh, [at("stirred"), at("dt", STEP), at("tolerance")], each(("stirs", "together")))
+        reads = [*each(("stirred", "worst before")), at("dt", STEP), at("tolerance")]
+        reads += [at("gone")] if self.closures.count else []
+        return traced_block(weigh, reads, each(("stirs", "together")))
 
 
 def target_of(gap: Any, h: Any) -> Any:

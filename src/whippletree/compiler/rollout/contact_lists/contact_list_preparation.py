@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from whippletree.arithmetic.arrays import Array, vector
+from whippletree.arithmetic.scalars import less, select
 from whippletree.compiler.program import Index, Lookup, Loop, Statement, Switch
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.contact_lists.contact_list_closures import Closures
@@ -30,6 +31,11 @@ from whippletree.compiler.rollout.step_space import BLOCK, COLUMN_ROOM, STEP, Ro
 from whippletree.contact.problem.contact_problem import local
 from whippletree.contact.time_step import shifts
 from whippletree.spatial import add_cross
+
+ROUNDING_OF_LEVER = 2.0**-44
+"""Share (6e-14) of its distance from an axis by which a contact must be off it, along its normal, for a turn about the
+axis to move it apart. Less is rounding, by which an overlap would be divided: robosuite's Jaco, whose wrist begins
+8 cm in its base, was turned by 4e15 rad in the first step."""
 
 MOVER = "row"
 """The register of one of the velocities that move a contact."""
@@ -152,8 +158,13 @@ class BlockPreparation:
         count = 3 if form == WHOLE else 1
 
         def along(touch: Array, screw: Array, side: Any) -> list[Any]:
-            velocity = add_cross(screw[3:6], screw[:3], touch[1:4] - screw[6:])
-            return [side * (touch[4:].reshape(3, 3)[:count] @ velocity)]
+            lever = touch[1:4] - screw[6:]
+            velocity = add_cross(screw[3:6], screw[:3], lever)
+            found = side * (touch[4:].reshape(3, 3)[:count] @ velocity)
+            if form == WHOLE:
+                return [found]
+            whole = screw[3:6] @ screw[3:6] + (screw[:3] @ screw[:3]) * (lever @ lever)
+            return [select(less(ROUNDING_OF_LEVER**2 * whole, x * x), x, 0) for x in found]
 
         # rows of screws have the numbers of their velocities, but for those of modes
         names = ("path", "screw row") if self.space.model.is_flexible else ("path",)

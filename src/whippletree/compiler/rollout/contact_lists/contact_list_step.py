@@ -279,6 +279,7 @@ class _ListBuilder(ListSpace):
             *self.solver.rows.compute_motion("y"),
             *self.bounces.around(self.solver.statements()),
             *self._impulse_velocity(),
+            *self.results.of_list(),
         )
         return [
             PerLane(solve),
