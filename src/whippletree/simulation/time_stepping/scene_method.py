@@ -255,7 +255,11 @@ class SceneStepping(TimeStepping):
             work = {word: float(memo[word]) for word in SUMS}
         written = monotonic()
         for row in range(first, len(times)):
-            told = self._advance(row - 1, y, warm, None)
+            try:
+                told = self._advance(row - 1, y, warm, None)
+            except IntegrationError:
+                yield from self._write_rows()
+                raise
             if not told.finite:
                 yield from self._write_rows()
                 self._count(told)
