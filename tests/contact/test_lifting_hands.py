@@ -48,3 +48,13 @@ def lifted(kind: str, force: float, duration: float, **options) -> np.ndarray:
 def test_a_hand_lifts_what_its_friction_can_hold(kind, share):
     force = share * (G + LIFTED) / (2 * MU)
     assert np.abs(lifted(kind, force, 0.2, method="events")).max() < 1e-12
+
+
+@pytest.mark.parametrize("kind", ["balls", "planes"])
+@pytest.mark.parametrize("share", [2.0, 4.0])
+def test_steps_lift_what_friction_can_hold(kind, share):
+    """Sweeps that give all of a finger's force to the point that they visit first would turn the box between them."""
+    force = share * (G + LIFTED) / (2 * MU)
+    moved = lifted(kind, force, 0.3, method="time_stepping", step=1e-3)
+    assert np.abs(moved[[0, 1, 3, 4, 5, 6]]).max() < 1e-6
+    assert moved[2] == pytest.approx(0.0, abs=LIFTED * 0.3 * 1e-3)  # a step late at most
