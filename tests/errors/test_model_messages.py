@@ -1,5 +1,6 @@
 """Every message about a model that is wrong, once, whole: the builder's, the model's and the ready-made mechanisms'."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -237,3 +238,16 @@ def test_a_missing_file_is_like_files_of_models_only(tmp_path):
     (tmp_path / "node.urdf").write_text("")
     with pytest.raises(FileNotFoundError, match=r"Did you mean 'node\.urdf'"):
         wt.load(tmp_path / "nope.urdf")
+
+
+def test_a_body_that_is_replaced_takes_numbers_as_the_builder_does():
+    rod = wt.mechanisms.pendulum().bodies[0]
+    moved = replace(rod, center=(0.1, 0.2, 0.3), inertia=[1, 2, 3])
+    np.testing.assert_array_equal(moved.center, [0.1, 0.2, 0.3])
+    np.testing.assert_array_equal(moved.inertia, np.diag([1, 2, 3]))
+    for name, numbers, told in (
+        ("center", (1, 2), "center has 2 numbers, expected 3"),
+        ("inertia", 1.0, "inertia has 1 n"),
+    ):
+        with pytest.raises(wt.ModelError, match=f"^body '{rod.name}': {told}"):
+            replace(rod, **{name: numbers})

@@ -107,6 +107,15 @@ def test_a_controller_of_the_wrong_length_is_refused_by_every_method():
             wt.simulate(wt.mechanisms.double_pendulum(), duration=0.1, method=method, controller=lambda t, q, v: [1.0])
 
 
+@pytest.mark.parametrize("method", ["rk4", "implicit_midpoint", "semi_implicit_euler"])
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_a_controller_that_gives_no_number_is_to_blame_also_where_it_is_compiled(method, number):
+    run = wt.simulate(
+        wt.mechanisms.double_pendulum(), duration=0.02, method=method, step=5e-3, controller=lambda t, q, v: [0, number]
+    )
+    assert run.attrs["failure"].startswith(f"the controller returned {number} at t = 0 s for joint 'elbow'")
+
+
 def test_gravity_compensation_holds_any_pose(arm):
     rng = np.random.default_rng(3)
     q0 = wt.reference(arm).integrate(arm.home.q, rng.uniform(-1, 1, arm.nv))

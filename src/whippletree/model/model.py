@@ -23,7 +23,7 @@ import builtins
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -32,11 +32,11 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array as Array
 from whippletree.arithmetic.scalars import is_zero
-from whippletree.errors import NameLookupError
+from whippletree.errors import ModelError, NameLookupError
 from whippletree.model.activations import Activation, Muscle
 from whippletree.model.flexible_body import FlexibleBody
 from whippletree.model.force_elements import Element, Tendon
-from whippletree.model.frozen import Part, PartWithParameters, frozen_array
+from whippletree.model.frozen import Part, PartWithParameters, frozen_array, inertia_matrix, vector_of
 from whippletree.model.frozen import Vector as Vector
 from whippletree.model.sensors import Sensor
 from whippletree.spatial import joints as joint_types
@@ -59,6 +59,16 @@ class Body(Part):
     """Centre of mass in the body frame, m, (3,)."""
     inertia: Array = field(default_factory=lambda: frozen_array([0] * 9, (3, 3)))
     """Rotational inertia about the centre of mass, in body axes, kg m², (3, 3)."""
+
+    def __post_init__(self) -> None:
+        # dataclasses.replace is given numbers as Builder.body is
+        for name, shape, read in (("center", (3,), partial(vector_of, "center")), ("inertia", (3, 3), inertia_matrix)):
+            given = getattr(self, name)
+            if not (isinstance(given, np.ndarray) and given.shape == shape):
+                try:
+                    object.__setattr__(self, name, read(given))
+                except ValueError as error:
+                    raise ModelError(f"body {self.name!r}", [str(error)]) from None
 
     @property
     def massless(self) -> bool:

@@ -672,3 +672,13 @@ def test_faults_of_groups_are_named():
 def test_what_is_no_scene_says_why():
     assert scene_layout(wt.mechanisms.pendulum()) == Unsuited("it has no contacts")
     assert scene_layout(wt.mechanisms.quadruped()) == Unsuited("none of its bodies moves freely")
+
+
+def test_a_scene_whose_controller_fails_on_the_way_keeps_what_it_had():
+    model = balls(13)
+    lost = lambda t, q, v: np.full(model.nv, np.nan if t > 0.0095 else 0.0)  # noqa: E731
+    run = wt.simulate(model, duration=0.02, step=H, output_dt=2 * H, method="time_stepping", controller=lost)
+    assert run.attrs["failure"].startswith("the controller returned nan at t = 0.01 s for joint 'part 0'")
+    np.testing.assert_allclose(run.time, [0.0, 0.004, 0.008])
+    free = wt.simulate(model, duration=0.008, step=H, output_dt=2 * H, method="time_stepping")
+    assert run.q.values[-1].tobytes() == free.q.values[-1].tobytes()

@@ -123,17 +123,26 @@ def _solve_combinations(p: SlidingProblem) -> SlidingAnswer | None:
 
 
 def _at_rest(p: SlidingProblem) -> SlidingAnswer | None:
-    """Everything sticks, with impulses of least norm, where impulses are not unique: a slip may be an answer there as
-    well, and what can stay at rest does."""
+    """Nothing slides, where impulses are not unique: a slip may be an answer there as well, and what can stay at rest
+    does. Everything sticks, with impulses of least norm; or the contacts open that part when nothing slides."""
     if not all(STICK in choices for choices in p.allowed):
         return None
     moving = np.flatnonzero(np.diag(p.G) > 0)
     scale = np.sqrt(np.diag(p.G)[moving])
     if np.linalg.matrix_rank(p.G[np.ix_(moving, moving)] / np.outer(scale, scale), RANK_OF_LOADS) == len(moving):
         return None
-    status = (STICK,) * p.count
-    answer = settle(p, status, np.zeros(3 * p.count))
-    return answer if answer is not None and np.all(answer.p[:, 0] > 0) else None
+    nothing = np.zeros(3 * p.count)
+    answer = settle(p, (STICK,) * p.count, nothing)
+    if answer is not None and np.all(answer.p[:, 0] > 0):
+        return answer
+    if any(OPEN not in choices for choices in p.allowed):
+        return None
+    without = _without_slip(p)
+    if without is None:
+        return None
+    held = tuple(OPEN if u > CHECKED * np.abs(p.b).max() else STICK for u in without[1])
+    answer = settle(p, held, nothing) if OPEN in held and STICK in held else None
+    return answer if answer is not None and np.all(answer.p[np.array(held) == STICK, 0] > 0) else None
 
 
 def _try_combinations(
@@ -178,26 +187,39 @@ def _by_newton(p: SlidingProblem, start: Array) -> Array | None:
 
 def _sticking_supports(p: SlidingProblem) -> list[tuple[int, ...]]:
     """The fewest contacts that carry a body if nothing slides, the others open: where a body on many feet begins to
-    tip, sweeps leave a little load on feet that have none.
-
-    Normal impulses minimise pᵀ G p / 2 + bᵀ p with tangential ones free: with G = Bᵀ B and b = Bᵀ c they are
-    nonnegative least squares of B p + c, seen across the columns of the tangents.
-    """
+    tip, sweeps leave a little load on feet that have none."""
     if any(STICK not in choices or OPEN not in choices for choices in p.allowed):
         return []
+    without = _without_slip(p)
+    return [] if without is None else [tuple(STICK if load > 0 else OPEN for load in without[0])]
+
+
+def _without_slip(p: SlidingProblem) -> tuple[Array, Array] | None:
+    """Normal impulses, up to a factor, of the fewest contacts that carry if friction is without bound, and the normal
+    velocities, (k,); None where contacts cannot all keep from sliding and overlapping.
+
+    With G = Bᵀ B impulses change the velocities u by Bᵀ z, and z = B p is the least with which uₜ = 0 and uₙ ≥ 0. What
+    uₜ = 0 leaves of z is found by least distance programming, that is by nonnegative least squares (Lawson and Hanson,
+    Solving Least Squares Problems, chapter 23): so u is right also where b has parts that no impulse changes, as
+    between hands that are led.
+    """
     from scipy.optimize import nnls
 
-    def span(squares: Array) -> Array:
-        return np.asarray(squares > RANK_OF_LOADS * squares.max(initial=0.0))
-
     squares, axes = np.linalg.eigh(p.G)
-    axes, sizes = axes[:, span(squares)], np.sqrt(squares[span(squares)])
-    B, c = sizes[:, None] * axes.T, (axes.T @ p.b) / sizes
-    tangents = np.delete(B, np.s_[::3], axis=1)
-    held, strengths, _ = np.linalg.svd(tangents, full_matrices=False)
-    held = held[:, span(strengths**2)]
-    loads = nnls(B[:, ::3] - held @ (held.T @ B[:, ::3]), held @ (held.T @ c) - c)[0]
-    return [tuple(STICK if load > 0 else OPEN for load in loads)]
+    real = squares > RANK_OF_LOADS * squares.max(initial=0.0)
+    B = np.sqrt(squares[real])[:, None] * axes[:, real].T
+    tangents = np.delete(np.arange(3 * p.count), np.s_[::3])
+    sides, sizes, axes = np.linalg.svd(B[:, tangents])
+    held = int(np.sum(sizes**2 > RANK_OF_LOADS * np.max(sizes, initial=0.0) ** 2))
+    still = sides[:, :held] @ (axes[:held] @ -p.b[tangents] / sizes[:held])
+    free, parting = sides[:, held:].T @ B[:, ::3], p.b[::3] + B[:, ::3].T @ still
+    inertia = np.sum(free**2, axis=0)
+    far = float(np.max(-parting / np.sqrt(np.where(inertia > 0, inertia, np.inf)), initial=0.0))
+    if far == 0:
+        return np.zeros(p.count), parting
+    loads = nnls(np.concatenate([free, -parting[None] / far]), np.append(np.zeros(len(free)), 1.0))[0]
+    share = 1 + loads @ parting / far
+    return None if share <= 0 else (loads, parting + free.T @ (free @ loads) * (far / share))
 
 
 def _sweep(p: SlidingProblem, x: Array, sweeps: int, exact: bool) -> Array:

@@ -318,6 +318,15 @@ class PythonSteps:
         Raises:
             IntegrationError: if the step has no answer.
         """
+        try:
+            return self._finite_step(t, h, y)
+        except IntegrationError:
+            if self.motion.controller is not None:
+                # one that is at fault is refused by name
+                self.motion.ask(self.motion.controller, t, *self.motion.split(y))
+            raise
+
+    def _finite_step(self, t: float, h: float, y: Array) -> Array:
         motion = self.motion
         try:
             with np.errstate(all="ignore"):

@@ -256,7 +256,11 @@ class SceneStepping(TimeStepping):
             work = {word: float(memo[word]) for word in SUMS}
         written = monotonic()
         for row in range(first, len(times)):
-            taken = self._advance(row - 1, y, warm, None)
+            try:
+                taken = self._advance(row - 1, y, warm, None)
+            except IntegrationError:
+                yield from self._write_rows()
+                raise
             if not taken.finite:
                 yield from self._write_rows()
                 self._count(taken)
