@@ -89,7 +89,6 @@ class CpuMemory(Memory):
         self._results: Results | None = None
         self.lists: list[str] = []
         """Tables of places of results, for the module."""
-        self._block_start = len(writer.lines)
         uncut = UNCUT if self.states > 1 else UNCUT_OF_ONE_STATE
         most = uncut if len(program.body) == 1 else UNCUT_OF_SEVERAL
         self._long = any(block.code.operations > most for block in every_block(program.body))
@@ -430,13 +429,12 @@ class CpuMemory(Memory):
         The branch is never taken, but LLVM cannot know that, so it cannot join the pieces again.
         """
         w = self.writer
-        if self._long and len(w.lines) - self._block_start > LONGEST_BLOCK:
+        if self._long and len(w.lines) - w.block_start > LONGEST_BLOCK:
             going_on = w.label("more")
             w.emit(f"br i1 {self.frame.never}, label %finish, label %{going_on}")
             if self._bases_in == w.block:
                 self._bases_in = going_on  # which comes after this block only, so that its pointers are known there
             w.start(going_on)
-            self._block_start = len(w.lines)
 
     # ---- loops that can be ended ---------------------------------------------------------------------------------
 
