@@ -31,7 +31,7 @@ from whippletree.compiler.rollout.contact_lists.contact_list_newton import Newto
 from whippletree.compiler.rollout.contact_lists.contact_list_rows import BlockRows
 from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, STEP, symmetric_block
 from whippletree.contact.problem.cones import both, brought_inside, largest, length
-from whippletree.contact.problem.contact_problem import Local, block_measure, respond
+from whippletree.contact.problem.contact_problem import Local, measure_by_mass, respond
 
 TURNS = 5
 """Times that sweeps and Newton's method take turns."""
@@ -86,8 +86,8 @@ so that a step of it costs some 0.1 ms with 40 of them and 2 ms with 100."""
 class ListSolver:
     """Statements that solve a problem whose numbers are in buffers of these names:
 
-    B, own, local, g, shift, approach   of a block, see
-                                        :mod:`~whippletree.compiler.rollout.contact_lists.contact_list_step`
+    B, own, local, mass                 of a block, see
+    g, shift, approach                  :mod:`~whippletree.compiler.rollout.contact_lists.contact_list_preparation`
     friction, cap                       of a block
     host, moment share                  the contact that presses on a block, and the radius of its disc per normal
                                         impulse, beside ``cap``; only where there is torsional or rolling friction
@@ -344,9 +344,9 @@ class ListSolver:
         at, each = self.space.at, self.space.each
 
         def look(*given: Any) -> list[Any]:
-            state, (own, *rest) = self.part_state(given)
+            state, (masses, *rest) = self.part_state(given)
             mu, radius, (shift, approach, *counts, residual, works) = self.law(rest)
-            found = block_measure(symmetric_block(own), state[3], velocity_of(*state), mu, radius)
+            found = measure_by_mass(masses, state[3], velocity_of(*state), mu, radius)
             work = self.work_of_block(*state, shift, approach, *counts)
             return [
                 # what is no number is infinitely wrong, not left out of a comparison
@@ -360,7 +360,7 @@ class ListSolver:
 
         totals = each(("residual", "works"))
         state, more = self.part_state(self.terms_of_work())
-        reads = [*state, at("own", BLOCK), *self.bounds(), *more]
+        reads = [*state, at("mass", BLOCK), *self.bounds(), *more]
         return [
             self.space.put(0, *totals),
             self.each_active(*self.rows.by_form(lambda form: [block_of_form(form, look, [*reads, *totals], totals)])),

@@ -276,6 +276,7 @@ class _ListBuilder(ListSpace):
             ),
             *self.solver.rows.clear("y"),
             Each(BLOCK, ACTIVE, tuple(self.preparation.statements())),
+            self.preparation.own_numbers(),
             *self.solver.rows.compute_motion("y"),
             *self.bounces.around(self.solver.statements()),
             *self._impulse_velocity(),
