@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.arithmetic.scalars import less, select, sqrt
+from whippletree.arithmetic.scalars import less, select
 from whippletree.compiler.program import Address, Collect, Each, Index, Lookup, Loop, Statement
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.contact_lists.contact_list_memory import ListSpace
@@ -24,9 +24,8 @@ from whippletree.spatial import add_cross
 class ListMembers:
     """Statements that set ``flag`` of every block: 1 for those in the list, −1 for the others."""
 
-    def __init__(self, space: ListSpace, positions: Positions, wider: int = 1) -> None:
-        """``wider``: times what a gap closes by within the step that it may be wide for its contact to be guessed."""
-        self.space, self.positions, self.wider = space, positions, wider
+    def __init__(self, space: ListSpace, positions: Positions) -> None:
+        self.space, self.positions = space, positions
         self.blocks, self.contacts = space.blocks, space.contacts
 
     def guess(self) -> list[Statement]:
@@ -45,13 +44,12 @@ class ListMembers:
         return [*found, *self._flags_without_gaps()]
 
     def _guess_contacts(self) -> list[Statement]:
-        at, each = self.space.at, self.space.each
-        fall = sqrt(sum(float(x) ** 2 for x in self.space.model.gravity))
+        at, each, wider, fall = self.space.at, self.space.each, self.positions.reach.wider, self.positions.reach.fall
 
         def near(
             touch: Array, first: Array, second: Array, X: Array, Y: Array, p: Array, h: Any, *out: Any
         ) -> list[Any]:
-            closing = touch[0] + self.wider * h * (_normal_velocity(touch, first, second, X, Y) - fall * h)
+            closing = touch[0] + wider * h * (_normal_velocity(touch, first, second, X, Y) - fall * h)
             return [_flag(p, closing, sum(out)), target_of(touch[0], h)]
 
         reads = [at("touch", BLOCK), *self._sides(), at("impulse", BLOCK), at("dt", STEP), *self._left_out()]

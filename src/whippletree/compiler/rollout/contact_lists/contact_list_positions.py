@@ -76,9 +76,14 @@ class Positions:
     """
 
     def __init__(
-        self, space: StepSpace, tree: TreeInStep, closures: Closures, displacement: Callable[[int], Displacement]
+        self,
+        space: StepSpace,
+        tree: TreeInStep,
+        closures: Closures,
+        displacement: Callable[[int], Displacement],
+        wider: int = 1,
     ) -> None:
-        """``displacement``: of so many blocks with a gap."""
+        """``displacement``: of so many blocks with a gap; ``wider``: see :class:`Reach`."""
         self.space, self.tree, self.closures = space, tree, closures
         self.blocks = blocks = space.blocks
         self.contacts = len(blocks.contacts.candidates)
@@ -114,7 +119,7 @@ class Positions:
         turns = bool(closures.count) or self.recursive
         self.rounds = ROUNDS_WITH_LOOPS if turns else POSITION_ROUNDS
         self.progress = PROGRESS_WITH_LOOPS if turns else POSITION_PROGRESS
-        self.reach = Reach(space)
+        self.reach = Reach(space, wider)
         self.narrow = narrow_phase(
             blocks.contacts.pairs, space.tree, space.buffers["pose"], space.buffers["touch"], self.reach
         )
@@ -149,9 +154,22 @@ class Positions:
             first = Piece((), (Address("touch", (Index(BLOCK), Index(None, 0))),))
             reads = [first, at("target", BLOCK), at("dt", STEP), at("worst")]
             reads += [at("left out", BLOCK)] if self.leaves_out else []
-            block = traced_block(judge, reads, [at("gap", BLOCK), at("nearby", BLOCK), at("worst")])
+            writes = [at("gap", BLOCK), at("nearby", BLOCK), at("worst")]
             close = Collect(AT_THE_END, BLOCK, self.contacts, self.space.address("within", BLOCK))
-            found += [*self.reach.forget("nearby"), close, Each(BLOCK, AT_THE_END, (block,))]
+            found += [*self.reach.forget("nearby"), close]
+            if self.reach.used:
+                more = self.reach.terms_of_leaving()
+                split = len(reads)
+
+                def leave(gap: Any, *given: Any) -> list[Any]:
+                    within = self.reach.whether_within(gap, given[1], *given[split - 1 :])
+                    return [*judge(gap, *given[: split - 1]), within]
+
+                nodes = [Lookup(name, self.space.address(name, BLOCK)) for name in ("node 0", "node 1")]
+                block = traced_block(leave, [*reads, *more], [*writes, at("within", BLOCK)])
+                found.append(Each(BLOCK, AT_THE_END, (*nodes, block)))
+            else:
+                found.append(Each(BLOCK, AT_THE_END, (traced_block(judge, reads, writes),)))
         if self.blocks.limited:
             reads = [at("lower", BLOCK), at("upper", BLOCK), at("now q", "place")]
             reads += [own("target"), at("dt", STEP), at("worst")]

@@ -26,7 +26,15 @@ from whippletree.compiler.rollout.contact_lists.contact_list_recursion import Re
 from whippletree.compiler.rollout.contact_lists.contact_list_rows import DenseRows
 from whippletree.compiler.rollout.contact_lists.contact_list_trees import TreeInStep
 from whippletree.compiler.rollout.dense_solve import multiply_in_strands
-from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, COLUMN_ROOM, STEP, RowPlace, jacobian_rows, symmetric_block
+from whippletree.compiler.rollout.step_space import (
+    ACTIVE,
+    BLOCK,
+    COLUMN_ROOM,
+    STEP,
+    RowPlace,
+    jacobian_rows,
+    symmetric_block,
+)
 from whippletree.contact.problem.contact_problem import block_mass, local
 from whippletree.contact.time_step import shifts
 from whippletree.spatial import add_cross
