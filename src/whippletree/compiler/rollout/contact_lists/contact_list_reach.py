@@ -8,7 +8,8 @@ that distance is no longer than its reach,
 s being the speed that no point of a body exceeds as the step begins, and φ a share of the smallest ball on it. All else
 is far: neither its points nor its velocities are worked out. That nothing is overlooked is seen at the end of a step,
 where the speeds are known: what is far stays apart while s₁ + s₂ ≤ distance / h. Where a body has become so much faster
-that this does not hold for a pair, the pair is close after all, and the step's iteration goes on with it.
+that this does not hold for a pair, or the step is so much longer than the one that the reach was found for, the pair is
+close after all, and the step's iteration goes on with it.
 
 Balls say little about long shapes. So a candidate of a close pair *leaves* once its own gap is found to be longer than
 the reach: it is far until the next look, and what a step asks of close candidates is not asked of it.
@@ -99,6 +100,7 @@ class Reach:
                         that of its balls, told for the first candidate of a pair
     both leeways        of a candidate: those of its nodes, together; nothing without a ball ever leaves
     centre              of the ball about a shape, in the world
+    looked ahead        the step that the reach is found for, s
     speed, end speed    of every node as a step begins and ends, m/s; the last one is the world
     travelled           by the point of a node that has moved farthest, m, since some time in the past
     clear               of the first candidate of a pair: its gap when it was last worked out, and what both nodes had
@@ -159,7 +161,7 @@ class Reach:
         space.numbers_list(LATE, self.contacts)
         space.numbers_list(AT_THE_END, self.contacts)
         if self.used:
-            space.work(speed=(nodes + 1,), end_speed=(nodes + 1,), outrun=(1,))
+            space.work(speed=(nodes + 1,), end_speed=(nodes + 1,), outrun=(1,), looked_ahead=(1,))
             space.table("arm", arm)
             yields = np.where(np.isfinite(leeway), leeway, 0)
             space.table("leeway", yields)
@@ -262,8 +264,9 @@ class Reach:
         centre = traced_block(place, [at("pose", "held by"), at("middle", BALL)], [at("centre", BALL)])
         body = (Lookup("held by", self.space.address("held by", BALL)), centre)
         balls = Loop(BALL, len(self.balls), body)
+        note = traced_block(lambda h: [[h]], [at("dt", STEP)], [at("looked ahead")])
         if not self.remembers:
-            return [balls, self._over_bodies("speed")]
+            return [note, balls, self._over_bodies("speed")]
 
         def look_ahead(mileage: Array, stretch: Array, quickest: Array, h: Any) -> list[Any]:
             mileage = mileage + stretch
@@ -271,7 +274,7 @@ class Reach:
 
         extremes, results = self.space.each(("last stretch", "quickest")), self.space.each(("mileage", "horizon"))
         block = traced_block(look_ahead, [results[0], *extremes, at("dt", STEP)], results)
-        return [balls, self.space.put(0, *extremes), self._over_bodies("speed", self._travel()), block]
+        return [note, balls, self.space.put(0, *extremes), self._over_bodies("speed", self._travel()), block]
 
     def _travel(self) -> Statement:
         """How far the point of the node in hand that has moved farthest has come since the last look."""
@@ -309,8 +312,8 @@ class Reach:
             return [collect]
         at, each = self.space.at, self.space.each
 
-        def outruns(start: Any, end: Any, leeway: Any, h: Any, outrun: Array) -> list[Any]:
-            return [[select(less(FARTHER * start + leeway / h, end), 1, outrun[0])]]
+        def outruns(start: Any, end: Any, leeway: Any, h: Any, ahead: Array, outrun: Array) -> list[Any]:
+            return [[select(less(FARTHER * ahead[0] * start + leeway, h * end), 1, outrun[0])]]
 
         def meets(within: Any, own: Any, gap: Any, first: Any, second: Any, h: Any, *ways: Any) -> list[Any]:
             gap = select(less(within, (LEFT - 1) / 2), own, gap)
@@ -319,7 +322,7 @@ class Reach:
                 gap = gap - 2 * (mileage[0] - judged)
             return [select(less(gap, h * (first + second)), 1, within)]
 
-        reads = [*each(("speed", "end speed", "leeway"), NODE), at("dt", STEP), at("outrun")]
+        reads = [*each(("speed", "end speed", "leeway"), NODE), at("dt", STEP), *each(("looked ahead", "outrun"))]
         own = self._over_bodies("end speed", traced_block(outruns, reads, [at("outrun")]))
         reads = [
             *each(("within", "gap"), BLOCK),
