@@ -137,7 +137,7 @@ class CpuMemory(Memory):
         """See :class:`Memory`: rounds write only where their counter leads."""
         with self.rounds_as_lanes(loop.counter, width):
             for block in every_block(loop.body):
-                shared = [a for a in block.loads if a.indices[-1:] == () or a.indices[-1].register != loop.counter]
+                shared = [a for a in block.loads if all(index.register != loop.counter for index in a.indices)]
                 self._shared |= {a: self._read_round(a, registers) for a in dict.fromkeys(shared)}
         yield
         self._shared = {}
@@ -147,13 +147,26 @@ class CpuMemory(Memory):
         if address in self._shared:
             return self._shared[address]
         w, lanes = self.writer, self.lanes
+        if any(index.register == self.beside for index in address.indices[:-1]):
+            return self._gather(
+                [self._flat(self._of_round(address, k), lanes.real, registers) for k in range(lanes.width)]
+            )
         place = self._flat(address, lanes.real, registers)
         if address.indices[-1].register != self.beside:
             return w.splat(w.value(f"load {lanes.real}, ptr {place}"))
         if not self._is_apart(address):
             return w.value(f"load {lanes.number}, ptr {place}, align {lanes.bytes}")
-        vector = "poison"
-        for number, own in enumerate(self._places_apart(place)):
+        return self._gather(self._places_apart(place))
+
+    def _of_round(self, address: Address, number: int) -> Address:
+        """Where a round reads that comes so many after the first of those in hand."""
+        later = [Index(i.register, i.offset + number) if i.register == self.beside else i for i in address.indices]
+        return Address(address.buffer, tuple(later))
+
+    def _gather(self, places: Sequence[Operand]) -> Operand:
+        """A vector of numbers at some places."""
+        w, lanes, vector = self.writer, self.lanes, "poison"
+        for number, own in enumerate(places):
             value = w.value(f"load {lanes.real}, ptr {own}")
             vector = w.value(f"insertelement {lanes.number} {vector}, {lanes.real} {value}, i32 {number}")
         return vector

@@ -97,6 +97,7 @@ class ListSpace(StepSpace):
             g=(k, 3),
             shift=(k,),
             approach=(k, 3),
+            missed=(len(self.blocks.limited),),  # speed at which a limit is missed that was left out, m/s
             left=(1,),  # the worst of what was left out, m/s
             complete=(1,),
         )

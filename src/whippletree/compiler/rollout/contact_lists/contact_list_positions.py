@@ -62,7 +62,7 @@ LARGEST_LEFT = 1e-8
 0.1 rad in a step, normals and loops are no longer what they were at its beginning. Told as solved, steps of 8 ms of a
 belt of 100 links ended with overlaps of 0.4 m; one of 48 steps of 2 ms of 1000 links with 1e-4 m."""
 
-POSITION_ROUND = "position round"
+POSITION_ROUND, NEAR_LIMITS = "position round", "near limits"
 
 
 class Positions:
@@ -116,6 +116,11 @@ class Positions:
         self.recursive = isinstance(self.displacement, RecursiveNormals)
         self.leaves_out = "left out" in space.buffers
         """Whether blocks that are no contacts with the world stay where they are, and are only told of."""
+        self.limits_beside = space.limits_are_neighbours and not self.leaves_out
+        """Whether limits of joints are looked at side by side."""
+        if self.limits_beside:
+            space.work(now_dt=(1,))
+            space.numbers_list(NEAR_LIMITS, len(blocks.limited))
         turns = bool(closures.count) or self.recursive
         self.rounds = ROUNDS_WITH_LOOPS if turns else POSITION_ROUNDS
         self.progress = PROGRESS_WITH_LOOPS if turns else POSITION_PROGRESS
@@ -170,7 +175,9 @@ class Positions:
                 found.append(Each(BLOCK, AT_THE_END, (*nodes, block)))
             else:
                 found.append(Each(BLOCK, AT_THE_END, (traced_block(judge, reads, writes),)))
-        if self.blocks.limited:
+        if self.limits_beside:
+            found += self._look_at_limits(lambda *given: limited(*given, [0])[:-1])
+        elif self.blocks.limited:
             reads = [at("lower", BLOCK), at("upper", BLOCK), at("now q", "place")]
             reads += [own("target"), at("dt", STEP), at("worst")]
             block = traced_block(limited, reads, [at("sign", BLOCK), own("gap"), own("nearby"), at("worst")])
@@ -182,6 +189,30 @@ class Positions:
             block = traced_block(judge, reads, [of("gap"), of("nearby"), at("worst")])
             found += [self._stretch(), Loop(BLOCK, len(self.blocks.taut), (block,))]
         return found
+
+    def _look_at_limits(self, limited: Callable[..., list[Any]]) -> list[Statement]:
+        """All limits side by side, and those that are near one by one: no other one overlaps."""
+        at, own, limits = self.space.at, self.of_limit, self.blocks.limited
+        reads = [at("lower", BLOCK), at("upper", BLOCK), self.space.of_neighbour("now q", limits[0].q)]
+        writes = [at("sign", BLOCK), own("gap"), own("nearby")]
+        look = traced_block(
+            lambda *given: limited(*given[:-1], given[-1][0]), [*reads, own("target"), at("now dt")], writes
+        )
+        deepest = traced_block(
+            lambda gap, target, worst: [[largest([worst[0], target - gap])]],
+            [own("gap"), own("target"), at("worst")],
+            [at("worst")],
+        )
+        return [
+            self.note_step(),
+            Loop(BLOCK, len(limits), (look,), side_by_side=True),
+            Collect(NEAR_LIMITS, BLOCK, len(limits), own("nearby").addresses[0]),
+            Each(BLOCK, NEAR_LIMITS, (deepest,)),
+        ]
+
+    def note_step(self) -> Statement:
+        """``now dt``, for rounds side by side."""
+        return traced_block(lambda h: [[h]], [self.space.at("dt", STEP)], [self.space.at("now dt")])
 
     def _stretch(self) -> Block:
         """Gaps and rows of the limits of tendons; all tendons are written out, each with its own route."""
