@@ -72,8 +72,8 @@ class ListMembers:
         normal = Piece((), (Address("impulse", (Index(BLOCK, self.contacts), Index(None, 0))),))
         reads, writes = [of("gap"), at("sign", BLOCK)], [of("flag"), of("target")]
         if self.positions.limits_beside:
-            reads += [self.space.of_neighbour("now v", limits[0].v), normal, at("now dt")]
-            block = traced_block(lambda *given: limited(*given[:-1], given[-1][0]), reads, writes)
+            reads += [self.space.of_neighbour("now v", limits[0].v), normal, self.positions.now_dt]
+            block = traced_block(limited, reads, writes)
             return [self.positions.note_step(), Loop(BLOCK, len(limits), (block,), side_by_side=True)]
         reads += [at("now v", "axis"), normal, at("dt", STEP)]
         return [Loop(BLOCK, len(limits), (*self._look_up_limit(), traced_block(limited, reads, writes)))]
@@ -140,8 +140,8 @@ class ListMembers:
         def limit(lower: Any, upper: Any, q: Any, v: Any, h: Any, *rest: Any) -> list[Any]:
             return self._outside(rest[0], speed(lower, upper, q, v, h), *rest[1:])
 
-        def look_beside(flag: Any, lower: Any, upper: Any, q: Any, v: Any, h: Array) -> list[Any]:
-            return [select(less(0, flag), 0, speed(lower, upper, q, v, h[0]))]
+        def look_beside(flag: Any, *given: Any) -> list[Any]:
+            return [select(less(0, flag), 0, speed(*given))]
 
         def join(missed: Any, flag: Any, *rest: Any) -> list[Any]:
             return self._outside(flag, missed, *rest)
@@ -154,7 +154,7 @@ class ListMembers:
             return [Loop(BLOCK, len(limits), (*self._look_up_limit(), block))]
         # hardly ever is one missed: all are looked at side by side, and only those that are missed one by one
         places = [self.space.of_neighbour("now q", limits[0].q), self.space.of_neighbour("end v", limits[0].v)]
-        look = traced_block(look_beside, [flag, *ends, *places, at("now dt")], [missed])
+        look = traced_block(look_beside, [flag, *ends, *places, self.positions.now_dt], [missed])
         return [
             Loop(BLOCK, len(limits), (look,), side_by_side=True),
             Collect(LIMITS_MISSED, BLOCK, len(limits), self.space.address("missed", BLOCK)),

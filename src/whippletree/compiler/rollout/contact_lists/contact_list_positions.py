@@ -195,9 +195,7 @@ class Positions:
         at, own, limits = self.space.at, self.of_limit, self.blocks.limited
         reads = [at("lower", BLOCK), at("upper", BLOCK), self.space.of_neighbour("now q", limits[0].q)]
         writes = [at("sign", BLOCK), own("gap"), own("nearby")]
-        look = traced_block(
-            lambda *given: limited(*given[:-1], given[-1][0]), [*reads, own("target"), at("now dt")], writes
-        )
+        look = traced_block(limited, [*reads, own("target"), self.now_dt], writes)
         deepest = traced_block(
             lambda gap, target, worst: [[largest([worst[0], target - gap])]],
             [own("gap"), own("target"), at("worst")],
@@ -211,8 +209,13 @@ class Positions:
         ]
 
     def note_step(self) -> Statement:
-        """``now dt``, for rounds side by side."""
-        return traced_block(lambda h: [[h]], [self.space.at("dt", STEP)], [self.space.at("now dt")])
+        """The step, s, where rounds side by side find it."""
+        return traced_block(lambda h: [h], [self.space.at("dt", STEP)], [self.now_dt])
+
+    @property
+    def now_dt(self) -> Piece:
+        """The step in hand, s, in work space."""
+        return self.space.at("now dt", Index(None, 0))
 
     def _stretch(self) -> Block:
         """Gaps and rows of the limits of tendons; all tendons are written out, each with its own route."""
