@@ -128,6 +128,7 @@ class ListSolver:
             left_sweeps=(1,),  # of a turn
             swept=(1,),
             swept_out=(1,),  # whether its sweeps are at their end
+            sweeps_now=(1,),  # whether it has any
             leaves_out=(1,),  # whether the first turn has none
             settled=(1,),
             done=(1,),
@@ -150,7 +151,7 @@ class ListSolver:
         def begin_turn(turns: Array, leaves_out: Array) -> list[Any]:
             first, none = less(turns[0], 1), both(less(turns[0], 1), less(0, leaves_out[0]))
             left = select(none, 0, select(first, self.first_sweeps, SWEEPS_OF_TURN))
-            return [[left], [0], [select(none, 1, -1)], [turns[0] + 1]]
+            return [[left], [0], [select(none, 1, -1)], [select(none, -1, 1)], [turns[0] + 1]]
 
         begin: list[Statement] = [traced_block(lambda tolerance: [[tolerance]], [at("tolerance")], [at("fineness")])]
         begin += self.interior.begin() if self.interior is not None else []
@@ -158,15 +159,18 @@ class ListSolver:
             put(BETWEEN_LEAPS - 1, at("wait")),
             put(0, at("earlier change")),
             traced_block(
-                begin_turn, each(("turns", "leaves out")), each(("left sweeps", "swept", "swept out", "turns"))
+                begin_turn,
+                each(("turns", "leaves out")),
+                each(("left sweeps", "swept", "swept out", "sweeps now", "turns")),
             ),
+            If(address("sweeps now"), (self._slips(),)),
             Until(SWEEP, SWEEPS_OF_TURN, address("swept out"), tuple(self._sweep())),
         )
         if self.rows.eager:
             begin += [put(-1, at("leaves out")), *self.measure()]
             turn = (*self._hard(), self.note_undone(), If(address("undone"), sweeps))
         else:
-            begin += [put(0, *each(("loaded", "idle"))), self._slips(counts=True), *self._look_first()]
+            begin += [put(0, *each(("loaded", "idle"))), self._count_loaded(), *self._look_first()]
             turn = (*sweeps, self.note_undone(), If(address("undone"), tuple(self._hard())))
         return [*begin, put(0, at("turns")), Until(TURN, self.turns, address("done"), turn)]
 
@@ -405,24 +409,30 @@ class ListSolver:
             *method,
             judge,
             If(self.space.address("worse"), undo),
-            self.note_undone(),
-            If(self.space.address("undone"), (self._slips(),)),  # for sweeps of a further turn
         ]
 
-    def _slips(self, counts: bool = False) -> Statement:
-        """κ of impulses that sweeps have not found: |u_t| / |λ_t|; ``counts``: and how many of them press or do not."""
+    def _count_loaded(self) -> Statement:
+        """How many blocks of the list press, and how many do not."""
+
+        def count(normal: Any, loaded: Array, idle: Array) -> list[Any]:
+            presses = less(0, normal)
+            return [loaded + select(presses, 1, 0), idle + select(presses, 0, 1)]
+
+        normal = Piece((), (Address("impulse", (Index(BLOCK), Index(None, 0))),))
+        totals = self.space.each(("loaded", "idle"))
+        return Each(BLOCK, ACTIVE, (traced_block(count, [normal, *totals], totals),))
+
+    def _slips(self) -> Statement:
+        """κ of impulses that sweeps have not found: |u_t| / |λ_t|."""
 
         def slip(*given: Any) -> list[Any]:
-            state, totals = self.part_state(given)
+            state, _ = self.part_state(given)
             u, p = velocity_of(*state), state[3]
             friction = length(p[1], p[2])
             slides = less(0, friction)
-            kappa = [select(slides, length(u[1], u[2]) / select(slides, friction, 1), 0)]
-            presses = less(0, p[0])
-            return [kappa, *[x + select(presses, *one) for x, one in zip(totals, ((1, 0), (0, 1)), strict=False)]]
+            return [[select(slides, length(u[1], u[2]) / select(slides, friction, 1), 0)]]
 
-        totals = self.space.each(("loaded", "idle")) if counts else []
-        reads, writes = [*self.state(), *totals], [self.space.at("kappa", BLOCK), *totals]
+        reads, writes = self.state(), [self.space.at("kappa", BLOCK)]
         return self.each_active(*self.rows.by_form(lambda form: [block_of_form(form, slip, reads, writes)]))
 
 
