@@ -160,10 +160,10 @@ def lying(dyn, height, tilt):
 
 @pytest.mark.parametrize("tilt", [0.0, 0.05, -0.05])
 def test_a_candidate_that_has_left_its_close_pair_is_taken_back_where_it_would_overlap(rod, tilt):
-    # 4 mm above the floor at its lower end: the ball about the rod reaches far below it, its own gaps do not
-    state, up = lying(rod, 0.02 + 0.004 + 0.5 * np.sin(abs(tilt)), tilt)
+    # 8 mm above the floor at its lower end: the ball about the rod reaches far below it, its own gaps do not
+    state, up = lying(rod, 0.02 + 0.008 + 0.5 * np.sin(abs(tilt)), tilt)
     gaps = rod.contact_list_touches(state[0])[:, 0]
-    np.testing.assert_allclose(gaps.min(), 0.004, atol=1e-12)
+    np.testing.assert_allclose(gaps.min(), 0.008, atol=1e-12)
     tau = np.zeros((2, 6))
     tau[1] = -10.0 / H * up  # m/s times kg: 20 mm within the second step
     with np.errstate(all="ignore"):
@@ -179,11 +179,11 @@ def test_a_candidate_that_has_left_its_close_pair_is_taken_back_where_it_would_o
 
 
 def test_a_step_that_is_longer_than_the_one_before_overlooks_nothing(rod):
-    # at 1 m/s, 5 mm above the floor: out of reach of a step of 1 ms, not of one of 10 ms
-    (q, _, impulses), up = lying(rod, 0.02 + 0.005, 0.0)
+    # at 3 m/s, 20 mm above the floor: out of reach of a step of 1 ms, not of one of 10 ms
+    (q, _, impulses), up = lying(rod, 0.02 + 0.02, 0.0)
     lengths = np.array([1e-3, 1e-2])
     with np.errstate(all="ignore"):
-        whole = rod.contact_steps(q, -up, impulses, np.zeros((2, 6)), lengths, TOLERANCE, np.inf)
+        whole = rod.contact_steps(q, -3 * up, impulses, np.zeros((2, 6)), lengths, TOLERANCE, np.inf)
     assert not whole[2][0].any()
     # it ends on the floor, so that its velocity is what is left of its height over the step
     left = rod.contact_list_touches(whole[0][0])[:, 0].min()
