@@ -101,17 +101,36 @@ def test_the_call_may_decide_how_many_rounds_there_are(n: int) -> None:
         np.testing.assert_allclose(together(x), expected, rtol=1e-12, atol=1e-12)
 
 
+def test_rounds_may_read_columns_and_diagonals_of_what_none_of_them_writes() -> None:
+    x, found = Buffer("x", "input", (11, 11)), Buffer("found", "output", (2, 11))
+    own, results = Buffer("own", "work", (11, 11)), Buffer("results", "work", (2, 11))
+    pick = block(
+        lambda column, own, shared: [column * shared, own - shared],
+        [piece(own, "k", Index(None, 2)), piece(own, "k", "k"), piece(own, Index(None, 1), Index(None, 4))],
+        [piece(results, Index(None, i), "k") for i in (0, 1)],
+    )
+    copies = [block(lambda x: [x], [piece(a)], [piece(b)]) for a, b in ((x, own), (results, found))]
+    body = (copies[0], Loop("k", 11, (pick,), side_by_side=True), copies[1])
+    given = np.random.default_rng(3).normal(size=(9, 11, 11))
+    kernel = compile_function(Program("columns", (x, found, own, results), body))
+    expected = [[one[:, 2] * one[1, 4], np.diag(one) - one[1, 4]] for one in given]
+    np.testing.assert_array_equal(kernel(given[0]), expected[0])
+    np.testing.assert_array_equal(kernel(given), expected)
+
+
 def test_what_is_no_such_loop_is_refused() -> None:
     one = block(lambda v: [v + 1], [piece(V, "k")], [piece(V, "k")])
     to_one_place = block(lambda v: [v], [piece(V, "k")], [piece(V, Index(None, 0))])
     outside = block(lambda v: [v], [piece(V, "k")], [piece(Y, "k")])
-    before = block(lambda w: [w], [piece(W, "k", Index(None, 0))], [piece(V, "k")])
+    before = block(lambda v: [v], [piece(V, "k")], [piece(W, "k", Index(None, 0))])
+    read_before = block(lambda w: [w], [piece(W, "k", "k")], [piece(W, Index(None, 0), "k")])
     cases = {
         "forwards": Loop("k", 3, (one,), backwards=True, side_by_side=True),
         "blocks alone": Loop("k", 3, (Loop("l", 2, (one,)),), side_by_side=True),
-        "one place": Loop("k", 3, (to_one_place,), side_by_side=True),
+        "write to one": Loop("k", 3, (to_one_place,), side_by_side=True),
         "work space and tables alone": Loop("k", 3, (outside,), side_by_side=True),
-        "before its last index": Loop("k", 3, (before,), side_by_side=True),
+        "one place": Loop("k", 3, (before,), side_by_side=True),
+        "before its last index": Loop("k", 3, (read_before,), side_by_side=True),
     }
     for message, loop in cases.items():
         with pytest.raises(ProgramError, match=message):

@@ -141,6 +141,57 @@ def test_candidates_of_what_rests_are_kept_and_are_those_of_a_call_without_memor
 
 
 @pytest.fixture(scope="module")
+def rod():
+    """A long capsule above a floor and beside a wall of another body, whose balls always meet."""
+    builder = wt.Builder("rod").geometry("floor", "world", "half_space")
+    builder.body("rod", 1.0, inertia=(1e-2, 1e-2, 1e-3)).joint("rod", "free", "world", "rod")
+    builder.geometry("rod", "rod", "capsule", radius=0.02, length=1.0)
+    builder.contact("rod on floor", "rod", "floor", friction=0.5)
+    return wt.compile(builder.build(), threads=1)
+
+
+def lying(dyn, height, tilt):
+    """The rod along y at a height, tilted by an angle, at rest; and the direction upwards among its velocities."""
+    angle = np.pi / 2 + tilt
+    q = np.array([0, 0, height, np.cos(angle / 2), np.sin(angle / 2), 0, 0])
+    up = np.array([0, 0, 0, 0, np.sin(angle), np.cos(angle)])
+    return (q, np.zeros(6), np.zeros((len(dyn.contact_list_touches(q)), 3))), up
+
+
+@pytest.mark.parametrize("tilt", [0.0, 0.05, -0.05])
+def test_a_candidate_that_has_left_its_close_pair_is_taken_back_where_it_would_overlap(rod, tilt):
+    # 8 mm above the floor at its lower end: the ball about the rod reaches far below it, its own gaps do not
+    state, up = lying(rod, 0.02 + 0.008 + 0.5 * np.sin(abs(tilt)), tilt)
+    gaps = rod.contact_list_touches(state[0])[:, 0]
+    np.testing.assert_allclose(gaps.min(), 0.008, atol=1e-12)
+    tau = np.zeros((2, 6))
+    tau[1] = -10.0 / H * up  # m/s times kg: 20 mm within the second step
+    with np.errstate(all="ignore"):
+        whole = rod.contact_steps(*state, tau, np.full(2, H), TOLERANCE, np.inf)
+    assert not whole[2][0].any()
+    assert whole[2][1, gaps.argmin(), 0] > 0.1
+    assert rod.contact_list_touches(whole[0][1])[:, 0].min() > -1e-8
+    first = steps(rod, state, 1)
+    with np.errstate(all="ignore"):
+        second = rod.contact_steps(*[part[0] for part in first[:3]], tau[1:], np.full(1, H), TOLERANCE, np.inf)
+    for a, b in zip(whole[:3], second[:3], strict=True):
+        np.testing.assert_array_equal(a[1], b[0])
+
+
+def test_a_step_that_is_longer_than_the_one_before_overlooks_nothing(rod):
+    # at 3 m/s, 20 mm above the floor: out of reach of a step of 1 ms, not of one of 10 ms
+    (q, _, impulses), up = lying(rod, 0.02 + 0.02, 0.0)
+    lengths = np.array([1e-3, 1e-2])
+    with np.errstate(all="ignore"):
+        whole = rod.contact_steps(q, -3 * up, impulses, np.zeros((2, 6)), lengths, TOLERANCE, np.inf)
+    assert not whole[2][0].any()
+    # it ends on the floor, so that its velocity is what is left of its height over the step
+    left = rod.contact_list_touches(whole[0][0])[:, 0].min()
+    np.testing.assert_allclose(whole[1][1] @ up, -left / lengths[1], rtol=1e-5)
+    assert rod.contact_list_touches(whole[0][1])[:, 0].min() > -1e-8
+
+
+@pytest.fixture(scope="module")
 def crates():
     """Boxes that may touch each other."""
     builder = wt.Builder("crates", gravity=(0, 0, 0))

@@ -89,7 +89,6 @@ class CpuMemory(Memory):
         self._results: Results | None = None
         self.lists: list[str] = []
         """Tables of places of results, for the module."""
-        self._block_start = len(writer.lines)
         uncut = UNCUT if self.states > 1 else UNCUT_OF_ONE_STATE
         most = uncut if len(program.body) == 1 else UNCUT_OF_SEVERAL
         self._long = any(block.code.operations > most for block in every_block(program.body))
@@ -138,7 +137,7 @@ class CpuMemory(Memory):
         """See :class:`Memory`: rounds write only where their counter leads."""
         with self.rounds_as_lanes(loop.counter, width):
             for block in every_block(loop.body):
-                shared = [a for a in block.loads if a.indices[-1:] == () or a.indices[-1].register != loop.counter]
+                shared = [a for a in block.loads if all(index.register != loop.counter for index in a.indices)]
                 self._shared |= {a: self._read_round(a, registers) for a in dict.fromkeys(shared)}
         yield
         self._shared = {}
@@ -148,13 +147,26 @@ class CpuMemory(Memory):
         if address in self._shared:
             return self._shared[address]
         w, lanes = self.writer, self.lanes
+        if any(index.register == self.beside for index in address.indices[:-1]):
+            return self._gather(
+                [self._flat(self._of_round(address, k), lanes.real, registers) for k in range(lanes.width)]
+            )
         place = self._flat(address, lanes.real, registers)
         if address.indices[-1].register != self.beside:
             return w.splat(w.value(f"load {lanes.real}, ptr {place}"))
         if not self._is_apart(address):
             return w.value(f"load {lanes.number}, ptr {place}, align {lanes.bytes}")
-        vector = "poison"
-        for number, own in enumerate(self._places_apart(place)):
+        return self._gather(self._places_apart(place))
+
+    def _of_round(self, address: Address, number: int) -> Address:
+        """Where a round reads that comes so many after the first of those in hand."""
+        later = [Index(i.register, i.offset + number) if i.register == self.beside else i for i in address.indices]
+        return Address(address.buffer, tuple(later))
+
+    def _gather(self, places: Sequence[Operand]) -> Operand:
+        """A vector of numbers at some places."""
+        w, lanes, vector = self.writer, self.lanes, "poison"
+        for number, own in enumerate(places):
             value = w.value(f"load {lanes.real}, ptr {own}")
             vector = w.value(f"insertelement {lanes.number} {vector}, {lanes.real} {value}, i32 {number}")
         return vector
@@ -430,13 +442,12 @@ class CpuMemory(Memory):
         The branch is never taken, but LLVM cannot know that, so it cannot join the pieces again.
         """
         w = self.writer
-        if self._long and len(w.lines) - self._block_start > LONGEST_BLOCK:
+        if self._long and len(w.lines) - w.block_start > LONGEST_BLOCK:
             going_on = w.label("more")
             w.emit(f"br i1 {self.frame.never}, label %finish, label %{going_on}")
             if self._bases_in == w.block:
                 self._bases_in = going_on  # which comes after this block only, so that its pointers are known there
             w.start(going_on)
-            self._block_start = len(w.lines)
 
     # ---- loops that can be ended ---------------------------------------------------------------------------------
 

@@ -106,6 +106,8 @@ class Writer:
         self.called: set[str] = set()
         """Functions of the module that are called."""
         self.block = "entry"
+        self.block_start = 0
+        """Line with which the present basic block begins."""
         self._names = 0
         # a constant is one text in vectors of any width
         self._canonical: dict[tuple[int, Operand], Operand] = {}
@@ -124,7 +126,7 @@ class Writer:
     def start(self, label: str) -> None:
         """Begin a basic block."""
         self.lines.append(f"{label}:")
-        self.block = label
+        self.block, self.block_start = label, len(self.lines)
         self._canonical.clear()
         self._negatives.clear()
 

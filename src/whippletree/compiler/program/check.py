@@ -219,12 +219,12 @@ class _Checker:
         """Refuse rounds that could see each other, or that cannot be computed together.
 
         A buffer that is written is read and written at one place of its last dimension alone, counter + offset, so that
-        every round has its own part of it.
+        every round has its own part of it. What is only read may have the counter as another index.
         """
         if loop.backwards:
             raise ProgramError(f"{self.name}: rounds side by side go forwards")
         places: dict[str, set[Index]] = {}
-        written: set[str] = set()
+        written, crossed = set[str](), set[str]()
         for block in loop.body:
             if not isinstance(block, Block):
                 raise ProgramError(f"{self.name}: rounds side by side consist of blocks alone")
@@ -235,13 +235,17 @@ class _Checker:
                     raise ProgramError(
                         f"{self.name}: rounds side by side know work space and tables alone: {address.buffer!r}"
                     )
-                if not address.indices or any(index.register == loop.counter for index in address.indices[:-1]):
-                    raise ProgramError(f"{self.name}: {address.buffer!r} has the counter before its last index")
+                if not address.indices:
+                    raise ProgramError(f"{self.name}: {address.buffer!r} is read without an index side by side")
+                if any(index.register == loop.counter for index in address.indices[:-1]):
+                    crossed.add(address.buffer)
                 places.setdefault(address.buffer, set()).add(address.indices[-1])
             if any(address.indices[-1].register != loop.counter for address in block.stores):
                 raise ProgramError(f"{self.name}: rounds side by side write to one place")
             written |= {address.buffer for address in block.stores}
         for name in written:
+            if name in crossed:
+                raise ProgramError(f"{self.name}: {name!r} is written and has the counter before its last index")
             if len(places[name]) > 1:
                 raise ProgramError(f"{self.name}: rounds side by side may meet in {name!r}")
 

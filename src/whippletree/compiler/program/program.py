@@ -152,8 +152,8 @@ class Loop:
     ``count`` is a number, a named dimension of the call, or a register with an offset; below 0 it counts as 0.
 
     ``side_by_side`` promises that no round reads what another one writes. Its body is blocks on work space alone, whose
-    addresses have the counter as their last index, or, where they are only read, not at all. A back end that works on
-    one state may then compute several rounds at once, with the bits that each has alone.
+    addresses have the counter as their last index, or, where they are only read, as any other or not at all. A back end
+    that works on one state may then compute several rounds at once, with the bits that each has alone.
     """
 
     counter: Register

@@ -78,6 +78,16 @@ class StepSpace(WorkSpace):
         inner = [Index(None, i) for i in rest]
         return Piece((len(places),), tuple(Address(name, (Index(None, i), *inner)) for i in places))
 
+    @property
+    def limits_are_neighbours(self) -> bool:
+        """Whether limited joints come one after the other, so that their limits can be looked at side by side."""
+        places = [(axis.q - i, axis.v - i) for i, axis in enumerate(self.blocks.limited)]
+        return len(set(places)) == 1
+
+    def of_neighbour(self, name: str, first: int) -> Piece:
+        """Number of a buffer for the limit in hand, where these begin at a place of it."""
+        return Piece((), (Address(name, (Index(BLOCK, first),)),))
+
     def each_block(self, *statements: Statement) -> list[Statement]:
         """These statements for every block; none where nothing can touch."""
         return [Loop(BLOCK, self.blocks.count, statements)] if self.blocks.count else []

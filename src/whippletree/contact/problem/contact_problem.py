@@ -362,7 +362,12 @@ def measure_residual(problem: ContactProblem, impulse: Array) -> Measure:
 
 def block_measure(G: Array, impulse: Array, velocity: Array, mu: Any, cap: Any) -> Measure:
     """The *squares* of the residual of one block as impulse and as velocity, and its violation of the cone."""
-    mass, mobility = block_mass(G)
+    return measure_by_mass(block_mass(G), impulse, velocity, mu, cap)
+
+
+def measure_by_mass(masses: tuple[Any, Any], impulse: Array, velocity: Array, mu: Any, cap: Any) -> Measure:
+    """The result of :func:`block_measure`, from that of :func:`block_mass`."""
+    mass, mobility = masses
     r = natural_map(impulse, velocity, mu, cap, mass)
     square = r[0] * r[0] + r[1] * r[1] + r[2] * r[2]
     return Measure(square, square * mobility * mobility, cone_violation(impulse, mu, cap))

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from whippletree.arithmetic.arrays import Array
-from whippletree.arithmetic.scalars import less, select, sqrt
+from whippletree.arithmetic.arrays import Array, vector
+from whippletree.arithmetic.scalars import less, select
 from whippletree.compiler.program import Address, Collect, Each, Index, Lookup, Loop, Statement
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.contact_lists.contact_list_memory import ListSpace
@@ -20,14 +20,18 @@ from whippletree.compiler.rollout.step_space import BLOCK, STEP
 from whippletree.contact.problem.cones import both, largest
 from whippletree.spatial import add_cross
 
+LIMITS_MISSED = "limits missed"
+"""The list of those that were left out of a solution, and are beyond their ends after it."""
+
 
 class ListMembers:
     """Statements that set ``flag`` of every block: 1 for those in the list, −1 for the others."""
 
-    def __init__(self, space: ListSpace, positions: Positions, wider: int = 1) -> None:
-        """``wider``: times what a gap closes by within the step that it may be wide for its contact to be guessed."""
-        self.space, self.positions, self.wider = space, positions, wider
+    def __init__(self, space: ListSpace, positions: Positions) -> None:
+        self.space, self.positions = space, positions
         self.blocks, self.contacts = space.blocks, space.contacts
+        if self.positions.limits_beside:
+            space.numbers_list(LIMITS_MISSED, len(self.blocks.limited))
 
     def guess(self) -> list[Statement]:
         """Step 2: blocks that carried an impulse, or would close within the step at their present velocity.
@@ -39,19 +43,18 @@ class ListMembers:
         if self.contacts:
             found += self._guess_contacts()
         if self.blocks.limited:
-            found.append(self._guess_limits())
+            found += self._guess_limits()
         if self.blocks.taut:
             found.append(self._guess_tendons())
         return [*found, *self._flags_without_gaps()]
 
     def _guess_contacts(self) -> list[Statement]:
-        at, each = self.space.at, self.space.each
-        fall = sqrt(sum(float(x) ** 2 for x in self.space.model.gravity))
+        at, each, wider, fall = self.space.at, self.space.each, self.positions.reach.wider, self.positions.reach.fall
 
         def near(
             touch: Array, first: Array, second: Array, X: Array, Y: Array, p: Array, h: Any, *out: Any
         ) -> list[Any]:
-            closing = touch[0] + self.wider * h * (_normal_velocity(touch, first, second, X, Y) - fall * h)
+            closing = touch[0] + wider * h * (_normal_velocity(touch, first, second, X, Y) - fall * h)
             return [_flag(p, closing, sum(out)), target_of(touch[0], h)]
 
         reads = [at("touch", BLOCK), *self._sides(), at("impulse", BLOCK), at("dt", STEP), *self._left_out()]
@@ -60,15 +63,20 @@ class ListMembers:
         forget = [*self.positions.reach.forget("flag"), *self.positions.no_targets()]
         return [*forget, close, Each(BLOCK, CLOSE, (*self.space.look_up("node 0", "node 1"), block))]
 
-    def _guess_limits(self) -> Statement:
-        at, of = self.space.at, self.positions.of_limit
+    def _guess_limits(self) -> list[Statement]:
+        at, of, limits = self.space.at, self.positions.of_limit, self.blocks.limited
 
-        def limited(gap: Any, sign: Any, v: Any, p: Array, h: Any) -> list[Any]:
-            return self._flag_of_gap(gap, h * sign * v, p, h)
+        def limited(gap: Any, sign: Any, v: Any, normal: Any, h: Any) -> list[Any]:
+            return self._flag_of_gap(gap, h * sign * v, vector(normal), h)
 
-        reads = [of("gap"), at("sign", BLOCK), at("now v", "axis"), of("impulse"), at("dt", STEP)]
-        block = traced_block(limited, reads, [of("flag"), of("target")])
-        return Loop(BLOCK, len(self.blocks.limited), (*self._look_up_limit(), block))
+        normal = Piece((), (Address("impulse", (Index(BLOCK, self.contacts), Index(None, 0))),))
+        reads, writes = [of("gap"), at("sign", BLOCK)], [of("flag"), of("target")]
+        if self.positions.limits_beside:
+            reads += [self.space.of_neighbour("now v", limits[0].v), normal, self.positions.now_dt]
+            block = traced_block(limited, reads, writes)
+            return [self.positions.note_step(), Loop(BLOCK, len(limits), (block,), side_by_side=True)]
+        reads += [at("now v", "axis"), normal, at("dt", STEP)]
+        return [Loop(BLOCK, len(limits), (*self._look_up_limit(), traced_block(limited, reads, writes)))]
 
     def _guess_tendons(self) -> Statement:
         at, of = self.space.at, self.positions.of_tendon
@@ -111,7 +119,7 @@ class ListMembers:
         if self.contacts:
             found += self._look_at_contacts()
         if self.blocks.limited:
-            found.append(self._look_at_limits())
+            found += self._look_at_limits()
         if self.blocks.taut:
             found.append(self._look_at_tendons())
         return found
@@ -127,17 +135,36 @@ class ListMembers:
         late = self.positions.reach.look_back(self.positions.narrow.late)
         return [*late, Each(BLOCK, LATE, (*self.space.look_up("node 0", "node 1"), block))]
 
-    def _look_at_limits(self) -> Statement:
-        at, flag, totals = self.space.at, self.positions.of_limit("flag"), self._totals()
+    def _look_at_limits(self) -> list[Statement]:
+        at, flag, limits = self.space.at, self.positions.of_limit("flag"), self.blocks.limited
+
+        def speed(lower: Any, upper: Any, q: Any, v: Any, h: Any) -> Any:
+            ahead = q + h * v
+            return largest([lower - ahead, ahead - upper]) / h
 
         def limit(lower: Any, upper: Any, q: Any, v: Any, h: Any, *rest: Any) -> list[Any]:
-            ahead = q + h * v
-            return self._outside(rest[0], largest([lower - ahead, ahead - upper]) / h, *rest[1:])
+            return self._outside(rest[0], speed(lower, upper, q, v, h), *rest[1:])
 
-        ends = [at("lower", BLOCK), at("upper", BLOCK)]
-        reads = [*ends, at("now q", "place"), at("end v", "axis"), at("dt", STEP), flag, at("tolerance")]
-        block = traced_block(limit, [*reads, *totals], [flag, *totals])
-        return Loop(BLOCK, len(self.blocks.limited), (*self._look_up_limit(), block))
+        def look_beside(flag: Any, *given: Any) -> list[Any]:
+            return [select(less(0, flag), 0, speed(*given))]
+
+        def join(missed: Any, flag: Any, *rest: Any) -> list[Any]:
+            return self._outside(flag, missed, *rest)
+
+        ends, missed, totals = [at("lower", BLOCK), at("upper", BLOCK)], at("missed", BLOCK), self._totals()
+        judged = [flag, at("tolerance"), *totals]
+        if not self.positions.limits_beside:
+            reads = [*ends, at("now q", "place"), at("end v", "axis"), at("dt", STEP), *judged]
+            block = traced_block(limit, reads, [flag, *totals])
+            return [Loop(BLOCK, len(limits), (*self._look_up_limit(), block))]
+        # hardly ever is one missed: all are looked at side by side, and only those that are missed one by one
+        places = [self.space.of_neighbour("now q", limits[0].q), self.space.of_neighbour("end v", limits[0].v)]
+        look = traced_block(look_beside, [flag, *ends, *places, self.positions.now_dt], [missed])
+        return [
+            Loop(BLOCK, len(limits), (look,), side_by_side=True),
+            Collect(LIMITS_MISSED, BLOCK, len(limits), self.space.address("missed", BLOCK)),
+            Each(BLOCK, LIMITS_MISSED, (traced_block(join, [missed, *judged], [flag, *totals]),)),
+        ]
 
     def _look_at_tendons(self) -> Statement:
         at, of, totals = self.space.at, self.positions.of_tendon, self._totals()

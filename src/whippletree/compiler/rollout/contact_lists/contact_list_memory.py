@@ -93,9 +93,11 @@ class ListSpace(StepSpace):
             flag=(k,),
             own=(k, 6),  # the block's own part of G, its upper triangle
             local=(k, len(Local._fields)),
+            mass=(k, 2),  # what makes the block's velocities comparable with its impulses, and its reciprocal
             g=(k, 3),
             shift=(k,),
             approach=(k, 3),
+            missed=(len(self.blocks.limited),),  # speed at which a limit is missed that was left out, m/s
             left=(1,),  # the worst of what was left out, m/s
             complete=(1,),
         )

@@ -31,9 +31,8 @@ from whippletree.compiler.rollout.contact_lists.contact_list_law import (
 )
 from whippletree.compiler.rollout.contact_lists.contact_list_search import LineSearch
 from whippletree.compiler.rollout.dense_solve import COLUMN, multiply_in_strands
-from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, symmetric_block
+from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK
 from whippletree.contact.problem.cones import brought_inside
-from whippletree.contact.problem.contact_problem import block_mass
 
 if TYPE_CHECKING:
     from whippletree.compiler.rollout.contact_lists.contact_list_solver import ListSolver
@@ -172,10 +171,9 @@ class NewtonMethod:
         at = self.space.at
 
         def prepare(*given: Any) -> list[Any]:
-            state, (own, *rest) = self.solver.part_state(given)
+            state, ((mass, _), *rest) = self.solver.part_state(given)
             mu, radius, (damping, *merit) = self.solver.law(rest)
             _, _, _, p, *soft = state
-            mass, _ = block_mass(symmetric_block(own))
             F, P = alart_curnier(p, mass * velocity_of(*state), mu, radius)
             weighed = [[merit[0][0] + (F @ F) / (mass * mass)]] if self.search is not None else []
             if self.rows.chain is not None:
@@ -195,7 +193,7 @@ class NewtonMethod:
                 links = [link, [select(slips, 1, -1)]]
             return [part, slope, *weighed, [follows], *links]
 
-        reads = [*self.solver.state("raw", "raw y"), at("own", BLOCK), *self.solver.bounds("raw"), at("damping")]
+        reads = [*self.solver.state("raw", "raw y"), at("mass", BLOCK), *self.solver.bounds("raw"), at("damping")]
         merit = [at("merit")] if self.search is not None else []
         if self.rows.chain is not None:
             system = self.space.each(("goal", "own matrix", "pull", "thrown"), BLOCK)

@@ -159,9 +159,10 @@ class DenseNormals:
                     *self.tree.backward(first, rows.raw(own), of_block=True),
                     *self.closures.project(rows.raw(own), while_open=True),
                     *rows.keep(own),
-                    mass,
                 ),
             ),
+            # rows have just been written number by number, and a vector of them would wait for all of it
+            Each(BLOCK, NEAR, (mass,)),
             *self._together(sweeps),
             put(0, at("stirred")),
             Each(BLOCK, NEAR, (*rows.enter(), stir)),

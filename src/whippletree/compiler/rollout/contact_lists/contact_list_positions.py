@@ -63,7 +63,7 @@ LARGEST_LEFT = 1e-8
 0.1 rad in a step, normals and loops are no longer what they were at its beginning. Told as solved, steps of 8 ms of a
 belt of 100 links ended with overlaps of 0.4 m; one of 48 steps of 2 ms of 1000 links with 1e-4 m."""
 
-POSITION_ROUND = "position round"
+POSITION_ROUND, NEAR_LIMITS = "position round", "near limits"
 
 
 class Positions:
@@ -77,9 +77,14 @@ class Positions:
     """
 
     def __init__(
-        self, space: StepSpace, tree: TreeInStep, closures: Closures, displacement: Callable[[int], Displacement]
+        self,
+        space: StepSpace,
+        tree: TreeInStep,
+        closures: Closures,
+        displacement: Callable[[int], Displacement],
+        wider: int = 1,
     ) -> None:
-        """``displacement``: of so many blocks with a gap."""
+        """``displacement``: of so many blocks with a gap; ``wider``: see :class:`Reach`."""
         self.space, self.tree, self.closures = space, tree, closures
         self.blocks = blocks = space.blocks
         self.contacts = len(blocks.contacts.candidates)
@@ -112,10 +117,15 @@ class Positions:
         self.recursive = isinstance(self.displacement, RecursiveNormals)
         self.leaves_out = "left out" in space.buffers
         """Whether blocks that are no contacts with the world stay where they are, and are only told of."""
+        self.limits_beside = space.limits_are_neighbours and not self.leaves_out
+        """Whether limits of joints are looked at side by side."""
+        if self.limits_beside:
+            space.work(now_dt=(1,))
+            space.numbers_list(NEAR_LIMITS, len(blocks.limited))
         turns = bool(closures.count) or self.recursive
         self.rounds = ROUNDS_WITH_LOOPS if turns else POSITION_ROUNDS
         self.progress = PROGRESS_WITH_LOOPS if turns else POSITION_PROGRESS
-        self.reach = Reach(space)
+        self.reach = Reach(space, wider)
         self.narrow = narrow_phase(
             blocks.contacts.pairs, space.tree, space.buffers["pose"], space.buffers["touch"], self.reach
         )
@@ -150,10 +160,25 @@ class Positions:
             first = Piece((), (Address("touch", (Index(BLOCK), Index(None, 0))),))
             reads = [first, at("target", BLOCK), at("dt", STEP), at("worst")]
             reads += [at("left out", BLOCK)] if self.leaves_out else []
-            block = traced_block(judge, reads, [at("gap", BLOCK), at("nearby", BLOCK), at("worst")])
+            writes = [at("gap", BLOCK), at("nearby", BLOCK), at("worst")]
             close = Collect(AT_THE_END, BLOCK, self.contacts, self.space.address("within", BLOCK))
-            found += [*self.reach.forget("nearby"), close, Each(BLOCK, AT_THE_END, (block,))]
-        if self.blocks.limited:
+            found += [*self.reach.forget("nearby"), close]
+            if self.reach.used:
+                more = self.reach.terms_of_leaving()
+                split = len(reads)
+
+                def leave(gap: Any, *given: Any) -> list[Any]:
+                    within = self.reach.whether_within(gap, given[1], *given[split - 1 :])
+                    return [*judge(gap, *given[: split - 1]), within]
+
+                nodes = [Lookup(name, self.space.address(name, BLOCK)) for name in ("node 0", "node 1")]
+                block = traced_block(leave, [*reads, *more], [*writes, at("within", BLOCK)])
+                found.append(Each(BLOCK, AT_THE_END, (*nodes, block)))
+            else:
+                found.append(Each(BLOCK, AT_THE_END, (traced_block(judge, reads, writes),)))
+        if self.limits_beside:
+            found += self._look_at_limits(lambda *given: limited(*given, [0])[:-1])
+        elif self.blocks.limited:
             reads = [at("lower", BLOCK), at("upper", BLOCK), at("now q", "place")]
             reads += [own("target"), at("dt", STEP), at("worst")]
             block = traced_block(limited, reads, [at("sign", BLOCK), own("gap"), own("nearby"), at("worst")])
@@ -165,6 +190,33 @@ class Positions:
             block = traced_block(judge, reads, [of("gap"), of("nearby"), at("worst")])
             found += [self._stretch(), Loop(BLOCK, len(self.blocks.taut), (block,))]
         return found
+
+    def _look_at_limits(self, limited: Callable[..., list[Any]]) -> list[Statement]:
+        """All limits side by side, and those that are near one by one: no other one overlaps."""
+        at, own, limits = self.space.at, self.of_limit, self.blocks.limited
+        reads = [at("lower", BLOCK), at("upper", BLOCK), self.space.of_neighbour("now q", limits[0].q)]
+        writes = [at("sign", BLOCK), own("gap"), own("nearby")]
+        look = traced_block(limited, [*reads, own("target"), self.now_dt], writes)
+        deepest = traced_block(
+            lambda gap, target, worst: [[largest([worst[0], target - gap])]],
+            [own("gap"), own("target"), at("worst")],
+            [at("worst")],
+        )
+        return [
+            self.note_step(),
+            Loop(BLOCK, len(limits), (look,), side_by_side=True),
+            Collect(NEAR_LIMITS, BLOCK, len(limits), own("nearby").addresses[0]),
+            Each(BLOCK, NEAR_LIMITS, (deepest,)),
+        ]
+
+    def note_step(self) -> Statement:
+        """The step, s, where rounds side by side find it."""
+        return traced_block(lambda h: [h], [self.space.at("dt", STEP)], [self.now_dt])
+
+    @property
+    def now_dt(self) -> Piece:
+        """The step in hand, s, in work space."""
+        return self.space.at("now dt", Index(None, 0))
 
     def _stretch(self) -> Block:
         """Gaps and rows of the limits of tendons; all tendons are written out, each with its own route."""

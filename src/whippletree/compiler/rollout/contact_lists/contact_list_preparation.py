@@ -11,7 +11,7 @@ from typing import Any
 
 from whippletree.arithmetic.arrays import Array, vector
 from whippletree.arithmetic.scalars import less, select
-from whippletree.compiler.program import Index, Lookup, Loop, Statement, Switch
+from whippletree.compiler.program import Each, Index, Lookup, Loop, Statement, Switch
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.contact_lists.contact_list_closures import Closures
 from whippletree.compiler.rollout.contact_lists.contact_list_forms import WHOLE, block_of_form, row_of
@@ -27,8 +27,16 @@ from whippletree.compiler.rollout.contact_lists.contact_list_recursion import Re
 from whippletree.compiler.rollout.contact_lists.contact_list_rows import DenseRows
 from whippletree.compiler.rollout.contact_lists.contact_list_trees import TreeInStep
 from whippletree.compiler.rollout.dense_solve import multiply_in_strands
-from whippletree.compiler.rollout.step_space import BLOCK, COLUMN_ROOM, STEP, RowPlace, jacobian_rows, symmetric_block
-from whippletree.contact.problem.contact_problem import local
+from whippletree.compiler.rollout.step_space import (
+    ACTIVE,
+    BLOCK,
+    COLUMN_ROOM,
+    STEP,
+    RowPlace,
+    jacobian_rows,
+    symmetric_block,
+)
+from whippletree.contact.problem.contact_problem import block_mass, local
 from whippletree.contact.time_step import shifts
 from whippletree.spatial import add_cross
 
@@ -54,6 +62,22 @@ class BlockPreparation:
         if isinstance(rows, RecursiveRows):
             return self._short_rows(rows)
         return [*rows.enter(), *rows.by_form(lambda form: self._rows_of_form(rows, form))]
+
+    def own_numbers(self) -> Statement:
+        """What each block of the list knows of itself, once its rows are known.
+
+        Roots and quotients wait for each other: in a loop of their own those of some blocks are under way at once.
+        """
+        at, each = self.space.at, self.space.each
+
+        def prepare(own: Array) -> list[Any]:
+            G = symmetric_block(own)
+            return [list(local(G)), list(block_mass(G))]
+
+        def block(form: int) -> list[Statement]:
+            return [block_of_form(form, prepare, [at("own", BLOCK)], each(("local", "mass"), BLOCK))]
+
+        return Each(BLOCK, ACTIVE, tuple(self.rows.by_form(block)))
 
     def jacobian(self, form: int = WHOLE) -> list[Statement]:
         """J (3, nv) of one block, or the one row that it has, from the screws and touches of the present poses."""
@@ -93,16 +117,14 @@ class BlockPreparation:
             own = vector(*[multiply_in_strands(x, y) for x, y in ((a, a), (a, b), (a, c), (b, b), (b, c), (c, c))])
             if servo:
                 own[3] = own[3] + servo[0]
-            # roots and quotients first: they wait for each other, and what follows does not
-            prepared = list(local(symmetric_block(own)))
             both = multiply_in_strands(J, v), multiply_in_strands(J, free)
-            approach, g = (found[:3].copy() for found in both)
+            approach, g = (numbers[:3].copy() for numbers in both)
             shift = shifts(vector(gap), vector(approach[0]), vector(e), h)[0]
             g[0] = g[0] + shift
             if servo:
                 g[1] = g[1] - servo[1]
-            found = [own, prepared, g, [shift], approach, [0] * 3, y + B.T @ impulse]
-            return [*found, [found[3] for found in both]] if form == WHOLE else found
+            found = [own, g, [shift], approach, [0] * 3, y + B.T @ impulse]
+            return [*found, [numbers[3] for numbers in both]] if form == WHOLE else found
 
         reads = [
             rows.columns(jacobian_rows(COLUMN_ROOM if form == WHOLE else 3)),
@@ -115,7 +137,7 @@ class BlockPreparation:
             at("impulse", BLOCK),
         ]
         reads += each(("soft", "offset"), BLOCK) if self.blocks.servos else []
-        writes = [at(n, BLOCK) for n in ("own", "local", "g", "shift", "approach", "delta")]
+        writes = [at(n, BLOCK) for n in ("own", "g", "shift", "approach", "delta")]
         count, row = (3, None) if form == WHOLE else (None, row_of(form))
         J, own = jacobian_rows(count, row), RowPlace("B", (BLOCK,), count, row)
         more = [self.space.some("unasked", range(2))] if form == WHOLE else []
@@ -139,7 +161,7 @@ class BlockPreparation:
             shift = shifts(vector(gap), vector(approach[0]), vector(e), h)[0]
             g[0] = g[0] + shift
             own = [G[0, 0], G[0, 1], G[0, 2], G[1, 1], G[1, 2], G[2, 2]]
-            return [own, list(local(G)), g, [shift], approach, [0] * 3]
+            return [own, g, [shift], approach, [0] * 3]
 
         reads = [
             at("B", BLOCK),
@@ -148,7 +170,7 @@ class BlockPreparation:
             *each(("gap", "restitution"), BLOCK),
         ]
         reads += [at("dt", STEP), *rows.own_yielding()]
-        writes = [at(n, BLOCK) for n in ("own", "local", "g", "shift", "approach", "delta")]
+        writes = [at(n, BLOCK) for n in ("own", "g", "shift", "approach", "delta")]
         return [*rows.own_rows(), traced_block(prepare, reads, writes), rows.add_to("y", "impulse")]
 
     def _contact_rows(self, form: int) -> tuple[Statement, ...]:

@@ -8,7 +8,11 @@ that distance is no longer than its reach,
 s being the speed that no point of a body exceeds as the step begins, and φ a share of the smallest ball on it. All else
 is far: neither its points nor its velocities are worked out. That nothing is overlooked is seen at the end of a step,
 where the speeds are known: what is far stays apart while s₁ + s₂ ≤ distance / h. Where a body has become so much faster
-that this does not hold for a pair, the pair is close after all, and the step's iteration goes on with it.
+that this does not hold for a pair, or the step is so much longer than the one that the reach was found for, the pair is
+close after all, and the step's iteration goes on with it.
+
+Balls say little about long shapes. So a candidate of a close pair *leaves* once its own gap is found to be longer than
+the reach: it is far until the next look, and what a step asks of close candidates is not asked of it.
 
 Balls about long shapes meet where these are far apart: of the pairs of a humanoid that lies, 44 are close by their
 balls, and 22 by what is known of them. So where a comparison has told how far apart two shapes are, that distance, less
@@ -71,6 +75,9 @@ above it than by this, less its radius."""
 NORMAL = range(4, 7)
 """Where the normal of a candidate is among its numbers in ``touch``."""
 
+LEFT = -2
+"""``within`` of a candidate that leaves: what tells that its own gap counts, not that of its pair."""
+
 NODE, BALL, ROOM, PARTED = "moving node", "ball", "number of a room", "parted"
 PlacedPair: TypeAlias = tuple[Pair, Sequence[Place]]
 """A pair, and where its shapes are on the tree."""
@@ -89,9 +96,11 @@ def can_be_far(pair: Pair, places: Sequence[Place]) -> bool:
 class Reach:
     """Statements about what is far, in the program of a step. Its buffers, beside those of the step:
 
-    within              whether a candidate belongs to a close pair, 1 or −1; the gap of a far one is that of its balls,
-                        told for the first candidate of a pair
+    within              whether a candidate belongs to a close pair, 1 or −1, or leaves it, −2; the gap of a far one is
+                        that of its balls, told for the first candidate of a pair
+    both leeways        of a candidate: those of its nodes, together; nothing without a ball ever leaves
     centre              of the ball about a shape, in the world
+    looked ahead        the step that the reach is found for, s
     speed, end speed    of every node as a step begins and ends, m/s; the last one is the world
     travelled           by the point of a node that has moved farthest, m, since some time in the past
     clear               of the first candidate of a pair: its gap when it was last worked out, and what both nodes had
@@ -111,8 +120,11 @@ class Reach:
     mileage then        of the first candidate of a pair: the mileage when it was last judged
     """
 
-    def __init__(self, space: StepSpace) -> None:
-        self.space, self.contacts = space, space.contacts
+    def __init__(self, space: StepSpace, wider: int = 1) -> None:
+        """``wider``: times what a gap closes by within a step that it may be wide for its candidate to be guessed."""
+        self.space, self.contacts, self.wider = space, space.contacts, wider
+        self.fall = sqrt(sum(float(x) ** 2 for x in space.model.gravity))
+        """What gravity alone does to a velocity, m/s²."""
         nodes = len(space.tree.nodes)
         pairs = [(pair, pair.places(space.tree)) for pair in space.blocks.contacts.pairs]
         self._heights = HeightsKept(space.model, space.tree)
@@ -149,12 +161,15 @@ class Reach:
         space.numbers_list(LATE, self.contacts)
         space.numbers_list(AT_THE_END, self.contacts)
         if self.used:
-            space.work(speed=(nodes + 1,), end_speed=(nodes + 1,), outrun=(1,))
+            space.work(speed=(nodes + 1,), end_speed=(nodes + 1,), outrun=(1,), looked_ahead=(1,))
             space.table("arm", arm)
-            space.table("leeway", np.where(np.isfinite(leeway), leeway, 0))
+            yields = np.where(np.isfinite(leeway), leeway, 0)
+            space.table("leeway", yields)
             space.index("carriers", self.moving)
-            leads = np.cumsum([0, *[pair.slots for pair, _ in pairs]])[:-1]
-            space.index("leading", np.repeat(leads, [pair.slots for pair, _ in pairs]))
+            slots = [pair.slots for pair, _ in pairs]
+            space.index("leading", np.repeat(np.cumsum([0, *slots])[:-1], slots))
+            slack = [sum(yields[p.node] for p in own[1]) if can_be_far(*own) else np.inf for own in pairs]
+            space.table("both leeways", np.repeat(slack, slots))
             space.work(centre=(len(held), 3))
             space.index("held by", [place.node if place.node >= 0 else nodes for place in held.values()])
             centres = [place.pose.point(middles[name]).astype(float) for name, place in held.items()]
@@ -225,6 +240,18 @@ class Reach:
         put = self.space.put(-1, *self.space.each(names, BLOCK))
         return [Loop(BLOCK, self.contacts, (put,), side_by_side=True)]
 
+    def terms_of_leaving(self) -> list[Piece]:
+        """Numbers of the candidate in hand, in a loop that has looked up its nodes, for :meth:`whether_within`."""
+        at = self.space.at
+        normal = Piece((), (Address("impulse", (Index(BLOCK), Index(None, 0))),))
+        return [normal, at("both leeways", BLOCK), *[at("speed", f"node {side}") for side in (0, 1)]]
+
+    def whether_within(self, gap: Any, h: Any, normal: Any, slack: Any, *speeds: Any) -> Any:
+        """``within`` of a candidate of a close pair with this gap and normal impulse: what leaves would not be guessed
+        to matter in the next step either."""
+        closing = self.wider * h * (FARTHER * sum(speeds) + self.fall * h) + slack
+        return select(both(less(closing, gap), not_less(0, normal)), LEFT, 1)
+
     def look(self) -> list[Statement]:
         """Where balls are, and the speed that no point of a body exceeds, from poses and twists at the present."""
         if not self.used:
@@ -237,8 +264,9 @@ class Reach:
         centre = traced_block(place, [at("pose", "held by"), at("middle", BALL)], [at("centre", BALL)])
         body = (Lookup("held by", self.space.address("held by", BALL)), centre)
         balls = Loop(BALL, len(self.balls), body)
+        note = traced_block(lambda h: [[h]], [at("dt", STEP)], [at("looked ahead")])
         if not self.remembers:
-            return [balls, self._over_bodies("speed")]
+            return [note, balls, self._over_bodies("speed")]
 
         def look_ahead(mileage: Array, stretch: Array, quickest: Array, h: Any) -> list[Any]:
             mileage = mileage + stretch
@@ -246,7 +274,7 @@ class Reach:
 
         extremes, results = self.space.each(("last stretch", "quickest")), self.space.each(("mileage", "horizon"))
         block = traced_block(look_ahead, [results[0], *extremes, at("dt", STEP)], results)
-        return [balls, self.space.put(0, *extremes), self._over_bodies("speed", self._travel()), block]
+        return [note, balls, self.space.put(0, *extremes), self._over_bodies("speed", self._travel()), block]
 
     def _travel(self) -> Statement:
         """How far the point of the node in hand that has moved farthest has come since the last look."""
@@ -284,18 +312,24 @@ class Reach:
             return [collect]
         at, each = self.space.at, self.space.each
 
-        def outruns(start: Any, end: Any, leeway: Any, h: Any, outrun: Array) -> list[Any]:
-            return [[select(less(FARTHER * start + leeway / h, end), 1, outrun[0])]]
+        def outruns(start: Any, end: Any, leeway: Any, h: Any, ahead: Array, outrun: Array) -> list[Any]:
+            return [[select(less(FARTHER * ahead[0] * start + leeway, h * end), 1, outrun[0])]]
 
-        def meets(within: Any, gap: Any, first: Any, second: Any, h: Any, *ways: Any) -> list[Any]:
+        def meets(within: Any, own: Any, gap: Any, first: Any, second: Any, h: Any, *ways: Any) -> list[Any]:
+            gap = select(less(within, (LEFT - 1) / 2), own, gap)
             if ways:
                 judged, mileage = ways
                 gap = gap - 2 * (mileage[0] - judged)
             return [select(less(gap, h * (first + second)), 1, within)]
 
-        reads = [*each(("speed", "end speed", "leeway"), NODE), at("dt", STEP), at("outrun")]
+        reads = [*each(("speed", "end speed", "leeway"), NODE), at("dt", STEP), *each(("looked ahead", "outrun"))]
         own = self._over_bodies("end speed", traced_block(outruns, reads, [at("outrun")]))
-        reads = [at("within", BLOCK), at("gap", "leading"), at("end speed", "node 0"), at("end speed", "node 1")]
+        reads = [
+            *each(("within", "gap"), BLOCK),
+            at("gap", "leading"),
+            at("end speed", "node 0"),
+            at("end speed", "node 1"),
+        ]
         reads += [at("dt", STEP), *([at("mileage then", "leading"), at("mileage")] if self.remembers else [])]
         pair = traced_block(meets, reads, [at("within", BLOCK)])
         sides = [Lookup(name, self.space.address(name, BLOCK)) for name in ("node 0", "node 1", "leading")]

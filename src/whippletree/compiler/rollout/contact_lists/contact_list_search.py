@@ -18,10 +18,9 @@ from whippletree.arithmetic.scalars import less, select
 from whippletree.compiler.program import If, Statement, Until
 from whippletree.compiler.program.traced_blocks import traced_block
 from whippletree.compiler.rollout.contact_lists.contact_list_law import alart_curnier, velocity_of
-from whippletree.compiler.rollout.step_space import BLOCK, symmetric_block
+from whippletree.compiler.rollout.step_space import BLOCK
 from whippletree.contact.problem.cone_newton import DESCENT
 from whippletree.contact.problem.cones import brought_inside
-from whippletree.contact.problem.contact_problem import block_mass
 
 if TYPE_CHECKING:
     from whippletree.compiler.rollout.contact_lists.contact_list_solver import ListSolver
@@ -88,9 +87,8 @@ class LineSearch:
         at, each = self.space.at, self.space.each
 
         def weigh(*given: Any) -> list[Any]:
-            state, (own, *rest) = self.solver.part_state(given)
+            state, ((mass, _), *rest) = self.solver.part_state(given)
             mu, radius, (total,) = self.solver.law(rest)
-            mass, _ = block_mass(symmetric_block(own))
             F, _ = alart_curnier(state[3], mass * velocity_of(*state), mu, radius)
             return [[total[0] + (F @ F) / (mass * mass)]]
 
@@ -100,7 +98,7 @@ class LineSearch:
             good = select(less(2**-NEWTON_HALVINGS, stride[0]), good, 1)
             return [[good], [-good], [select(less(0, good), stride[0], stride[0] / 2)]]
 
-        reads = [*self.solver.state("raw", "raw y"), at("own", BLOCK), *self.solver.bounds("raw"), at("trial merit")]
+        reads = [*self.solver.state("raw", "raw y"), at("mass", BLOCK), *self.solver.bounds("raw"), at("trial merit")]
         back = traced_block(
             lambda raw, way, stride: [raw - stride[0] * way],
             [*each(("raw", "way"), BLOCK), at("stride")],

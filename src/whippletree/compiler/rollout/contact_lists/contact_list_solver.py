@@ -31,7 +31,7 @@ from whippletree.compiler.rollout.contact_lists.contact_list_newton import Newto
 from whippletree.compiler.rollout.contact_lists.contact_list_rows import BlockRows
 from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, STEP, symmetric_block
 from whippletree.contact.problem.cones import both, brought_inside, largest, length
-from whippletree.contact.problem.contact_problem import Local, block_mass, block_measure, respond
+from whippletree.contact.problem.contact_problem import Local, block_mass, measure_by_mass, respond
 
 TURNS = 5
 """Times that sweeps and Newton's method take turns."""
@@ -91,8 +91,8 @@ so that a step of it costs some 0.1 ms with 40 of them and 2 ms with 100."""
 class ListSolver:
     """Statements that solve a problem whose numbers are in buffers of these names:
 
-    B, own, local, g, shift, approach   of a block, see
-                                        :mod:`~whippletree.compiler.rollout.contact_lists.contact_list_step`
+    B, own, local, mass                 of a block, see
+    g, shift, approach                  :mod:`~whippletree.compiler.rollout.contact_lists.contact_list_preparation`
     friction, cap                       of a block
     host, moment share                  the contact that presses on a block, and the radius of its disc per normal
                                         impulse, beside ``cap``; only where there is torsional or rolling friction
@@ -134,6 +134,7 @@ class ListSolver:
             left_sweeps=(1,),  # of a turn
             swept=(1,),
             swept_out=(1,),  # whether its sweeps are at their end
+            sweeps_now=(1,),  # whether it has any
             leaves_out=(1,),  # whether the first turn has none
             settled=(1,),
             done=(1,),
@@ -156,7 +157,7 @@ class ListSolver:
         def begin_turn(turns: Array, leaves_out: Array) -> list[Any]:
             first, none = less(turns[0], 1), both(less(turns[0], 1), less(0, leaves_out[0]))
             left = select(none, 0, select(first, self.first_sweeps, SWEEPS_OF_TURN))
-            return [[left], [0], [select(none, 1, -1)], [turns[0] + 1]]
+            return [[left], [0], [select(none, 1, -1)], [select(none, -1, 1)], [turns[0] + 1]]
 
         begin: list[Statement] = [traced_block(lambda tolerance: [[tolerance]], [at("tolerance")], [at("fineness")])]
         begin += self.interior.begin() if self.interior is not None else []
@@ -164,8 +165,11 @@ class ListSolver:
             put(BETWEEN_LEAPS - 1, at("wait")),
             put(0, at("earlier change")),
             traced_block(
-                begin_turn, each(("turns", "leaves out")), each(("left sweeps", "swept", "swept out", "turns"))
+                begin_turn,
+                each(("turns", "leaves out")),
+                each(("left sweeps", "swept", "swept out", "sweeps now", "turns")),
             ),
+            If(address("sweeps now"), (self._slips(),)),
             Until(SWEEP, SWEEPS_OF_TURN, address("swept out"), tuple(self._sweep())),
         )
         if self.rows.eager:
@@ -174,7 +178,7 @@ class ListSolver:
         else:
             # where moments follow what presses, of 1600 steps of a box on fingers it left some unsolved
             begin += [] if self.pressed else self._share_evenly()
-            begin += [put(0, *each(("loaded", "idle"))), self._slips(counts=True), *self._look_first()]
+            begin += [put(0, *each(("loaded", "idle"))), self._count_loaded(), *self._look_first()]
             turn = (*sweeps, self.note_undone(), If(address("undone"), tuple(self._hard())))
         return [*begin, put(0, at("turns")), Until(TURN, self.turns, address("done"), turn)]
 
@@ -399,9 +403,9 @@ class ListSolver:
         at, each = self.space.at, self.space.each
 
         def look(*given: Any) -> list[Any]:
-            state, (own, *rest) = self.part_state(given)
+            state, (masses, *rest) = self.part_state(given)
             mu, radius, (shift, approach, *counts, residual, works) = self.law(rest)
-            found = block_measure(symmetric_block(own), state[3], velocity_of(*state), mu, radius)
+            found = measure_by_mass(masses, state[3], velocity_of(*state), mu, radius)
             work = self.work_of_block(*state, shift, approach, *counts)
             return [
                 # what is no number is infinitely wrong, not left out of a comparison
@@ -415,7 +419,7 @@ class ListSolver:
 
         totals = each(("residual", "works"))
         state, more = self.part_state(self.terms_of_work())
-        reads = [*state, at("own", BLOCK), *self.bounds(), *more]
+        reads = [*state, at("mass", BLOCK), *self.bounds(), *more]
         return [
             self.space.put(0, *totals),
             self.each_active(*self.rows.by_form(lambda form: [block_of_form(form, look, [*reads, *totals], totals)])),
@@ -460,24 +464,30 @@ class ListSolver:
             *method,
             judge,
             If(self.space.address("worse"), undo),
-            self.note_undone(),
-            If(self.space.address("undone"), (self._slips(),)),  # for sweeps of a further turn
         ]
 
-    def _slips(self, counts: bool = False) -> Statement:
-        """κ of impulses that sweeps have not found: |u_t| / |λ_t|; ``counts``: and how many of them press or do not."""
+    def _count_loaded(self) -> Statement:
+        """How many blocks of the list press, and how many do not."""
+
+        def count(normal: Any, loaded: Array, idle: Array) -> list[Any]:
+            presses = less(0, normal)
+            return [loaded + select(presses, 1, 0), idle + select(presses, 0, 1)]
+
+        normal = Piece((), (Address("impulse", (Index(BLOCK), Index(None, 0))),))
+        totals = self.space.each(("loaded", "idle"))
+        return Each(BLOCK, ACTIVE, (traced_block(count, [normal, *totals], totals),))
+
+    def _slips(self) -> Statement:
+        """κ of impulses that sweeps have not found: |u_t| / |λ_t|."""
 
         def slip(*given: Any) -> list[Any]:
-            state, totals = self.part_state(given)
+            state, _ = self.part_state(given)
             u, p = velocity_of(*state), state[3]
             friction = length(p[1], p[2])
             slides = less(0, friction)
-            kappa = [select(slides, length(u[1], u[2]) / select(slides, friction, 1), 0)]
-            presses = less(0, p[0])
-            return [kappa, *[x + select(presses, *one) for x, one in zip(totals, ((1, 0), (0, 1)), strict=False)]]
+            return [[select(slides, length(u[1], u[2]) / select(slides, friction, 1), 0)]]
 
-        totals = self.space.each(("loaded", "idle")) if counts else []
-        reads, writes = [*self.state(), *totals], [self.space.at("kappa", BLOCK), *totals]
+        reads, writes = self.state(), [self.space.at("kappa", BLOCK)]
         return self.each_active(*self.rows.by_form(lambda form: [block_of_form(form, slip, reads, writes)]))
 
 

@@ -145,9 +145,9 @@ class _ListBuilder(ListSpace):
         hyperstatic = bool(model.constraints) or self.long_rows is not None
         self.solver = ListSolver(self, self.blocks.count, rows, hyperstatic, _sweeps_first(model))
         self.bounces = ListBounces(self, self.solver)
-        self.positions = Positions(self, self.in_tree, self.closures, self._displacement(rows))
         wider = 1 if self.long_rows is None else WIDER_ON_LONG_TREES
-        self.members = ListMembers(self, self.positions, wider)
+        self.positions = Positions(self, self.in_tree, self.closures, self._displacement(rows), wider)
+        self.members = ListMembers(self, self.positions)
 
     def _dense_rows(self) -> DenseRows:
         """Rows over velocities."""
@@ -276,6 +276,7 @@ class _ListBuilder(ListSpace):
             ),
             *self.solver.rows.clear("y"),
             Each(BLOCK, ACTIVE, tuple(self.preparation.statements())),
+            self.preparation.own_numbers(),
             *self.solver.rows.compute_motion("y"),
             *self.bounces.around(self.solver.statements()),
             *self._impulse_velocity(),
