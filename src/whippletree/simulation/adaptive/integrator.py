@@ -248,7 +248,8 @@ class Integrator:
 
     @property
     def _looks_for_jumps(self) -> bool:
-        return self.may_jump is not None and self.may_jump()
+        # with a corrector, rates at a state depend on unknowns of the step, and its Radau points see the end
+        return self.corrector is None and self.may_jump is not None and self.may_jump()
 
     def _up_to_jump(self, stride: Stride, length: float) -> tuple[Stride, float]:
         """The steps of a stride before the first with a jump that its points have not seen, and the length after them:
