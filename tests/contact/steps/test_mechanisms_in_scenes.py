@@ -44,7 +44,8 @@ def arms(count, *, trees=1, floating=False, friction=0.5, restitution=0.0, **joi
     return wt.without_overlaps(b.build())
 
 
-def compare(model, count, seed=1, atol=1e-7):
+def compare(model, count, seed=1, atol=1e-7, works=("contact_work", "friction_work", "joint_work")):
+    """``works``: those of the balance of energy that are unique."""
     q, v = np.array(model.home.q, dtype=float), np.random.default_rng(seed).normal(size=model.nv)
     ours, theirs = stepped(model, q, v, count), by_other_ways(model, q, v, count)
     for row, told in enumerate(ours, start=1):
@@ -52,7 +53,7 @@ def compare(model, count, seed=1, atol=1e-7):
         assert np.allclose(told.q, theirs.q.values[row], atol=atol * H, rtol=0), row
         assert told.account[0, ROWS["residual_velocity"]] <= 1e-10
         assert told.account[0, ROWS["overlap"]] <= 1e-10
-    for word in ("contact_work", "friction_work", "joint_work"):
+    for word in works:
         own = sum(told.account[0, ROWS[word]] for told in ours)
         assert np.isclose(own, theirs[word].values[-1], atol=1e-7), word
     return ours, theirs
@@ -77,7 +78,8 @@ def test_limits_and_dry_friction_hold_a_tree_as_they_do_elsewhere():
     model = arms(3, trees=2, lower=-0.02, upper=0.03)
     rubbing = [replace(joint, friction=0.02) if joint.kind == "revolute" else joint for joint in model.joints]
     model = replace(model, joints=tuple(rubbing))
-    ours, theirs = compare(model, 60)
+    # contact_work has all of it; how a stop and the dry friction of a joint that runs against it share it is not unique
+    ours, theirs = compare(model, 60, works=("contact_work", "joint_work"))
     assert max(np.abs(told.warm.of_joints[:4]).max() for told in ours) > 0
     q = np.array([told.q for told in ours])
     for name in ("base0", "elbow0", "base1", "elbow1"):
@@ -157,7 +159,7 @@ def test_runs_of_many_bodies_and_a_mechanism_are_scenes_and_tell_of_their_joints
     assert run.limit_overshoot.max() <= 1e-8
     assert run.contact_wrench.shape == (11, 12, 6)
     assert abs(run.energy_balance.values[-1]) < 0.1
-    with pytest.raises(wt.UnsupportedError, match=r"sleep can be .*: joints hold some of them"):
+    with pytest.raises(wt.UnsupportedError, match=r"the option sleep is for .*: joints hold some of them"):
         wt.simulate(model, duration=0.2, method="time_stepping", sleep=1e-3)
 
 

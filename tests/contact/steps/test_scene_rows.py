@@ -35,9 +35,9 @@ def same(one, other):
 
 def test_rows_written_together_are_those_written_one_by_one(monkeypatch):
     model = boxes_and_balls()
-    together = wt.simulate(model, duration=0.3, output_dt=0.02, **OPTIONS)
+    together = wt.simulate(model, duration=0.3, output_dt=H, **OPTIONS)
     monkeypatch.setattr(scene_method, "NUMBERS_AT_ONCE", 1)
-    alone = wt.simulate(model, duration=0.3, output_dt=0.02, **OPTIONS)
+    alone = wt.simulate(model, duration=0.3, output_dt=H, **OPTIONS)
     assert float(together.contacts.max()) > 3
     assert (together.contact_force.values[..., 0] > 0).any()
     same(together, alone)

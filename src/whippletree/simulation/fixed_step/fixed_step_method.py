@@ -321,9 +321,10 @@ class PythonSteps:
         try:
             return self._finite_step(t, h, y)
         except IntegrationError:
-            if self.motion.controller is not None:
-                # one that is at fault is refused by name
-                self.motion.ask(self.motion.controller, t, *self.motion.split(y))
+            with np.errstate(all="ignore"):
+                # one that is at fault is refused by name, unless the state has grown out of all bounds before it
+                if self.motion.controller is not None and np.isfinite(y @ y):
+                    self.motion.ask(self.motion.controller, t, *self.motion.split(y))
             raise
 
     def _finite_step(self, t: float, h: float, y: Array) -> Array:

@@ -462,7 +462,8 @@ class SceneStepping(TimeStepping):
         """Kinetic and potential energy, J, of states (..., nq + nv), as ``kinetic_energy`` and ``potential_energy``
         have it."""
         whole_q, whole_v = self.task.motion.split(y)
-        q, v = whole_q[..., self.layout.free_q], whole_v[..., self.layout.free_v]
+        # rows side by side in memory, or sums over bodies round by how many rows there are
+        q, v = (np.ascontiguousarray(x) for x in (whole_q[..., self.layout.free_q], whole_v[..., self.layout.free_v]))
         mass, centre = 1 / self._free_bodies[:, 0], self._free_bodies[:, 13:16]
         with np.errstate(over="ignore", invalid="ignore"):
             u, at = v[..., 3:], q[..., :3]
