@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import whippletree as wt
-from whippletree.compiler.rollout.scenes.scene_overlaps import SceneOverlaps
 from whippletree.contact.time_step import RELAXATION_SPEED
 from whippletree.simulation.time_stepping import scene_method
 from whippletree.simulation.time_stepping.pair_lists import rotations
@@ -98,30 +97,6 @@ def test_bodies_that_are_thrown_at_each_other_do_not_overlap(kinds):
         assert run.attrs["largest_overlap"] == run.penetration.values.max()
         assert run.attrs["overlapping_steps"] == 0
     assert met > 4
-
-
-@pytest.mark.slow
-def test_pairs_are_compared_again_where_a_body_was_moved_and_nowhere_else(monkeypatch):
-    """To compare all pairs of a step again, as if every body had been moved, finds the same motion."""
-    model = scene("bbbb", [(0, 0, 0), (0.16, 0, 0), (2, 0, 0), (2.16, 0, 0)])
-    q, v = np.zeros((4, 7)), np.zeros((4, 6))
-    for part, seed in ((slice(0, 2), 3), (slice(2, 4), 5)):
-        own = thrown(2, seed)
-        q[part], v[part] = own[0].reshape(2, 7), own[1].reshape(2, 6)
-    q[2:, 0] += 2
-    here = simulated(model, q.ravel(), v.ravel(), 0.04)
-    assert deepest(here.q.values[:, :14], "b").max() <= SCENE_OVERLAP * 1.01
-    moved = []
-
-    def all_stale(self):
-        moved.append(self)
-        return self.space.put(1, self.space.at("stale", "body"))
-
-    monkeypatch.setattr(SceneOverlaps, "_find_stale", all_stale)
-    again = simulated(scene("bbbb", [(0, 0, 0), (0.16, 0, 0), (2, 0, 0), (2.16, 0, 0)]), q.ravel(), v.ravel(), 0.04)
-    assert moved
-    assert here.contact_work.values[-1] < 0
-    np.testing.assert_allclose(again.q.values, here.q.values, atol=1e-12)
 
 
 @pytest.mark.slow

@@ -5,8 +5,6 @@ on their bodies, how large they are) are exactly 0, 1 or −1 in the same places
 the others come with the call. A kind of pairs is two classes. So the code depends on the classes that a scene has and
 not on how many of each there are: a thousand balls run the code of ten. Geometries that are compared as solids
 (:mod:`whippletree.contact.geometry.solid_pairs`) are of one class all together: only their tables are part of the code.
-
-Pairs are compared again in a step only where a body was moved meanwhile.
 """
 
 from __future__ import annotations
@@ -18,8 +16,8 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array, vector
 from whippletree.arithmetic.scalars import less, select, sqrt
-from whippletree.compiler.program import Address, Buffer, If, Index, Lookup, Loop, Register, Statement, Switch
-from whippletree.compiler.program.traced_blocks import Piece, looped_block, piece, traced_block
+from whippletree.compiler.program import Address, Buffer, Index, Lookup, Loop, Register, Statement, Switch
+from whippletree.compiler.program.traced_blocks import Piece, looped_block, piece
 from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.compiler.rollout.contact_kinds import PAIR, TOUCH
 from whippletree.compiler.rollout.scenes.scene_slots import SlotImpulses
@@ -53,8 +51,7 @@ def scene_narrow_phase(
 
     Args:
         work: with the poses of the bodies in the world, ``pose`` (N, 12), the place for the candidates, ``touch``
-            (C, 13): gap, point and axes; their impulses, ``impulse`` (C, 3), which follow their points; and ``stale``
-            (N,), positive for bodies that are not where they were when their pairs were last compared.
+            (C, 13): gap, point and axes; and their impulses, ``impulse`` (C, 3), which follow their points.
     """
     slots = max(kind.slots for kind in kinds)
     space = _PairLists(
@@ -68,8 +65,7 @@ def scene_narrow_phase(
     cases = tuple(space.case(f"kind {number}", kind) for number, kind in enumerate(kinds))
     lookup = Lookup("kind", Address("pairs", (Index(PAIR), Index(None, 0))), len(kinds))
     lists = [space.geometries, space.carriers, space.pairs, space.margins, *space.rounds]
-    compare = If(work.address("either stale"), (lookup, Switch("kind", cases)))
-    return [Loop(PAIR, "P", (*space.staleness(), compare))], lists
+    return [Loop(PAIR, "P", (lookup, Switch("kind", cases)))], lists
 
 
 class _PairLists:
@@ -78,20 +74,9 @@ class _PairLists:
     def __init__(self, *lists: Buffer, work: WorkSpace, impulses: SlotImpulses) -> None:
         self.geometries, self.carriers, self.pairs, self.margins = lists
         self.work, self.impulses = work, impulses
-        work.work(either_stale=(1,))
         self.poses, self.touches = work.buffers["pose"], work.buffers["touch"]
         self.rounds: list[Buffer] = []
         """Work space of forms that iterate."""
-
-    def staleness(self) -> list[Statement]:
-        """Whether one of the bodies of the pair in hand is stale."""
-        ends: list[Statement] = []
-        for side in (0, 1):
-            number, carrier = Address("pairs", (Index(PAIR), Index(None, 1 + side))), f"carried {side}"
-            ends.append(Lookup(carrier, number, "G"))
-            ends.append(Lookup(f"end {side}", Address("carriers", (Index(carrier),)), self.poses.shape[0]))
-        reads = [self.work.at("stale", f"end {side}") for side in (0, 1)]
-        return [*ends, traced_block(lambda a, b: [[largest([a, b])]], reads, [self.work.at("either stale")])]
 
     def case(self, name: str, kind: PairKind) -> tuple[Statement, ...]:
         """Work on a pair of one kind."""

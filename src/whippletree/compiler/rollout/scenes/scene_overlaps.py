@@ -64,7 +64,6 @@ class SceneOverlaps:
             last_look=(1,),
             another_look=(1,),
             lifted=(1,),
-            stale=("N",),  # whether a body was moved since its pairs were last compared
         )
 
     def begin(self) -> Statement:
@@ -95,7 +94,7 @@ class SceneOverlaps:
             *self.contacts.prepare(),
             *self.positions.move_ends_apart(),
             *(trees.displace(at("moved", TREE_ROW), "now v", [], "lifted") if trees else []),
-            Loop(NODE, "N", (self._find_stale(), If(address("stale", NODE), (self._move(count_way),)))),
+            Loop(NODE, "N", (self._move(count_way),)),
         )
         judge = traced_block(
             _judge, each(("excess", "looks", "overlap tolerance")), each(("last look", "another look", "looks"))
@@ -106,7 +105,6 @@ class SceneOverlaps:
         return [
             put(-1, at("last look")),
             put(0, at("looks"), at("lifted")),
-            Loop(NODE, "N", (put(1, at("stale", NODE)),)),
             Until("look", OVERLAP_ROUNDS, address("last look"), body),
             told,
             self._measure_bodies(),
@@ -162,14 +160,6 @@ class SceneOverlaps:
         return [self._every(flag), Collect(NEIGHBOURS, CONTACT, "C", self.space.address("flag", CONTACT))]
 
     # ---- bodies --------------------------------------------------------------------------------------------------
-
-    def _find_stale(self) -> Statement:
-        """Whether a body is to be moved, so that its pairs have to be compared again."""
-
-        def moves(d: Array) -> list[Any]:
-            return [[select(less(0, sum(abs(x) for x in d)), 1, -1)]]
-
-        return traced_block(moves, [self.space.at("moved", NODE)], [self.space.at("stale", NODE)])
 
     def _move(self, count_way: CountedWay) -> Statement:
         """A body where it was moved to, its velocity in the world as it was, and how far it has travelled."""
