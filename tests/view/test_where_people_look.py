@@ -262,7 +262,7 @@ def test_the_overview_leaves_no_corner_empty(make):
     middle = picture.get_position()
     assert abs((middle.x0 + middle.x1) / 2 - 0.5) < 0.06
     ends = [axes.get_legend().get_window_extent().x1 for axes in diagrams if axes.get_legend()]
-    assert 0.85 * width < max(ends) <= width
+    assert 0.8 * width < max(ends) <= width  # a legend may say that energy drifts by 0 J, or by 8.9e-16
     for axes in diagrams:
         assert axes.get_position().width * width > 0.4 * width
 
