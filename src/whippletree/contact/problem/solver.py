@@ -28,7 +28,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.lanes import lanes_of_columns, plain
-from whippletree.contact.problem.cone_newton import block_masses, newton
+from whippletree.contact.problem.cone_newton import newton
 from whippletree.contact.problem.contact_problem import ContactProblem, Measure, block_measure
 from whippletree.contact.problem.delassus import is_sparse, islands, least_norm, own_blocks, products, reach
 from whippletree.contact.problem.interior_point import ConeStart, interior_point
@@ -72,11 +72,6 @@ A block in a hand, all but solved by Newton's method, took 1.7 s in which nothin
 
 FINER = 0.1
 """Share of the tolerance that Newton's method aims at: its own residual and the natural map differ by such factors."""
-
-CHANGED_LOADS = 100
-"""Velocity that two blocks or more are to change by at once, in tolerances, from which on they share it evenly before
-they are swept. A hand that lifts a box by two balls on each finger, with four times the force that holds it, turns it
-by 0.7 rad without that."""
 
 Sweeps: TypeAlias = Callable[[ContactProblem, Array, Array, int], tuple[Array, Array, Measure]]
 """(problem, impulse, κ, how many) → (impulse, κ, measure); no sweeps at all just measure."""
@@ -237,7 +232,7 @@ class _Search:
 
     def begin(self, impulse: Array) -> None:
         """A first look from impulses to begin with; slips that fit them have κ = |u_t| / |λ_t|."""
-        impulse = share_evenly(self.problem, np.asarray(impulse, dtype=float), self.tolerance)
+        impulse = np.asarray(impulse, dtype=float)
         friction = np.hypot(impulse[:, 1], impulse[:, 2])
         if friction.any():
             u, rubs = self.problem.velocity(impulse), friction > 0
@@ -342,24 +337,6 @@ def residuals(problem: ContactProblem, impulse: Array) -> Measure:
     found = block_measure(own, lanes_of_columns(impulse), lanes_of_columns(problem.velocity(impulse)), *law)
     squared, velocity, cone = (np.broadcast_to(plain(x), problem.blocks) for x in found)
     return Measure(np.sqrt(squared), np.sqrt(velocity), cone)
-
-
-def share_evenly(problem: ContactProblem, impulse: Array, tolerance: float) -> Array:
-    """Impulses (k, 3) where loads change: all blocks go the same share of their way to rest, that of least energy.
-
-    Where forces are not unique, sweeps give to the blocks that they visit first whatever these can take, and the others
-    are left without a load to rub with: what could stick slides. From loads that are shared they leave them so. Where
-    moments follow what presses, of 1600 steps of a box on fingers it left some unsolved.
-    """
-    if problem.moments is not None:
-        return impulse
-    mass, u = block_masses(problem)[:, None], problem.velocity(impulse)
-    change = clip_to_cones(problem, impulse - mass * u) - impulse
-    far = np.linalg.norm(change / mass, axis=1) > CHANGED_LOADS * tolerance
-    down, curve = -np.sum(change * u), np.sum(change * (problem.velocity(change) - problem.g))
-    if far.sum() < 2 or not (down > 0 and curve > 0):
-        return impulse
-    return clip_to_cones(problem, impulse + down / curve * change)
 
 
 def clip_to_cones(problem: ContactProblem, impulse: Array) -> Array:

@@ -32,7 +32,6 @@ from whippletree.compiler.rollout.contact_lists.contact_list_rows import BlockRo
 from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, STEP, symmetric_block
 from whippletree.contact.problem.cones import both, brought_inside, largest, length
 from whippletree.contact.problem.contact_problem import Local, block_mass, measure_by_mass, respond
-from whippletree.contact.problem.solver import CHANGED_LOADS
 
 TURNS = 5
 """Times that sweeps and Newton's method take turns."""
@@ -76,6 +75,11 @@ LONGEST_LEAP = 3000
 PLAIN_TURNS = 1
 """Turns of robots before the interior-point method is asked, which takes as long as a hundred sweeps and more. Hands
 with a block, a pen or a hammer take 0.8 to 1.0 of the time that they take where it is asked in the first turn."""
+
+CHANGED_LOADS = 100
+"""Velocity that two blocks or more are to change by at once, in tolerances, from which on they share it evenly before
+they are swept. A hand that lifts a box by two balls on each finger, with four times the force that holds it, turns it
+by 0.7 rad without that."""
 
 TURN, SWEEP = "turn", "sweep"
 
