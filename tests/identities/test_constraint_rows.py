@@ -6,7 +6,7 @@ import pytest
 
 import whippletree as wt
 from whippletree.constraints.kinds import KINDS
-from whippletree.constraints.rows import frame_coefficients
+from whippletree.constraints.moving_residuals import frame_coefficients
 from whippletree.model.builder import Builder
 from whippletree.spatial import Pose
 

@@ -3,6 +3,7 @@
 From what a constraint demands to what it carries:
 
     kinds                    each kind of constraint as a residual with named rows
+    moving_residuals         how a residual changes as its frames or joints move: slopes, velocities, accelerations
     rows                     residual, Jacobian A and bias γ of all rows at a state
     constraint_set           the rows of a model with their names (``wt.constraint_set``)
     kkt                      the block matrix [M Aᵀ; A 0], its dagger terms, every route to them

@@ -34,17 +34,15 @@ from whippletree.arithmetic.arrays import Array, identity, zeros
 from whippletree.arithmetic.dual_numbers import Dual, duals, slopes
 from whippletree.constraints import kkt
 from whippletree.constraints.dynamics import Closed, closed
-from whippletree.constraints.rows import (
-    Prepared,
-    Rows,
+from whippletree.constraints.moving_residuals import (
     frame_acceleration,
     frame_coefficients,
-    frame_places,
     joint_acceleration,
     joint_coefficients,
     lifted_pose,
     moved_pose,
 )
+from whippletree.constraints.rows import Prepared, Rows, frame_places
 from whippletree.errors import SingularSystemError
 from whippletree.spatial import Pose, cross_force
 from whippletree.tree.derivatives import added_product, joint_forces, state_derivatives

@@ -18,13 +18,13 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array, identity, zeros
 from whippletree.arithmetic.scalars import is_zero
 from whippletree.constraints.long_systems.row_weights import Weight
-from whippletree.constraints.rows import (
-    Prepared,
+from whippletree.constraints.moving_residuals import (
     frame_acceleration,
     frame_coefficients,
     joint_acceleration,
     joint_coefficients,
 )
+from whippletree.constraints.rows import Prepared
 from whippletree.spatial import Pose
 from whippletree.spatial.joints import JointType
 from whippletree.spatial.modal import PortWeight

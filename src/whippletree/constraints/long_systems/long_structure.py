@@ -37,7 +37,8 @@ from whippletree.constraints.long_systems.front_elimination import EliminationPl
 from whippletree.constraints.long_systems.hub_copies import NO_COPIES, HubCopies
 from whippletree.constraints.long_systems.row_weights import Weight
 from whippletree.constraints.loop_closure import CLOSING_ITERATIONS, Closure
-from whippletree.constraints.rows import Prepared, lifted_pose
+from whippletree.constraints.moving_residuals import lifted_pose
+from whippletree.constraints.rows import Prepared
 from whippletree.constraints.ties import demand_content, joint_numbers
 from whippletree.spatial import Pose, RigidInertia
 from whippletree.tree.links import Link

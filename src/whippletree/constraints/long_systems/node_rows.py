@@ -14,17 +14,13 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array, zeros
 from whippletree.constraints.constraint_set import ConstraintSet, constraint_set
-from whippletree.constraints.rows import (
-    FrameRows,
-    JointRows,
-    Prepared,
+from whippletree.constraints.moving_residuals import (
     frame_acceleration,
     frame_coefficients,
-    frame_places,
     joint_acceleration,
     joint_coefficients,
-    tied_nodes,
 )
+from whippletree.constraints.rows import FrameRows, JointRows, Prepared, frame_places, tied_nodes
 from whippletree.constraints.singular.exploration import LONG_SYSTEM
 from whippletree.model import Model
 from whippletree.spatial import Pose
