@@ -18,7 +18,7 @@ from whippletree.contact.time_step import ContactBlocks
 from whippletree.files.cache import CodeCache
 from whippletree.model import Actuator
 from whippletree.simulation.motion import Motion
-from whippletree.simulation.time_stepping.impulse_kernel import kernel_steps
+from whippletree.simulation.time_stepping.impulse_kernel import StepPlan, kernel_steps
 from whippletree.simulation.time_stepping.impulse_step import ImpulseStep
 
 TOLERANCE, STEPS = 1e-10, 60
@@ -66,7 +66,7 @@ def falling(stepper, speed=-1.0):
 def both_steps(stepper, speed, h):
     """A step by the kernel, and by Python."""
     y, start = falling(stepper, speed), np.zeros((stepper.blocks.count, 3))
-    made = kernel_steps(stepper, y, start, np.zeros(3), np.full(1, h))
+    made = kernel_steps(stepper, y, start, StepPlan(np.full(1, h), np.zeros(3)))
     return made, stepper.step(0.0, y, start, np.zeros(3), h)
 
 
@@ -91,7 +91,7 @@ def test_a_free_step_with_a_loop_is_that_of_python_up_to_the_third_order(closed)
 
 def test_loops_stay_closed_and_velocities_keep_to_them(closed):
     y, start = falling(closed), np.zeros((closed.blocks.count, 3))
-    made = kernel_steps(closed, y, start, np.zeros(3), np.full(200, 1e-3))
+    made = kernel_steps(closed, y, start, StepPlan(np.full(200, 1e-3), np.zeros(3)))
     assert made.number == 200
     q, v = closed.motion.split(made.states)
     assert np.abs(closed.dyn.constraint_residual(q)).max() < 1e-12

@@ -23,7 +23,7 @@ from whippletree.compiler.rollout.contact_lists.contact_list_suitability import 
 from whippletree.contact.time_step import ContactBlocks
 from whippletree.files.cache import CodeCache
 from whippletree.simulation.motion import Motion
-from whippletree.simulation.time_stepping.impulse_kernel import kernel_steps
+from whippletree.simulation.time_stepping.impulse_kernel import StepPlan, kernel_steps
 from whippletree.simulation.time_stepping.impulse_step import ImpulseStep
 from whippletree.tree.skeleton import skeleton
 
@@ -80,7 +80,7 @@ def test_a_step_is_the_step_of_python(scene, seed):
     """Velocities, coordinates and works agree as well as both solve the contact problem."""
     y, start = scattered(scene, seed), np.zeros((scene.blocks.count, 3))
     tau = 0.1 * np.random.default_rng(seed).normal(size=scene.model.nv)
-    made = kernel_steps(scene, y, start, tau, np.full(1, H))
+    made = kernel_steps(scene, y, start, StepPlan(np.full(1, H), tau))
     assert made.number == 1
     step = scene.step(0.0, y, start, tau, H)
     assert step.solution.converged
@@ -187,7 +187,7 @@ def test_what_was_left_out_joins_when_it_would_overlap():
     gaps, J = stepper.gaps(q)[0], stepper.dyn.contact_jacobian(q).reshape(2, 3, 6)
     closing = gaps + H * (J[:, 0] @ y[7:] - H * 9.81)
     assert sorted(closing < 0) == [False, True]  # so one of them is left out at first
-    made, step = kernel_steps(stepper, y, start, tau, np.full(1, H)), stepper.step(0.0, y, start, tau, H)
+    made, step = kernel_steps(stepper, y, start, StepPlan(np.full(1, H), tau)), stepper.step(0.0, y, start, tau, H)
     assert (step.impulses[:, 0] > 0).all()
     np.testing.assert_allclose(made.impulses[0][:, 0], step.impulses[:, 0], rtol=0, atol=1e3 * TOLERANCE)
     np.testing.assert_allclose(made.states[0], step.state, rtol=0, atol=1e3 * TOLERANCE)

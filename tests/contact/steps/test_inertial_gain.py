@@ -9,7 +9,7 @@ import whippletree as wt
 from whippletree.simulation.motion import Motion
 from whippletree.simulation.time_stepping import inertial_gain
 from whippletree.simulation.time_stepping.impulse_batch import Advance
-from whippletree.simulation.time_stepping.impulse_kernel import Steps, kernel_steps
+from whippletree.simulation.time_stepping.impulse_kernel import StepPlan, Steps, kernel_steps
 from whippletree.simulation.time_stepping.impulse_step import ImpulseStep
 
 LINKS, STEP, COUNT = 60, 4e-3, 12
@@ -52,7 +52,7 @@ def test_a_chain_that_is_thrown_keeps_its_energy(chain, thrown):
     # the steps as they are, none refused
     stepper = ImpulseStep(Motion(dyn), 1e-7)
     y, still = np.concatenate([chain.home.q, thrown]), np.zeros((stepper.blocks.count, 3))
-    steps = kernel_steps(stepper, y, still, np.zeros(chain.nv), np.full(COUNT, STEP))
+    steps = kernel_steps(stepper, y, still, StepPlan(np.full(COUNT, STEP), np.zeros(chain.nv)))
     torn = dyn.kinetic_energy(*stepper.motion.split(steps.states))
     assert steps.number < COUNT or torn[-1] > 3 * before
     assert kept < 1.5 * before
@@ -62,14 +62,14 @@ def test_a_chain_that_is_thrown_keeps_its_energy(chain, thrown):
 def test_a_step_in_halves_is_told_as_one(chain, thrown):
     stepper = ImpulseStep(Motion(wt.compile(chain)), 1e-7)
     y = np.concatenate([np.asarray(chain.home.q, dtype=float), thrown])
-    still, nothing = np.zeros((stepper.blocks.count, 3)), np.zeros(chain.nv)
-    tried = inertial_gain.watched_steps(stepper, y, still, nothing, np.array([STEP]))
+    still, plan = np.zeros((stepper.blocks.count, 3)), StepPlan.of_one(0.0, STEP, np.zeros(chain.nv), np.zeros(0))
+    tried = inertial_gain.watched_steps(stepper, y, still, plan)
     assert not tried.steps.number
     assert tried.refused.steps.number == 1
     assert tried.refused.gain > tried.refused.tolerated > 0
     assert stepper.stride == 1
-    made = inertial_gain.careful_step(stepper, 0.0, y, still, nothing, STEP, np.zeros(0), [])
-    whole = kernel_steps(stepper, y, still, nothing, np.array([STEP]))
+    made = inertial_gain.careful_step(stepper, y, still, plan, [])
+    whole = kernel_steps(stepper, y, still, plan)
     assert made.number == whole.number == 1
     assert stepper.halved == 1
     before, careful, careless = wt.compile(chain).kinetic_energy(
@@ -82,17 +82,17 @@ def test_a_step_that_was_refused_is_not_tried_again(chain, thrown, monkeypatch):
     """And after halves that gain much the next step begins with halves."""
     stepper = ImpulseStep(Motion(wt.compile(chain)), 1e-7)
     y = np.concatenate([np.asarray(chain.home.q, dtype=float), thrown])
-    still, nothing = np.zeros((stepper.blocks.count, 3)), np.zeros(chain.nv)
-    plain = inertial_gain.careful_step(stepper, 0.0, y, still, nothing, STEP, np.zeros(0), [])
+    still, plan = np.zeros((stepper.blocks.count, 3)), StepPlan.of_one(0.0, STEP, np.zeros(chain.nv), np.zeros(0))
+    plain = inertial_gain.careful_step(stepper, y, still, plan, [])
     assert stepper.wary
     stepper.wary = False
-    refused = inertial_gain.watched_steps(stepper, y, still, nothing, np.array([STEP])).refused
+    refused = inertial_gain.watched_steps(stepper, y, still, plan).refused
     lengths = []
     taken = inertial_gain.kernel_steps
-    monkeypatch.setattr(inertial_gain, "kernel_steps", lambda *given: lengths.append(given[4][0]) or taken(*given))
+    monkeypatch.setattr(inertial_gain, "kernel_steps", lambda *given: lengths.append(given[3].h[0]) or taken(*given))
     for wary, known in ((False, refused), (True, None)):
         stepper.wary = wary
-        made = inertial_gain.careful_step(stepper, 0.0, y, still, nothing, STEP, np.zeros(0), [], known)
+        made = inertial_gain.careful_step(stepper, y, still, plan, [], known)
         np.testing.assert_array_equal(made.states, plain.states)
     assert max(lengths) == STEP / 2
 
@@ -101,11 +101,12 @@ def test_work_that_halves_do_not_change_is_no_reason_for_them(chain, thrown, mon
     """Someone who does not say so pushes: the whole step is taken."""
     stepper = ImpulseStep(Motion(wt.compile(chain)), 1e-7)
     y = np.concatenate([np.asarray(chain.home.q, dtype=float), 1e-3 * thrown])
-    still, push = np.zeros((stepper.blocks.count, 3)), np.full(chain.nv, 1e-3)
+    still = np.zeros((stepper.blocks.count, 3))
+    plan = StepPlan.of_one(0.0, STEP, np.full(chain.nv, 1e-3), np.zeros(0))
     plain = stepper.joint_work
     monkeypatch.setattr(stepper, "joint_work", lambda *given: 0 * plain(*given))
-    made = inertial_gain.careful_step(stepper, 0.0, y, still, push, STEP, np.zeros(0), [])
-    np.testing.assert_array_equal(made.states, kernel_steps(stepper, y, still, push, np.array([STEP])).states)
+    made = inertial_gain.careful_step(stepper, y, still, plan, [])
+    np.testing.assert_array_equal(made.states, kernel_steps(stepper, y, still, plan).states)
     assert stepper.halved == 0
 
 

@@ -11,7 +11,7 @@ import whippletree as wt
 from whippletree.contact.problem.contact_problem import solve_by_sweeps
 from whippletree.contact.time_step import ContactBlocks, elimination_parents, finish_step, pose_step
 from whippletree.simulation.motion import Motion
-from whippletree.simulation.time_stepping.impulse_kernel import kernel_steps
+from whippletree.simulation.time_stepping.impulse_kernel import StepPlan, kernel_steps
 from whippletree.simulation.time_stepping.impulse_step import ImpulseStep
 from whippletree.tree.mechanism import Mechanism
 
@@ -132,7 +132,7 @@ def test_kernel_python_and_reference_agree(case, seed):
     model = legs(*actuators)
     stepper, y = stepper_of(model), scattered(model, seed)
     start, tau = np.zeros((stepper.blocks.count, 3)), 0.1 * np.ones(model.nv)
-    made = kernel_steps(stepper, y, start, tau, np.full(1, H), ctrl[None])
+    made = kernel_steps(stepper, y, start, StepPlan(np.full(1, H), tau, ctrl[None]))
     assert made.number == 1
     if (case, seed) in SEVERAL_SOLUTIONS:
         start = made.impulses[0]
@@ -158,7 +158,7 @@ def test_servos_enter_and_leave_their_ranges_in_the_kernel_as_in_python():
     stepper, y = stepper_of(model), scattered(model, 2)
     commands = np.array([stand + 0.05 * np.sign(np.sin(0.4 * k)) * np.array([1, -1, -1, 1]) for k in range(40)])
     tau, impulses, seen = np.zeros(model.nv), np.zeros((stepper.blocks.count, 3)), set()
-    made = kernel_steps(stepper, y, impulses, tau, np.full(len(commands), H), commands)
+    made = kernel_steps(stepper, y, impulses, StepPlan(np.full(len(commands), H), tau, commands))
     assert made.number == len(commands)
     for k, ctrl in enumerate(commands):
         step = stepper.step(0.0, y, impulses, tau, H, ctrl)
@@ -175,7 +175,7 @@ def test_a_servo_within_its_range_costs_no_sweeps():
     wide = stepper_of(slider(k=300.0, d=4.0, force_range=(-1e3, 1e3)))
     start = np.zeros((wide.blocks.count, 3))
     within, beyond = (
-        kernel_steps(wide, np.zeros(2), start, np.zeros(1), np.full(1, H), np.array([[u]])) for u in (1, 9)
+        kernel_steps(wide, np.zeros(2), start, StepPlan(np.full(1, H), np.zeros(1), np.array([[u]]))) for u in (1, 9)
     )
     assert within.sweeps[0] <= 1 < beyond.sweeps[0]
     assert within.impulses[0, -1, 1] == pytest.approx(H * wt.compile(wide.model).step([0], [0], [1.0], H).tau[0])
@@ -242,7 +242,7 @@ def test_the_work_on_a_free_body_that_turns_is_that_of_one_set_of_axes():
     stepper = stepper_of(model)
     y = np.concatenate([np.asarray(model.home.q, dtype=float), [8.0, -5.0, 3.0, 4.0, -2.0, 1.0]])
     start, tau, ctrl = np.zeros((stepper.blocks.count, 3)), np.zeros(model.nv), np.array([2.0])
-    made = kernel_steps(stepper, y, start, tau, np.full(1, H), ctrl[None])
+    made = kernel_steps(stepper, y, start, StepPlan(np.full(1, H), tau, ctrl[None]))
     step = stepper.step(0.0, y, start, tau, H, ctrl)
     np.testing.assert_allclose(made.states[0], step.state, atol=1e-12)
     assert made.joint_work[0] == pytest.approx(step.joint_work, rel=1e-12)

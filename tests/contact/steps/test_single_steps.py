@@ -7,7 +7,7 @@ import pytest
 
 import whippletree as wt
 from whippletree.simulation.motion import Motion
-from whippletree.simulation.time_stepping.impulse_kernel import kernel_steps
+from whippletree.simulation.time_stepping.impulse_kernel import StepPlan, kernel_steps
 from whippletree.simulation.time_stepping.impulse_step import ImpulseStep
 
 H, MU = 2e-3, 0.4
@@ -49,7 +49,7 @@ def test_what_turns_does_not_overlap_at_the_end_of_a_step(way):
         y, impulses = np.concatenate([q, v]), np.zeros((2, 3))
         for _ in range(20):
             if way == "kernel":
-                made = kernel_steps(stepper, y, impulses, np.zeros(6), np.full(1, H))
+                made = kernel_steps(stepper, y, impulses, StepPlan(np.full(1, H), np.zeros(6)))
                 assert made.number == 1
                 y, impulses, added = made.states[0], made.impulses[0], made.correction_work[0]
             else:
@@ -65,7 +65,7 @@ def test_both_ways_end_at_the_same_coordinates():
     stepper = ImpulseStep(Motion(wt.compile(rod())), 1e-9)
     for seed in range(12):
         y = np.concatenate(tumbling(seed))
-        made = kernel_steps(stepper, y, np.zeros((2, 3)), np.zeros(6), np.full(1, H))
+        made = kernel_steps(stepper, y, np.zeros((2, 3)), StepPlan(np.full(1, H), np.zeros(6)))
         step = stepper.step(0.0, y, np.zeros((2, 3)), np.zeros(6), H)
         np.testing.assert_allclose(made.states[0], step.state, rtol=0, atol=1e-7)
         np.testing.assert_allclose(made.correction_work[0], step.correction_work, rtol=0, atol=1e-7)

@@ -15,7 +15,7 @@ from whippletree.contact.problem.contact_problem import LoadedDiscs, block_mass
 from whippletree.contact.problem.solver import solve
 from whippletree.contact.time_step import ContactBlocks
 from whippletree.simulation.motion import Motion
-from whippletree.simulation.time_stepping.impulse_kernel import kernel_steps
+from whippletree.simulation.time_stepping.impulse_kernel import StepPlan, kernel_steps
 from whippletree.simulation.time_stepping.impulse_step import ImpulseStep, sweeps
 
 MASS, RADIUS, G = 2.0, 0.1, 9.81
@@ -155,7 +155,7 @@ def test_machine_code_and_python_take_the_same_steps() -> None:
     impulses, used = np.zeros((stepper.blocks.count, 3)), set()
     for _ in range(60):
         mine = stepper.step(0.0, y, impulses, np.zeros(model.nv), H)
-        found = kernel_steps(stepper, y, impulses, np.zeros(model.nv), np.array([H]))
+        found = kernel_steps(stepper, y, impulses, StepPlan(np.array([H]), np.zeros(model.nv)))
         assert found.number == 1
         assert found.states[0] == pytest.approx(mine.state, abs=1e-7)
         y, impulses = mine.state, mine.impulses

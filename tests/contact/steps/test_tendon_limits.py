@@ -10,7 +10,7 @@ import whippletree as wt
 from whippletree.contact.problem.contact_problem import solve_by_sweeps
 from whippletree.contact.time_step import ContactBlocks, finish_step, pose_step
 from whippletree.simulation.motion import Motion
-from whippletree.simulation.time_stepping.impulse_kernel import kernel_steps
+from whippletree.simulation.time_stepping.impulse_kernel import StepPlan, kernel_steps
 from whippletree.simulation.time_stepping.impulse_step import ImpulseStep
 from whippletree.tree.mechanism import Mechanism
 
@@ -124,7 +124,7 @@ def test_kernel_python_and_reference_agree(case, tmp_path):
         q = np.asarray(model.home.q) + 0.08 * rng.normal(size=model.nq)
         y, start = np.concatenate([q, 3 * rng.normal(size=model.nv)]), np.zeros((stepper.blocks.count, 3))
         tau = np.ones(model.nv)
-        made, step = kernel_steps(stepper, y, start, tau, np.full(1, H)), stepper.step(0.0, y, start, tau, H)
+        made, step = kernel_steps(stepper, y, start, StepPlan(np.full(1, H), tau)), stepper.step(0.0, y, start, tau, H)
         assert made.number == 1, seed
         np.testing.assert_allclose(made.states[0], step.state, rtol=0, atol=1e3 * TOLERANCE)
         m, blocks = Mechanism.of(model), ContactBlocks(model)

@@ -13,7 +13,14 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.rollout.contact_rollout import refuse_large
 from whippletree.contact.problem.solver import ContactSolution
 from whippletree.errors import IntegrationError, UnsupportedError
-from whippletree.simulation.time_stepping.impulse_kernel import AskedSteps, Steps, asked_steps, can_ask, kernel_batch
+from whippletree.simulation.time_stepping.impulse_kernel import (
+    AskedSteps,
+    StepPlan,
+    Steps,
+    asked_steps,
+    can_ask,
+    kernel_batch,
+)
 from whippletree.simulation.time_stepping.impulse_step import STEPS_OF_CALL, ImpulseStep
 from whippletree.simulation.time_stepping.inertial_gain import Refused, Watched, careful_step, watched_steps
 
@@ -218,14 +225,11 @@ class _SceneSteps:
         tau, ctrl = forces
         clock = self._clock(some)
         commands = ctrl[None] if some == 1 else self.stepper.motors.ctrl_over(clock)
-        lengths = np.full(some, self.h)
-        return watched_steps(self.stepper, self.y, self.impulses, tau, lengths, commands, None, clock)
+        return watched_steps(self.stepper, self.y, self.impulses, StepPlan(np.full(some, self.h), tau, commands, clock))
 
     def _step_carefully(self, forces: tuple[Array, Array], refused: Refused | None = None) -> bool:
-        tau, ctrl = forces
-        return self._go_on_after(
-            careful_step(self.stepper, self.now, self.y, self.impulses, tau, self.h, ctrl, self.solutions, refused)
-        )
+        plan = StepPlan.of_one(self.now, self.h, *forces)
+        return self._go_on_after(careful_step(self.stepper, self.y, self.impulses, plan, self.solutions, refused))
 
     def _go_on_after(self, made: Steps) -> bool:
         """Add these steps; whether the state is still finite."""
@@ -411,7 +415,8 @@ def _by_lists(
     A scene that its kernel does not solve goes on alone from there; one that is lost, or has no forces, is NaN.
     """
     count = tau.shape[1]
-    steps, good = kernel_batch(stepper, y, impulses, tau, ctrl, h, step_clock(t, h, first, count))
+    plan = StepPlan(np.full(tau.shape[:2], h), tau, ctrl, step_clock(t, h, first, count))
+    steps, good = kernel_batch(stepper, y, impulses, plan)
     state, before = steps.states[:, -1], steps.states[:, -2] if count > 1 else y
     impulse, velocity, cone = np.moveaxis(steps.measure.max(axis=1), 1, 0)
     nothing = np.zeros(len(y))

@@ -55,29 +55,48 @@ class Steps(NamedTuple):
         return Steps(step.state[None].copy(), step.impulses[None], measure, *numbers)
 
 
+class StepPlan(NamedTuple):
+    """Some steps in a row, n of them, that are yet to be taken; in a batch with the runs in front."""
+
+    h: Array
+    """Their lengths, s, (n,)."""
+    tau: Array
+    """Forces of a controller, (n, nv), or (nv,) in all of them."""
+    ctrl: Array | None = None
+    """Commands, (n, actuators); None where none are asked for."""
+    clock: Array | None = None
+    """When they begin, s, (n,): for controllers, and for constraints that depend on time."""
+
+    @staticmethod
+    def of_one(t: float, h: float, tau: Array, ctrl: Array | None) -> StepPlan:
+        """A single step at time t of length h under forces (nv,) and commands (actuators,)."""
+        return StepPlan(np.array([h]), tau, None if ctrl is None else ctrl[None], np.array([t]))
+
+    def part(self, some: slice) -> StepPlan:
+        """Some of these steps, of one scene."""
+        tau = self.tau if self.tau.ndim == 1 else self.tau[some]
+        ctrl, clock = (None if given is None else given[some] for given in (self.ctrl, self.clock))
+        return StepPlan(self.h[some], tau, ctrl, clock)
+
+    def halves(self) -> tuple[StepPlan, StepPlan]:
+        """A single step as two of half the length."""
+        assert self.clock is not None
+        half = self._replace(h=self.h / 2)
+        return half, half._replace(clock=self.clock + half.h)
+
+
 def kernel_steps(
-    stepper: ImpulseStep,
-    y: Array,
-    impulses: Array,
-    tau: Array,
-    h: Array,
-    ctrl: Array | None = None,
-    asking: NamedFunction | None = None,
-    clock: Array | None = None,
+    stepper: ImpulseStep, y: Array, impulses: Array, plan: StepPlan, asking: NamedFunction | None = None
 ) -> Steps:
-    """Steps of lengths h (n,) from a state y (nq + nv,), as far as the kernel solves them: perhaps none.
+    """The planned steps from a state y (nq + nv,), as far as the kernel solves them: perhaps none.
 
     Args:
         impulses: of the step before, (blocks, 3).
-        tau: forces of a controller in all of these steps, (nv,).
-        ctrl: commands in each step, (n, actuators); default: none are asked for.
         asking: a kernel that asks controller and commands itself, in every step.
-        clock: when each of them begins, s, (n,); for such a kernel, and for constraints that depend on time.
     """
-    held = np.broadcast_to(tau, (len(h), stepper.model.nv))
     if stepper.apart is not None and asking is None:
-        return _steps_of_two_kernels(stepper, stepper.apart, y, impulses, held, ctrl, h, clock)
-    return _solved_part(_steps(stepper, y, impulses, held, ctrl, h, asking, clock))
+        return _steps_of_two_kernels(stepper, stepper.apart, y, impulses, plan)
+    return _solved_part(_steps(stepper, y, impulses, plan, asking))
 
 
 def _solved_part(made: tuple[Steps, Array]) -> Steps:
@@ -86,28 +105,18 @@ def _solved_part(made: tuple[Steps, Array]) -> Steps:
     return Steps(*[column[: int(good)] for column in steps])
 
 
-def _steps_of_two_kernels(
-    stepper: ImpulseStep,
-    apart: Array,
-    y: Array,
-    impulses: Array,
-    tau: Array,
-    ctrl: Array | None,
-    h: Array,
-    clock: Array | None,
-) -> Steps:
+def _steps_of_two_kernels(stepper: ImpulseStep, apart: Array, y: Array, impulses: Array, plan: StepPlan) -> Steps:
     """Steps of a long tree, by recursions over it while it touches the world alone, and else with rows over velocities.
 
     The first tell when links touch each other, or reach a limit: that step is taken by the second, and more and more
     after it as long as links (``apart``, bool (blocks,)) push each other.
     """
     parts: list[Steps] = []
-    done, stride, world_only = 0, 1, True
-    while done < len(h):
+    done, stride, world_only, count = 0, 1, True, len(plan.h)
+    while done < count:
         world_only = world_only and not impulses[apart].any()
-        some = slice(done, len(h) if world_only else min(done + stride, len(h)))
-        commands, times = (None if given is None else given[some] for given in (ctrl, clock))
-        made = _solved_part(_steps(stepper, y, impulses, tau[some], commands, h[some], None, times, world_only))
+        some = slice(done, count if world_only else min(done + stride, count))
+        made = _solved_part(_steps(stepper, y, impulses, plan.part(some), world_only=world_only))
         parts.append(made)
         if made.number:
             y, impulses, done = made.states[-1], made.impulses[-1], done + made.number
@@ -163,33 +172,24 @@ def can_ask(stepper: ImpulseStep) -> bool:
     return isinstance(stepper.dyn.driven_contact_steps(Driven(in_python=True)), CompiledFunction)
 
 
-def kernel_batch(
-    stepper: ImpulseStep, y: Array, impulses: Array, tau: Array, ctrl: Array, h: float, clock: Array
-) -> tuple[Steps, Array]:
-    """Steps of many scenes from states y (runs, nq + nv), each array with the runs in front; and how many are solved.
-
-    Args:
-        impulses: of the steps before, (runs, blocks, 3).
-        tau: forces of a controller in each step, (runs, n, nv).
-        ctrl: commands in each step, (runs, n, actuators).
-        clock: when the steps begin, s, (n,).
-    """
-    return _steps(stepper, y, impulses, tau, ctrl, np.full(tau.shape[:2], h), clock=clock)
+def kernel_batch(stepper: ImpulseStep, y: Array, impulses: Array, plan: StepPlan) -> tuple[Steps, Array]:
+    """The planned steps of many scenes from states y (runs, nq + nv), each array with the runs in front; and how many
+    of them are solved, (runs,). ``impulses``: of the steps before, (runs, blocks, 3)."""
+    return _steps(stepper, y, impulses, plan)
 
 
 def _steps(
     stepper: ImpulseStep,
     y: Array,
     impulses: Array,
-    tau: Array,
-    ctrl: Array | None,
-    h: Array,
+    plan: StepPlan,
     asking: NamedFunction | None = None,
-    clock: Array | None = None,
     world_only: bool = False,
 ) -> tuple[Steps, Array]:
     """Steps (..., n) of scenes (...), and how many of them are solved before the first one that is not, (...)."""
     q, v = stepper.motion.split(y)
+    h, ctrl, clock = plan.h, plan.ctrl, plan.clock
+    tau = np.broadcast_to(plan.tau, (*h.shape, stepper.model.nv))
     act = [] if not stepper.motion.remembers else [stepper.motion.act(y)]
     if act and ctrl is not None:
         ctrl, act[0] = stepper.dyn.activation_steps(ctrl, act[0], h)

@@ -28,7 +28,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.named_function import NamedFunction
 from whippletree.contact.problem.solver import ContactSolution
 from whippletree.errors import IntegrationError
-from whippletree.simulation.time_stepping.impulse_kernel import Steps, kernel_steps
+from whippletree.simulation.time_stepping.impulse_kernel import StepPlan, Steps, kernel_steps
 from whippletree.simulation.time_stepping.impulse_step import STEPS_OF_CALL, ImpulseStep
 
 GAINED_SHARE = 0.02
@@ -66,56 +66,45 @@ class Watched(NamedTuple):
 
 
 def watched_steps(
-    stepper: ImpulseStep,
-    y: Array,
-    impulses: Array,
-    tau: Array,
-    h: Array,
-    ctrl: Array | None = None,
-    asking: NamedFunction | None = None,
-    clock: Array | None = None,
+    stepper: ImpulseStep, y: Array, impulses: Array, plan: StepPlan, asking: NamedFunction | None = None
 ) -> Watched:
     """:func:`~whippletree.simulation.time_stepping.impulse_kernel.kernel_steps` up to the first that gains energy."""
-    steps = kernel_steps(stepper, y, impulses, tau, h, ctrl, asking, clock)
+    steps = kernel_steps(stepper, y, impulses, plan, asking)
     if not stepper.watched:
         return Watched(steps, None)
-    gain, tolerated = _gains(stepper, y, steps, h[: steps.number])
+    gain, tolerated = _gains(stepper, y, steps, plan.h[: steps.number])
     good = int(np.logical_and.accumulate(gain <= tolerated).sum())
     taken, following = (Steps(*[column[part] for column in steps]) for part in (slice(good), slice(good, good + 1)))
     # what comes after a step that is refused is worked out in vain
-    stepper.stride = min(2 * stepper.stride, STEPS_OF_CALL) if good == len(h) else 1
-    if good == len(h):
+    stepper.stride = min(2 * stepper.stride, STEPS_OF_CALL) if good == len(plan.h) else 1
+    if good == len(plan.h):
         return Watched(taken, None)
     return Watched(taken, Refused(following, *[float(sum(x[good : good + 1])) for x in (gain, tolerated)]))
 
 
 def careful_step(
     stepper: ImpulseStep,
-    t: float,
     y: Array,
     impulses: Array,
-    tau: Array,
-    h: float,
-    ctrl: Array | None,
+    plan: StepPlan,
     solutions: list[ContactSolution],
     refused: Refused | None = None,
 ) -> Steps:
-    """One step from y (nq + nv,) that is not the kernel's, or is taken in halves, reported as one of length h.
+    """The planned single step from y (nq + nv,), not the kernel's or taken in halves, reported as one.
 
     Args:
-        impulses: of the step before, (blocks, 3); with ``tau`` (nv,) and ``ctrl`` (actuators,) as in
-            :meth:`~whippletree.simulation.time_stepping.impulse_step.ImpulseStep.step`.
+        impulses: of the step before, (blocks, 3).
         solutions: takes those of the problems that Python solves.
         refused: the step as the kernel has it, if that was tried.
     """
     if not stepper.watched:
-        return _python_step(stepper, t, y, impulses, tau, h, ctrl, solutions)
-    halving = _Halving(stepper, tau, ctrl, solutions)
+        return _python_step(stepper, y, impulses, plan, solutions)
+    halving = _Halving(stepper, solutions)
     if refused is None and not stepper.wary:
-        taken = halving.step(t, y, impulses, h, MOST_HALVINGS)
+        taken = halving.step(y, impulses, plan, MOST_HALVINGS)
     else:
         solved = refused is not None and refused.steps.number
-        taken = halving.halves(t, y, impulses, h, MOST_HALVINGS, _Taken(*refused) if refused and solved else None)
+        taken = halving.halves(y, impulses, plan, MOST_HALVINGS, _Taken(*refused) if refused and solved else None)
     stepper.halved += taken.halved
     stepper.wary = taken.wary
     return taken.steps
@@ -137,60 +126,50 @@ class _Halving(NamedTuple):
     """A step that is taken in halves: all that its parts share."""
 
     stepper: ImpulseStep
-    tau: Array
-    ctrl: Array | None
     solutions: list[ContactSolution]
 
-    def step(self, t: float, y: Array, impulses: Array, h: float, halvings: int) -> _Taken:
+    def step(self, y: Array, impulses: Array, plan: StepPlan, halvings: int) -> _Taken:
         """A step, taken in halves as long as that helps."""
-        whole = self._whole(t, y, impulses, h, last=not halvings)
+        whole = self._whole(y, impulses, plan, last=not halvings)
         if whole is not None and (whole.gain <= whole.tolerated or not halvings):
             return whole
-        return self.halves(t, y, impulses, h, halvings, whole)
+        return self.halves(y, impulses, plan, halvings, whole)
 
-    def halves(self, t: float, y: Array, impulses: Array, h: float, halvings: int, whole: _Taken | None) -> _Taken:
+    def halves(self, y: Array, impulses: Array, plan: StepPlan, halvings: int, whole: _Taken | None) -> _Taken:
         """A step in halves; ``whole``: what it is otherwise, if that is known."""
-        first = self.step(t, y, impulses / 2, h / 2, halvings - 1)
+        earlier, later = plan.halves()
+        first = self.step(y, impulses / 2, earlier, halvings - 1)
         if not np.isfinite(first.steps.states).all():
             return first
-        second = self.step(t + h / 2, first.steps.states[-1], first.steps.impulses[-1], h / 2, halvings - 1)
+        second = self.step(first.steps.states[-1], first.steps.impulses[-1], later, halvings - 1)
         gain = first.gain + second.gain
         if whole is not None and np.isfinite(whole.gain) and gain > STUBBORN * whole.gain:
             return whole
         wary = first.halved or second.halved or gain > WARY * second.tolerated
         return _Taken(_one_step(first.steps, second.steps), gain, second.tolerated, True, wary)
 
-    def _whole(self, t: float, y: Array, impulses: Array, h: float, last: bool) -> _Taken | None:
+    def _whole(self, y: Array, impulses: Array, plan: StepPlan, last: bool) -> _Taken | None:
         """The step as it is, None if it leads nowhere and is not the last attempt."""
-        stepper, length = self.stepper, np.array([h])
-        ctrl = None if self.ctrl is None else self.ctrl[None]
-        made = (
-            kernel_steps(stepper, y, impulses, self.tau, length, ctrl, None, np.array([t])) if stepper.kernel else None
-        )
+        made = kernel_steps(self.stepper, y, impulses, plan) if self.stepper.kernel else None
         if made is not None and not made.number and not last:
             return None
         if made is None or not made.number:
             try:
-                made = _python_step(stepper, t, y, impulses, self.tau, h, self.ctrl, self.solutions)
+                made = _python_step(self.stepper, y, impulses, plan, self.solutions)
             except IntegrationError:
                 if last:
                     raise
                 return None
-        (gain,), (tolerated,) = _gains(stepper, y, made, length)
+        (gain,), (tolerated,) = _gains(self.stepper, y, made, plan.h)
         return _Taken(made, float(gain), float(tolerated))
 
 
 def _python_step(
-    stepper: ImpulseStep,
-    t: float,
-    y: Array,
-    impulses: Array,
-    tau: Array,
-    h: float,
-    ctrl: Array | None,
-    solutions: list[ContactSolution],
+    stepper: ImpulseStep, y: Array, impulses: Array, plan: StepPlan, solutions: list[ContactSolution]
 ) -> Steps:
-    step = stepper.step(t, y, impulses, tau, h, ctrl)
+    assert plan.clock is not None
+    (t,), (h,), ctrl = plan.clock, plan.h, None if plan.ctrl is None else plan.ctrl[0]
+    step = stepper.step(float(t), y, impulses, plan.tau, float(h), ctrl)
     solutions.append(step.solution)
     return Steps.of(step)
 

@@ -25,7 +25,7 @@ from whippletree.model import Model
 from whippletree.simulation.method import Chunk, Memo, Method, Task, Variable, positive, step_length, whole
 from whippletree.simulation.output.dataset import velocities
 from whippletree.simulation.time_stepping.impulse_batch import WORKS, Advance, advance_batch, step_clock
-from whippletree.simulation.time_stepping.impulse_kernel import AskedSteps, Steps, asked_steps, can_ask
+from whippletree.simulation.time_stepping.impulse_kernel import AskedSteps, StepPlan, Steps, asked_steps, can_ask
 from whippletree.simulation.time_stepping.impulse_step import STEPS_OF_CALL, ImpulseStep
 from whippletree.simulation.time_stepping.inertial_gain import watched_steps
 
@@ -276,7 +276,8 @@ class TimeStepping(Method):
         if asks:
             return self._asked_rows(y, asked_steps(stepper, y, impulses, lengths, clock), h, counts)
         ctrl = None if motors.asks_commands else motors.ctrl_over(clock)
-        steps, _ = watched_steps(stepper, y, impulses, np.zeros(stepper.model.nv), lengths, ctrl, driven, clock)
+        plan = StepPlan(lengths, np.zeros(stepper.model.nv), ctrl, clock)
+        steps, _ = watched_steps(stepper, y, impulses, plan, driven)
         return self._whole_rows(y, steps, h, counts)
 
     def _asked_rows(
