@@ -528,6 +528,16 @@ def _too_long(request: Request) -> UnsupportedError:
     )
 
 
+CURES = {
+    "pivot_ratios": "Factor mass_matrix by NumPy, or ask for condition_number",
+    "qr_projector": "Use null_projector, which depends on no basis, or an SVD of constraint_jacobian by NumPy",
+    "block_condition_numbers": "Take np.linalg.cond of mass_matrix, and of delassus",
+    "hybrid_dynamics": "With D = forward_dynamics_derivatives(q, v, tau).dtau and joints j, forces "
+    "np.linalg.solve(D[np.ix_(j, j)], a_j - forward_dynamics(q, v, tau)[j]) added to tau_j give them accelerations a_j",
+}
+"""For functions of long mechanisms that are refused, what gives their numbers, or those that they are asked for."""
+
+
 def _reason_and_cure(request: Request) -> tuple[str, str]:
     """Why a function cannot be a loop for this model, and what can be called instead."""
     entry = CATALOGUE.get(request.function.name)
@@ -551,9 +561,12 @@ def _reason_and_cure(request: Request) -> tuple[str, str]:
     if entry is not None and entry.loops and request.model.constraints:
         return (
             "honours constraints by one matrix of the whole, since their loops are not local,",
-            "Use forward_dynamics, which is a loop there too",
+            CURES.get(entry.name, "Use forward_dynamics, which is a loop there too"),
         )
     return (
         "grows faster than their number",
-        "Use products that form no matrix (forward_dynamics, inverse_dynamics, mass_matrix_solve)",
+        CURES.get(
+            request.function.name,
+            "Use products that form no matrix (forward_dynamics, inverse_dynamics, mass_matrix_solve)",
+        ),
     )
