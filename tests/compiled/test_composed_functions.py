@@ -14,8 +14,9 @@ from looped_programs import MODELS
 from strategies import make_looped_model, make_motion
 from whippletree import mechanisms
 from whippletree.compiler.cpu.cpu_function import compile_function
-from whippletree.compiler.frontend.code_forms import COMPOSED, FEELS_GRAVITY, Request
+from whippletree.compiler.frontend.code_forms import COMPOSED, FEELS_GRAVITY, Request, catalogue_program
 from whippletree.compiler.frontend.loops.composed_functions import WRITERS, composed_program, program_with_gravity
+from whippletree.compiler.program import every_block
 from whippletree.functions import CATALOGUE, find
 from whippletree.functions.registry import for_names
 from whippletree.model import Constraint, Frame, Model, State
@@ -31,7 +32,8 @@ OF_TREES = (
     "equilibrated_condition_number",
     "diagonal_ratio",
 )
-OF_LOOPS = [name for name in COMPOSED if name not in ("operational_inertia", "regressor") and "condition" not in name]
+OTHERS = ("operational_inertia", "regressor", "joint_reactions", "joint_reactions_with_weights")
+OF_LOOPS = [name for name in COMPOSED if name not in OTHERS and "condition" not in name]
 
 
 def massless_cells() -> Model:
@@ -254,3 +256,38 @@ def test_what_is_linear_is_written_out_for_longer() -> None:
     found = wt.compile(chain).joint_reactions(q, rest, rest)
     for one, other in zip(found, wt.reference(chain).joint_reactions(q, rest, rest), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-8 * float(np.abs(other).max()))
+
+
+def test_reactions_of_ladders_and_grids_are_made_of_an_elimination() -> None:
+    """Where no row is redundant; code then grows with the number of bodies, and not with that of their pairs."""
+    for name in ("joint_reactions", "joint_reactions_with_weights"):
+        assert request_of(floating_ladder(16), name).composed_of is not None
+        assert request_of(mechanisms.four_bar_chain(20), name).composed_of is None
+        hinged = request_of(floating_ladder(16, "free", "hinge"), name)
+        assert hinged.composed_of is None
+        assert not hinged.is_short
+    with pytest.raises(wt.UnsupportedError, match=r"shares loads out among redundant rows .* without redundant rows"):
+        catalogue_program(hinged)
+    lengths = []
+    for rungs in (20, 40):
+        program = catalogue_program(request_of(floating_ladder(rungs), "joint_reactions"))
+        lengths.append(sum(block.code.operations for block in every_block(program.body)))
+    assert lengths[1] < 2.1 * lengths[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [lambda: floating_ladder(18), lambda: grid(6, 6)], ids=["ladder", "grid"])
+def test_reactions_of_long_mechanisms_are_those_of_the_block_matrix(make: Any) -> None:
+    model = make()
+    q, tau = np.asarray(model.home.q, dtype=float), RANDOM.normal(size=model.nv)
+    v = wt.reference(model, route="augmented").project_velocity(q, 0.3 * RANDOM.normal(size=model.nv))
+    expected, ones = wt.reference(model, route="block").joint_reactions(q, v, tau)
+    dyn, weights = wt.compile(model), RANDOM.uniform(0.5, 2.0, size=expected.shape)
+    for found, determined in (dyn.joint_reactions(q, v, tau), dyn.joint_reactions_with_weights(q, v, tau, weights)):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9 * np.abs(expected).max())
+        np.testing.assert_array_equal(determined, ones)
+        assert np.all(determined == 1)
+    many = np.linspace(-1.0, 1.0, 9)[:, None] * v
+    together, _ = dyn.joint_reactions(q, many, tau)
+    for k in range(9):
+        np.testing.assert_array_equal(dyn.joint_reactions(q, many[k], tau)[0], together[k])

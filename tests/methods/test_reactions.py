@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import whippletree as wt
+from long_mechanisms import floating_ladder, grid
 from strategies import EXACT_KINDS, make_model, make_motion, motions
 
 CARRIED = {
@@ -335,6 +336,17 @@ def test_compiled_reactions_of_many_states(name):
         expected, determined = wt.reference(model).joint_reactions(q, many[k] * v, tau)
         assert np.array_equal(mask[k], determined)
         assert np.abs(found[k] - expected).max() <= 1e-9 * max(1.0, np.abs(expected).max())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [lambda: floating_ladder(30), lambda: grid(7, 7)], ids=["ladder", "grid"])
+def test_every_body_of_a_long_mechanism_is_in_equilibrium(make):
+    model, rng = make(), np.random.default_rng(8)
+    q, tau = np.asarray(model.home.q, dtype=float), rng.normal(size=model.nv)
+    v = wt.reference(model, route="augmented").project_velocity(q, 0.3 * rng.normal(size=model.nv))
+    found, _ = wt.compile(model).joint_reactions(q, v, tau)
+    for name, (rest, size) in unbalanced(model, q, v, tau, found).items():
+        assert np.abs(rest).max() <= 1e-9 * max(size, 1.0), name
 
 
 def test_reactions_are_exact_on_fractions():

@@ -29,7 +29,8 @@ Bodies are indexed there, and the functions are always unrolled.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,14 +39,16 @@ from whippletree.arithmetic import linalg, scalars
 from whippletree.arithmetic.arrays import Array, identity, zeros
 from whippletree.constraints import dynamics, kkt
 from whippletree.constraints.constraint_set import ConstraintSet, constraint_set
+from whippletree.constraints.route_choice import loops_over_fronts
 from whippletree.constraints.routes import RANK_TOLERANCE
-from whippletree.constraints.rows import Rows, TreeFrameRows
+from whippletree.constraints.rows import TreeFrameRows, frame_coefficients, frame_places
 from whippletree.model import WORLD, Constraint, Frame, Model
 from whippletree.model.constraint_syntax import MANY_FRAMES
 from whippletree.spatial import Pose, RigidInertia, cross_force
 from whippletree.spatial.modal import DeformedInertia
 from whippletree.tree import inertia, inverse
 from whippletree.tree.element_forces import element_wrenches
+from whippletree.tree.links import world_poses
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import Place, Skeleton
 from whippletree.tree.sweeps import Field
@@ -134,8 +137,7 @@ def joint_reactions(
     if external is not None:
         needed = [own - wrench for own, wrench in zip(needed, external, strict=True)]
     system = constraint_set(m.tree.model)
-    rows = system.rows(m, links, q, v, t)
-    holds = list(_holds(system, rows))
+    holds = list(_holds(m, system, links, q, v, t))
     r = _response(m, links, holds, f, needed)
     nothing = [zeros(6) for _ in needed]
     idle = _idle_combinations(m, links, q, t, active)
@@ -150,20 +152,34 @@ def joint_reactions(
     return Reactions(wrenches.reshape(-1, 6), np.array(determined, dtype=object).reshape(-1, 6))
 
 
-def _holds(system: ConstraintSet, rows: Rows) -> Iterator[_Hold]:
+def _holds(m: Mechanism, system: ConstraintSet, links: Field, q: Array, v: Array, t: Any) -> Iterator[_Hold]:
     """The loads of every constraint on its frames."""
     model, start = system.model, 0
-    for c, part in zip(system.demands, rows.parts, strict=True):
+    for c, (places, coefficients) in zip(system.demands, _frame_loads(m, system, links, q, v, t), strict=True):
         own = slice(start, start + len(c.demand.rows))
         start = own.stop
-        if not isinstance(part, TreeFrameRows):
-            continue
         # a pin keeps the plane of the body that carries both of its frames, and so may turn that body
-        carriers = len(part.places) - len(c.constraint.on)
-        for i, place in enumerate(part.places):
+        carriers = len(places) - len(c.constraint.on)
+        for i, place in enumerate(places):
             number = i - carriers
-            frame = _carrier_frame(rows.tree, place) if number < 0 else model.frame(c.constraint.on[number])
-            yield _Hold(c.constraint, number, frame, own, part.coefficients(i))
+            frame = _carrier_frame(m.tree, place) if number < 0 else model.frame(c.constraint.on[number])
+            yield _Hold(c.constraint, number, frame, own, coefficients(i))
+
+
+def _frame_loads(
+    m: Mechanism, system: ConstraintSet, links: Field, q: Array, v: Array, t: Any
+) -> Iterator[tuple[Sequence[Place], Callable[[int], Array]]]:
+    """For each demand the places of its frames, none if it ties joints, and what gives G (rows, 6) of each frame."""
+    if not loops_over_fronts(system.model, m.route):
+        for part in system.rows(m, links, q, v, t).parts:
+            yield (part.places, part.coefficients) if isinstance(part, TreeFrameRows) else ((), identity)
+        return
+    # between the frames of a closure may lie the whole mechanism: all of them are seen from the world
+    poses = world_poses(m.sweep, links)
+    for c in system.demands:
+        places = frame_places(m.tree, c)
+        seen = [place.pose if place.node < 0 else poses[place.node] @ place.pose for place in places]
+        yield places, partial(frame_coefficients, c.demand, seen, t=t)
 
 
 def _carrier_frame(tree: Skeleton, place: Place) -> Frame:

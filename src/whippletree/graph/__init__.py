@@ -13,7 +13,8 @@ The theory is document 002. Its story, and where each step lives here:
    were cut to get it; and classes of the tree's edges, each tied together by the same loops.
 5. :mod:`~whippletree.graph.aggregation`: sets of nodes become one node: when that may be done, the condensed graph, its
    BWA matrix and its resolvent.
-6. :mod:`~whippletree.graph.elimination`: orders in which systems on a graph are eliminated, and their fronts.
+6. :mod:`~whippletree.graph.elimination`: orders in which systems on a graph are eliminated, and their fronts; orders
+   that cut it through its edges are found by :mod:`~whippletree.graph.dissection`.
 
 Nothing here depends on how nodes are numbered: names come in any order, and an order of evaluation is derived from the
 edges. "Canonical" in 002 means that a parent has a *larger* index than its child; the rest of this library lists

@@ -66,12 +66,16 @@ NUMBERED, WITHOUT_CUTS = 2, 3
 this list, the more likely an order repeats itself along a mechanism of many cells."""
 
 
+def uncut_orders(edges: Sequence[Sequence[int]], count: int) -> list[list[int]]:
+    """Orders that may be good for what is not too wide: as nodes are numbered, the other way round, by least degree."""
+    return [list(range(count)), list(range(count))[::-1], least_degree_order(_neighbours(edges, count))]
+
+
 def elimination_orders(edges: Sequence[Sequence[int]], count: int) -> list[list[int]]:
-    """Orders that may be good: as nodes are numbered, the other way round, by least degree, and with cuts last."""
+    """Orders that may be good where nodes of an edge are coupled at once: also those with cuts through nodes last."""
     near = _neighbours(edges, count)
     ranks = _cut_ranks(near)
-    orders = [list(range(count)), list(range(count))[::-1], least_degree_order(near)]
-    return orders + [
+    return uncut_orders(edges, count) + [
         least_degree_order(near, [max(0, r - left_out) for r in ranks]) for left_out in range(max(ranks, default=0))
     ]
 
@@ -93,6 +97,7 @@ def elimination_cost(
     *,
     apart: bool = False,
     sizes: Sequence[int] | None = None,
+    cuts: int = 0,
 ) -> int:
     """Cost of an order: for everything that is eliminated, the square of the number of what it is coupled with then,
     itself counted.
@@ -101,11 +106,12 @@ def elimination_cost(
     of them than bodies. ``ends``: of each edge, the node with which its rows are eliminated, where that is not the last
     of its own; −1 for edges without rows, which only couple their nodes. ``apart``: the nodes of an edge that has rows
     are coupled with these only, not with each other. ``sizes``: how many unknowns each node stands for, and after them
-    each edge; 1 if not given.
+    each edge; 1 if not given. ``cuts``: how many entries of the order, numbered behind the nodes, are no nodes but
+    times at which edges end.
     """
-    count = len(order)
+    count = len(order) - cuts
     place = {k: i for i, k in enumerate(order)}
-    groups = [[k] for k in order]
+    groups = [[k] if k < count else [] for k in order]
     couplings: list[set[int]] = [set() for _ in range(count + len(edges))]
     for e, edge in enumerate(edges):
         if edge:
@@ -217,7 +223,7 @@ def _thin_repeatedly(side: dict[int, int], between: set[int], near: Sequence[set
 def _directions(part: Sequence[int], inside: set[int], near: Sequence[set[int]]) -> Iterator[dict[int, int]]:
     """Numbers that grow along some direction through a part of a graph: distances from nodes that are far from each
     other, and the sums and differences of two of them."""
-    far = _distances(part[0], inside, near)
+    far = distances_within(part[0], inside, near)
     if len(far) < len(part):  # in pieces: one after the other
         yield {k: i for i, k in enumerate([*far, *(k for k in part if k not in far)])}
         return
@@ -225,7 +231,7 @@ def _directions(part: Sequence[int], inside: set[int], near: Sequence[set[int]])
     for _ in range(ENDS):
         # next to the ends that are known, the node that is farthest from all of them
         nearest = far if not distances else {k: min(own[k] for own in distances) for k in part}
-        distances.append(_distances(max(part, key=lambda k: nearest[k]), inside, near))
+        distances.append(distances_within(max(part, key=lambda k: nearest[k]), inside, near))
     for i, one in enumerate(distances):
         yield one
         for other in distances[:i]:
@@ -233,7 +239,7 @@ def _directions(part: Sequence[int], inside: set[int], near: Sequence[set[int]])
             yield {k: one[k] - other[k] for k in part}
 
 
-def _distances(start: int, inside: set[int], near: Sequence[set[int]]) -> dict[int, int]:
+def distances_within(start: int, inside: set[int], near: Sequence[set[int]]) -> dict[int, int]:
     """How many edges within a part lead from a node to each of those that can be reached, the nearest first."""
     found, level, steps = {start: 0}, [start], 0
     while level:

@@ -64,6 +64,10 @@ FEW_CONTACTS = 5000
 """Contacts times velocities up to which code of contacts is short beside that of the bodies: 20 contacts of 500 hinges
 in a row, twice as many, take 1 s to compile for their gaps and 3 s for their Jacobian."""
 
+SHARED_LOADS = 2000
+"""Moving bodies times redundant rows up to which reactions are written out where loops are not local: those of a ladder
+of 30 bodies with 27 rows too many take 4 s to compile, of 42 with 39 14 s."""
+
 UNROLL_FLEXIBLE_UP_TO = 600
 """Moving parts up to which functions without a matrix are unrolled for models with flexible bodies, of which each has
 three or more: 150 links of two modes take 43 000 operations."""
@@ -138,6 +142,9 @@ COMPOSED = {
     "forward_dynamics_with_diagonal": ComposedOf(("forward_dynamics", "diagonal_of_mass_matrix")),
     "forward_dynamics_with_wrench": ComposedOf(("forward_dynamics",)),
     "constraint_bias": ComposedOf(("constraint_velocity",)),
+    # where loops are not local and no row is redundant
+    "joint_reactions": ComposedOf(("forward_dynamics", "constraint_forces")),
+    "joint_reactions_with_weights": ComposedOf(("forward_dynamics", "constraint_forces")),
 }
 """Functions that are made of others for long systems
 (:mod:`~whippletree.compiler.frontend.loops.composed_functions`)."""
@@ -237,6 +244,20 @@ class Request:
         return local and len(system.structure.independent) == len(system.row_names)
 
     @property
+    def _shares_loads(self) -> bool:
+        """Whether it has to share loads out among redundant rows, of loops that are not local."""
+        if self.function.linear != "determinate" or not self.model.constraints or self._is_determinate:
+            return False
+        return not loops_over_clusters(self.model, self.route)
+
+    @property
+    def _is_long_and_determinate(self) -> bool:
+        """Whether no row is redundant, and accelerations are found by an elimination body by body; of so many bodies
+        that what else there is can be written out."""
+        by_fronts = bool(self.model.constraints) and loops_over_fronts(self.model, self.route)
+        return by_fronts and self._is_determinate and self.parts <= UNROLL_LINES_UP_TO
+
+    @property
     def loops_over_clusters(self) -> bool:
         """Whether it honours constraints by passes over clusters."""
         entry = CATALOGUE.get(self.function.name)
@@ -303,6 +324,8 @@ class Request:
             system = constraint_set(self.model)
             if system.switches or any(system.compliance):  # whose blocks no response from rest gives
                 return None
+        if self.function.linear == "determinate" and not self._is_long_and_determinate:
+            return None
         found = [self.loops_of(find(name, self.model)) for name in own.functions]
         return found[0] if all(one is not None for one in found) else None
 
@@ -339,6 +362,8 @@ class Request:
             return parts <= self.unrolled_up_to
         if source.loops_over_clusters:
             return parts <= UNROLL_CLUSTERS_UP_TO
+        if self.function.linear == "determinate":  # a matrix of the whole is what it must not write out
+            return False
         if self.function.name in COMPOSED and COMPOSED[self.function.name].linear:
             return parts <= UNROLL_MATRICES_UP_TO
         if source.loops_over_fronts:
@@ -356,6 +381,9 @@ class Request:
         grows = self.function.derived or entry is None or not entry.loops or bool(self.model.constraints)
         if self.model.is_flexible and not grows:
             return UNROLL_FLEXIBLE_UP_TO
+        if self._shares_loads:
+            structure = constraint_set(self.model).structure
+            return min(UNROLL_MATRICES_UP_TO, SHARED_LOADS // max(1, len(structure.redundant)))
         return UNROLL_LINES_UP_TO if self.linear else UNROLL_MATRICES_UP_TO
 
 
@@ -500,6 +528,16 @@ def _too_long(request: Request) -> UnsupportedError:
     )
 
 
+CURES = {
+    "pivot_ratios": "Factor mass_matrix by NumPy, or ask for condition_number",
+    "qr_projector": "Use null_projector, which depends on no basis, or an SVD of constraint_jacobian by NumPy",
+    "block_condition_numbers": "Take np.linalg.cond of mass_matrix, and of delassus",
+    "hybrid_dynamics": "With D = forward_dynamics_derivatives(q, v, tau).dtau and joints j, forces "
+    "np.linalg.solve(D[np.ix_(j, j)], a_j - forward_dynamics(q, v, tau)[j]) added to tau_j give them accelerations a_j",
+}
+"""For functions of long mechanisms that are refused, what gives their numbers, or those that they are asked for."""
+
+
 def _reason_and_cure(request: Request) -> tuple[str, str]:
     """Why a function cannot be a loop for this model, and what can be called instead."""
     entry = CATALOGUE.get(request.function.name)
@@ -513,14 +551,22 @@ def _reason_and_cure(request: Request) -> tuple[str, str]:
         )
     if request.by_whole_matrix:
         return f"honours constraints by one matrix of the whole (route={request.route!r})", "Leave route= out"
+    if request._shares_loads:
+        return (
+            "shares loads out among redundant rows",
+            "Close loops without redundant rows (a pin between planar links)",
+        )
     if request.linear:
         return "is written out body by body", "Sum over the bodies by a function that is a loop (momentum, gravity)"
     if entry is not None and entry.loops and request.model.constraints:
         return (
             "honours constraints by one matrix of the whole, since their loops are not local,",
-            "Use forward_dynamics, which is a loop there too",
+            CURES.get(entry.name, "Use forward_dynamics, which is a loop there too"),
         )
     return (
         "grows faster than their number",
-        "Use products that form no matrix (forward_dynamics, inverse_dynamics, mass_matrix_solve)",
+        CURES.get(
+            request.function.name,
+            "Use products that form no matrix (forward_dynamics, inverse_dynamics, mass_matrix_solve)",
+        ),
     )

@@ -17,10 +17,11 @@ row enters K with a weight as well, K + Bᵀ R B, which changes no answer (000;
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from itertools import pairwise
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -38,6 +39,7 @@ from whippletree.constraints.long_systems.hub_copies import (
 )
 from whippletree.constraints.long_systems.row_weights import EVEN_SHARE, NO_WEIGHT, RowWeights, Weight
 from whippletree.constraints.rows import Prepared, frame_places, tied_nodes
+from whippletree.graph.dissection import NOT_CUT, dissect
 from whippletree.graph.elimination import (
     NUMBERED,
     WITHOUT_CUTS,
@@ -45,6 +47,7 @@ from whippletree.graph.elimination import (
     elimination_cost,
     elimination_orders,
     find_fronts,
+    uncut_orders,
 )
 from whippletree.spatial import Pose
 from whippletree.tree.forward import articulate
@@ -54,6 +57,9 @@ from whippletree.tree.skeleton import Skeleton, skeleton
 if TYPE_CHECKING:
     from whippletree.constraints.constraint_set import ConstraintSet
 
+
+NO_CUT_JOINTS: Mapping[int, int] = MappingProxyType({})
+"""No joint waits for a cut."""
 
 PATIENCE = (0, 1)
 """For how many bodies that follow their parents closures may wait; whichever costs less."""
@@ -85,7 +91,10 @@ class Way(NamedTuple):
     """An order of elimination, how nodes leave the system in it, and what it costs."""
 
     order: list[int]
+    """Nodes, and as numbers beyond theirs the cuts for which rows wait."""
     following: Following
+    joint_ends: list[int]
+    """Of each node, the node or cut with which the rows of its joint are eliminated, unless it follows its parent."""
     cost: int
     """Bodies and rows of joints and closures counted as one each."""
 
@@ -215,19 +224,57 @@ class Unknowns:
     @cached_property
     def _ways(self) -> list[Way]:
         """For each order of elimination that may be good, the best way."""
-        found = []
-        for every in elimination_orders(self.edges, len(self.parents)):
-            order = [*(k for k in every if k not in self._carried), *self._carried]
-            if self._follow:
-                ways = [self._way_of(order, self._followers(order, patience)) for patience in PATIENCE]
-            else:
-                ways = [self._way_of(order, self._no_followers(order))]
-            found.append(min(ways, key=lambda way: way.cost))
-        return found
+        count = len(self.parents)
+        orders = uncut_orders(self.edges, count) if self._apart else elimination_orders(self.edges, count)
+        found = [self._best_way([k for k in every if k not in self._carried]) for every in orders]
+        return [*found, self._cut_way()] if self._apart else found
 
-    def _way_of(self, order: list[int], way: Following) -> Way:
-        apart = self._follow and self.weights.moves_inertia
-        return Way(order, way, elimination_cost(order, self.edges, self._ends(order, way), apart=apart))
+    @property
+    def _apart(self) -> bool:
+        """Whether nodes are coupled by rows alone."""
+        return self._follow and self.weights.moves_inertia
+
+    def _cut_way(self) -> Way:
+        """Cuts through joints and closures, whose rows wait for both sides; nodes that are eliminated last, and what is
+        tied to them, are in no part."""
+        last = {*self._carried}
+        order, cuts = dissect([edge if last.isdisjoint(edge) else () for edge in self.edges], len(self.parents))
+        joints = [k for k, parent in enumerate(self.parents) if parent >= 0]
+        waiting = {
+            k: cut
+            for k, cut in zip(joints, cuts, strict=False)
+            if cut != NOT_CUT or not last.isdisjoint((k, self.parents[k]))
+        }
+        return self._best_way([k for k in order if k not in last], waiting, cuts[len(joints) :])
+
+    def _best_way(
+        self, order: Sequence[int], joints: Mapping[int, int] = NO_CUT_JOINTS, closures: Sequence[int] = ()
+    ) -> Way:
+        """The way that costs least in an order of all nodes that are not eliminated last. ``joints``, ``closures``: the
+        cuts that their rows wait for, if any do."""
+        every = [*order, *self._carried]
+        if self._follow:
+            ways = [self._followers(every, joints, closures, patience) for patience in PATIENCE]
+        else:
+            ways = [self._no_followers(every)]
+        place = {k: i for i, k in enumerate(every)}
+        ends = [
+            cut if (cut := joints.get(k, NOT_CUT)) != NOT_CUT else max(k, parent, key=lambda b: place.get(b, -1))
+            for k, parent in enumerate(self.parents)
+        ]
+        found = [Way(every, following, ends, 0) for following in ways]
+        return min((way._replace(cost=self._cost(way)) for way in found), key=lambda way: way.cost)
+
+    def _cost(self, way: Way, sizes: Sequence[int] | None = None) -> int:
+        """Cost of eliminating all nodes and rows; ``sizes``: how many unknowns each of them stands for."""
+        joints = [
+            -1 if follows else end
+            for end, parent, follows in zip(way.joint_ends, self.parents, way.following.follows, strict=True)
+            if parent >= 0
+        ]
+        cuts = len(way.order) - len(self.parents)
+        ends = joints + way.following.ends
+        return elimination_cost(way.order, self.edges, ends, apart=self._apart, sizes=sizes, cuts=cuts)
 
     @cached_property
     def _way(self) -> Way:
@@ -235,12 +282,14 @@ class Unknowns:
         return min(self._ways, key=lambda way: way.cost)
 
     def in_repeating_order(self) -> Unknowns | None:
-        """These unknowns in an order that is more likely to repeat itself and costs little more; None if none is."""
+        """These unknowns in an order that is more likely to repeat itself, and of those without cuts costs little more
+        than the cheapest; None if none is."""
+        least = min(way.cost for way in self._ways[:WITHOUT_CUTS])
         for ways in (self._ways[:NUMBERED], self._ways[NUMBERED:WITHOUT_CUTS]):
             way = min(ways, key=lambda way: way.cost)
             if way is self._way:
                 return None
-            if way.cost <= REPETITION * self._way.cost:
+            if way.cost <= REPETITION * least:
                 found = copy(self)
                 for name in ("joint_weights", "solved_for"):
                     found.__dict__.pop(name, None)
@@ -263,13 +312,12 @@ class Unknowns:
         rows = [*(len(shape.blocked) for shape in self.shapes), *(6 for _ in self.ties)]
         joints = [r for r, parent in zip(rows, self.parents, strict=True) if parent >= 0]
         sizes = [*nodes, *joints, *(len(d.rigid) for d in self.demands)]
-        apart = self._follow and self.weights.moves_inertia
-        return elimination_cost(way.order, self.edges, self._ends(way.order, way.following), apart=apart, sizes=sizes)
+        return self._cost(way, sizes)
 
     @property
     def order(self) -> list[int]:
         """The nodes in the order of their elimination."""
-        return self._way.order
+        return [k for k in self._way.order if k < len(self.parents)]
 
     @property
     def follows(self) -> list[bool]:
@@ -281,23 +329,15 @@ class Unknowns:
         ends = [max(d.bodies, key=place.__getitem__, default=-1) for d in self.demands]
         return Following([False] * len(order), ends)
 
-    def _followers(self, order: Sequence[int], patience: int) -> Following:
+    def _followers(
+        self, order: Sequence[int], joints: Mapping[int, int], cuts: Sequence[int], patience: int
+    ) -> Following:
         closures = [
-            Closing((*d.bodies, *([ON_WORLD] if any(k < 0 for k, _ in d.places) else ())), len(d.rigid))
-            for d in self.demands
+            Closing((*d.bodies, *([ON_WORLD] if any(k < 0 for k, _ in d.places) else ())), len(d.rigid), cut)
+            for d, cut in zip(self.demands, cuts or [NOT_CUT] * len(self.demands), strict=True)
         ]
         rows = [len(shape.blocked) for shape in self.shapes] + [6] * len(self.ties)
-        return following_bodies(order, self.parents, rows, closures, patience)
-
-    def _ends(self, order: Sequence[int], way: Following) -> list[int]:
-        """For each edge, the node with which its rows are eliminated; −1 where it has none."""
-        place = {k: i for i, k in enumerate(order)}
-        joints = [
-            -1 if follows else max(k, parent, key=place.__getitem__)
-            for k, (parent, follows) in enumerate(zip(self.parents, way.follows, strict=True))
-            if parent >= 0
-        ]
-        return joints + way.ends
+        return following_bodies(order, self.parents, rows, closures, patience, joints)
 
     @cached_property
     def solved_for(self) -> dict[int, int]:
@@ -316,18 +356,20 @@ class Unknowns:
 
         Components for which a row is solved come first, each followed by this row.
         """
-        place = np.empty(len(self.order), dtype=int)
-        place[self.order] = np.arange(len(self.order))
-        rows: list[list[int]] = [[] for _ in self.order]
+        way, count = self._way, len(self.parents)
+        place = {k: i for i, k in enumerate(way.order)}
+        rows: list[list[int]] = [[] for _ in way.order]
         for k, own in enumerate([*self.rows_of_node, *(tie.rows for tie in self.ties)]):
-            parent = self.parents[k]
             if not self.follows[k]:
-                rows[max(place[k], place[parent] if parent >= 0 else -1)] += own
-        for d, end in zip(self.demands, self._way.following.ends, strict=True):
+                rows[place[way.joint_ends[k]]] += own
+        for d, end in zip(self.demands, way.following.ends, strict=True):
             if d.rigid:
                 rows[place[end]] += [number for _, number in d.rigid]
         found = []
-        for i, k in enumerate(self.order):
+        for i, k in enumerate(way.order):
+            if k >= count:
+                found.append([x for x in rows[i] if used[x]])
+                continue
             explicit = k < len(self.shapes) and self.shapes[k].explicit
             motions = [*self.accelerations[k], *(self.of_node[k][-self.shapes[k].n :] if explicit else ())]
             solved = [x for x in motions if x in self.solved_for]

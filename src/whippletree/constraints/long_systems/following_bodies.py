@@ -12,12 +12,18 @@ S wherever the rows of the whole mechanism have it, if at most one of all pieces
 the bodies outside S do can only be that the pieces move against each other, which they are free to do. The world is
 always in S, and the piece that hangs on it is held. So a closure whose rows would tie two held pieces waits until one
 of the parents is eliminated, too, or else a body does not follow, and the rows of its joint wait for its parent.
+
+An order may hold cuts (:mod:`whippletree.graph.dissection`): rows of closures that are cut wait for them, and so do
+those of cut joints, by which no body follows. When a cut's turn comes, all bodies of its part are gone, and none of
+them is held but at the world.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
+
+from whippletree.graph.dissection import NOT_CUT
 
 WORLD = -1
 """The parent of bodies that hang on the world, and among the bodies of a closure the world."""
@@ -28,6 +34,8 @@ class Closing(NamedTuple):
 
     bodies: tuple[int, ...]
     rows: int
+    cut: int = NOT_CUT
+    """The cut that it waits for."""
 
 
 class Following(NamedTuple):
@@ -36,24 +44,34 @@ class Following(NamedTuple):
     follows: list[bool]
     """Of each body, whether it follows its parent."""
     ends: list[int]
-    """Of each closure, the body with which its rows are eliminated; −1 where it holds none."""
+    """Of each closure, the body or cut with which its rows are eliminated; −1 where it holds none."""
 
 
 def following_bodies(
-    order: Sequence[int], parents: Sequence[int], joint_rows: Sequence[int], closures: Sequence[Closing], patience: int
+    order: Sequence[int],
+    parents: Sequence[int],
+    joint_rows: Sequence[int],
+    closures: Sequence[Closing],
+    patience: int,
+    cut_joints: Mapping[int, int] | None = None,
 ) -> Following:
     """Which bodies follow their parents, and when the rows of closures are eliminated.
 
     Args:
-        order: all bodies, in the order of their elimination.
+        order: all bodies in the order of their elimination, and cuts, whose numbers are beyond theirs.
         parents: of each body, or :data:`WORLD`.
         joint_rows: of each body, the rows of its joint.
         closures: all of them.
         patience: for how many bodies that follow a closure waits.
+        cut_joints: bodies that may not follow, with the cut that the rows of their joint wait for;
+            :data:`~whippletree.graph.dissection.NOT_CUT` where these wait for the parent only.
     """
-    found = _Elimination(order, parents, joint_rows, closures, patience)
+    found = _Elimination(order, parents, joint_rows, closures, patience, cut_joints or {})
     for k in order:
-        found.eliminate(k)
+        if k < len(parents):
+            found.eliminate(k)
+        else:
+            found.tie_waiting(k)
     return Following(found.follows, found.ends)
 
 
@@ -67,6 +85,7 @@ class _Elimination:
         joint_rows: Sequence[int],
         closures: Sequence[Closing],
         patience: int,
+        cut_joints: Mapping[int, int],
     ) -> None:
         self.parents, self.joint_rows, self.closures, self.patience = parents, joint_rows, closures, patience
         count = len(parents)
@@ -77,11 +96,21 @@ class _Elimination:
         self.delays = [0] * len(closures)
         self.children: list[list[int]] = [[] for _ in parents]
         for k, parent in enumerate(parents):
-            if parent != WORLD:
+            if parent != WORLD and k not in cut_joints:
                 self.children[parent].append(k)
+        self.cut_joints = cut_joints
+        self.cut: dict[int, list[tuple[int, ...]]] = {}
+        """Of each cut, and of each body, the bodies of the joints and closures that have waited for it."""
+        for k, cut in cut_joints.items():
+            until = max(k, parents[k], key=self.place.__getitem__) if cut == NOT_CUT else cut
+            self.cut.setdefault(until, []).append((k, parents[k]))
         self.complete: list[list[int]] = [[] for _ in parents]
         """Of each body, the closures of which it is the last one to go."""
         for i, closing in enumerate(closures):
+            if closing.cut != NOT_CUT:
+                self.ends[i] = closing.cut
+                self.cut.setdefault(closing.cut, []).append(closing.bodies)
+                continue
             last = max((k for k in closing.bodies if k != WORLD), key=self.place.__getitem__, default=None)
             if last is not None:
                 self.complete[last].append(i)
@@ -99,17 +128,24 @@ class _Elimination:
             if self.gone[child]:
                 self.held[self._first(child)].discard(child)
                 self._tie(k, child)
-        if parent == WORLD or self.gone[parent]:
+        if k not in self.cut_joints and (parent == WORLD or self.gone[parent]):
             self._tie(k, parent)
+        self.tie_waiting(k)
         self._keep_one(k)
         for i in self.complete[k]:
             for body in self.closures[i].bodies:
                 self.waiting[self._first(body)].add(i)
         if parent == WORLD:
             self.follows[k] = True
-        elif not self.gone[parent] and not self.held[self._first(k)]:
+        elif k not in self.cut_joints and not self.gone[parent] and not self.held[self._first(k)]:
             self._choose(k)
         self._end_closures(k)
+
+    def tie_waiting(self, last: int) -> None:
+        """What joints and closures tie that have waited for a cut, or for a body."""
+        for bodies in self.cut.get(last, ()):
+            for body in bodies:
+                self._tie(bodies[0], body)
 
     def _first(self, k: int) -> int:
         """The body that stands for all those that are tied to this one."""

@@ -11,6 +11,7 @@ computed once, and nothing is written out for pairs of bodies.
     Bᵀ M B      a unit force on each minimal coordinate, and the inverse of how these answer
     least f     rows of A and A†: how much each row moves with the independent ones
     Y           unit velocities: the twists of all bodies, times what each of their ten parameters makes of a motion
+    reactions   accelerations and forces of rows, and what joints carry then
 """
 
 from __future__ import annotations
@@ -501,6 +502,18 @@ def _constraint_bias(c: Composition) -> None:
     c.run(program, {"dvelocity": "bias"}, {name: to for name, to in given.items() if name in along.inputs})
 
 
+def _joint_reactions(c: Composition) -> None:
+    """Accelerations and forces of rows by one elimination, and what joints carry then, written out."""
+    forward = find("forward_dynamics", c.model)
+    both = replace(forward, outputs=forward.outputs | find("constraint_forces", c.model).outputs)
+    count = len(constraint_set(c.model).row_names)
+    c.add(Buffer("accelerations", "work", (c.nv,)), Buffer("forces of all rows", "work", (count,)))
+    known = {"a": "accelerations", "f": "forces of all rows"}
+    c.run(catalogue_program(replace(c.request, function=both)), known)
+    c.table("no wrenches", np.zeros((len(c.model.bodies), 6)))
+    c.call("joint_reactions_of_motion", c.own, given={**known, "wrenches": "no wrenches"})
+
+
 def program_with_gravity(request: Request, still: Request) -> Program:
     """A function with open gravity from that of the model without any, ``still``: weights are joint forces Pᵀ g.
 
@@ -554,5 +567,8 @@ WRITERS: dict[str, Callable[[Composition], None]] = {
     "forward_dynamics_with_diagonal": _forward_dynamics_with_diagonal,
     "forward_dynamics_with_wrench": _forward_dynamics_with_wrench,
     "constraint_bias": _constraint_bias,
+    # weights decide only where rows are redundant
+    "joint_reactions": _joint_reactions,
+    "joint_reactions_with_weights": _joint_reactions,
 }
 """How each of them is written."""

@@ -552,9 +552,9 @@ def _constants(numbers: Sequence[Any]) -> list[Any]:
     return [None if isinstance(x, Traced) else x for x in numbers]
 
 
-MOST_COST_OF_KINDS = 400
-"""Cost of the order of elimination for each body from which fronts are too large for kinds: of a grid of 300 rods it is
-300, and its fronts have up to 33 unknowns."""
+MOST_COST_OF_KINDS = 250
+"""Cost of the order of elimination for each body from which fronts are too large for kinds: of a grid of 171 rods it is
+187, and all its fronts have one; of a grid of 300 it is 300, and fronts have up to 33 unknowns."""
 
 
 def elimination_program(function: Function, tree: Skeleton) -> Program:
@@ -564,10 +564,10 @@ def elimination_program(function: Function, tree: Skeleton) -> Program:
     """
     writer = EliminationProgram(function, tree)
     program = writer.write()
-    if not writer.solves or writer.fronts.kinds.complete or writer.un.cost > MOST_COST_OF_KINDS * len(tree.nodes):
+    if not writer.solves or writer.fronts.kinds.complete:
         return program
     repeating = writer.un.in_repeating_order()
-    if repeating is None:
+    if repeating is None or repeating.cost > MOST_COST_OF_KINDS * len(tree.nodes):
         return program
     other = EliminationProgram(function, tree, repeating)
     found = other.write()
