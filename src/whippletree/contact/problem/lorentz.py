@@ -93,7 +93,7 @@ class CentralPair(NamedTuple):
         unit = 1 / select(some, side, 1)
         e = select(some, z[1] * unit, 1), select(some, z[2] * unit, 0)
         up, down = z[0] + side, z[0] - side
-        return CentralPair(e, (half_way(up, gap), half_way(-up, gap)), (half_way(down, gap), half_way(-down, gap)))
+        return CentralPair(e, (_half_way(up, gap), _half_way(-up, gap)), (_half_way(down, gap), _half_way(-down, gap)))
 
     @property
     def x(self) -> Array:
@@ -120,15 +120,13 @@ class CentralPair(NamedTuple):
         """
         along = self.direction[0] * dz[1] + self.direction[1] * dz[2]
 
-        x, w = self._numbers()[2]
-        rates = self.bend(*self.high, dz[0] + along), self.bend(*self.low, dz[0] - along)
-        return self._scale(dz, *rates, 1 / (x + w))
+        def rate(pair: tuple[Any, Any], change: Any) -> Any:
+            x, w = pair
+            grows = less(0, (x - w) * change)
+            return select(grows, 2 * sqrt(x * w) / (x + w), 1) / (x + w)
 
-    @staticmethod
-    def bend(x: Any, w: Any, change: Any) -> Any:
-        """Factor of a change of x − w along a direction of the frame, in :meth:`bending`."""
-        grows = less(0, (x - w) * change)
-        return select(grows, 2 * sqrt(x * w) / (x + w), 1) / (x + w)
+        x, w = self._numbers()[2]
+        return self._scale(dz, rate(self.high, dz[0] + along), rate(self.low, dz[0] - along), 1 / (x + w))
 
     def _numbers(self) -> list[tuple[Any, Any]]:
         """Numbers of x and w along the frame."""
@@ -147,7 +145,7 @@ class CentralPair(NamedTuple):
         return vector((above + below) / 2, along * e1 - beside * e2, along * e2 + beside * e1)
 
 
-def half_way(t: Any, gap: Any) -> Any:
+def _half_way(t: Any, gap: Any) -> Any:
     """The positive x with x − gap / x = t, without cancellation; 0 at t ≤ 0 if gap is 0."""
     root = sqrt(t * t + 4 * gap)
     rising = less(0, t)

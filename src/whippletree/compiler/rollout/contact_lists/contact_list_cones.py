@@ -18,9 +18,9 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array, vector
-from whippletree.arithmetic.scalars import less, select
+from whippletree.arithmetic.scalars import less, select, sqrt
 from whippletree.contact.problem.cones import both, largest, length
-from whippletree.contact.problem.lorentz import CentralPair, Scaling, exit_rate, half_way, product, quotient
+from whippletree.contact.problem.lorentz import CentralPair, Scaling, exit_rate, product, quotient
 from whippletree.spatial import cross
 
 
@@ -116,11 +116,19 @@ class PlanePair(NamedTuple):
     """(2,)"""
     w: Array
     """(2,)"""
+    total: Array
+    """x + w, (2,)."""
+    root: Any
+    """√ν"""
 
     @staticmethod
     def of(z: Array, gap: Any) -> PlanePair:
         """The pair of z (2,) and ν ≥ 0."""
-        return PlanePair(*(vector(*[half_way(sign * t, gap) for t in z]) for sign in (1, -1)))
+        total = vector(*[sqrt(t * t + 4 * gap) for t in z])
+        more = [(abs(t) + size) / 2 for t, size in zip(z, total, strict=True)]
+        rest = [gap / select(less(0, a), a, 1) for a in more]
+        x, w = ([select(less(0, s * t), a, b) for t, a, b in zip(z, more, rest, strict=True)] for s in (1, -1))
+        return PlanePair(vector(*x), vector(*w), total, sqrt(gap))
 
     def yielded(self, dx: Array) -> Array:
         """−dw (2,) of a change dx of x at the same ν."""
@@ -128,11 +136,13 @@ class PlanePair(NamedTuple):
 
     def relative(self, dz: Array) -> Array:
         """A change dz of z as a share of x + w."""
-        return np.asarray(dz / (self.x + self.w))
+        return np.asarray(dz * (1 / self.total))
 
     def bending(self, dz: Array) -> Array:
         """How far a change dz of z is from one that x and w follow along straight lines, as a share of x + w."""
-        return vector(*[CentralPair.bend(x, w, d) * d for x, w, d in zip(self.x, self.w, dz, strict=True)])
+        share = 1 / self.total
+        grows = [less(0, (x - w) * d) for x, w, d in zip(self.x, self.w, dz, strict=True)]
+        return vector(*[select(g, 2 * self.root * s, 1) * (s * d) for g, s, d in zip(grows, share, dz, strict=True)])
 
 
 class PlaneCone:

@@ -33,7 +33,7 @@ from whippletree.compiler.program import Address, Each, If, Index, Lookup, Loop,
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.contact_lists.contact_list_chains import ChainSystem, is_unbranched
 from whippletree.compiler.rollout.contact_lists.contact_list_closures import Closures
-from whippletree.compiler.rollout.contact_lists.contact_list_forms import WHOLE
+from whippletree.compiler.rollout.contact_lists.contact_list_forms import PLANE, WHOLE, block_of_form
 from whippletree.compiler.rollout.contact_lists.contact_list_looped_tree import NODE, TOUCHED, LoopedTree
 from whippletree.compiler.rollout.dense_solve import inverse_matrix
 from whippletree.compiler.rollout.planar_contacts import touch_in_plane
@@ -301,7 +301,7 @@ class RecursiveRows:
         unbranched = is_unbranched(space.tree)
         self.in_plane = unbranched and self.width < 6 and touch_in_plane(space.tree, space.blocks, self.motions)
         """Whether normals lie in the plane of the motions: a contact has one tangent in it, and nothing across it."""
-        self.count = 2 if self.in_plane else 3
+        self.count, self.form = (2, PLANE) if self.in_plane else (3, WHOLE)
         self.chain: ChainSystem | None = ChainSystem(self, len(touched), own) if unbranched else None
 
     # ---- motions -------------------------------------------------------------------------------------------------
@@ -333,7 +333,7 @@ class RecursiveRows:
         """See :class:`~whippletree.compiler.rollout.contact_lists.contact_list_rows.BlockRows`."""
         place = self.space.at(f"{motion} force", TOUCHED)
         reads = [place, *self.space.each(("B", factors), BLOCK)]
-        return traced_block(lambda f, B, factors: [f + factors @ B], reads, [place])
+        return block_of_form(self.form, lambda f, B, factors: [f + factors @ B], reads, [place])
 
     def compute_motion(self, motion: str) -> list[Statement]:
         """See :class:`~whippletree.compiler.rollout.contact_lists.contact_list_rows.BlockRows`."""
@@ -346,7 +346,7 @@ class RecursiveRows:
 
     def by_form(self, make: Callable[[int], Sequence[Statement]]) -> list[Statement]:
         """See :class:`~whippletree.compiler.rollout.contact_lists.contact_list_rows.BlockRows`: contacts alone."""
-        return list(make(WHOLE))
+        return list(make(self.form))
 
     def sweep(self, block: Callable[[int], Sequence[Statement]], change: str) -> list[Statement]:
         """See :class:`~whippletree.compiler.rollout.contact_lists.contact_list_rows.BlockRows`.
@@ -380,7 +380,7 @@ class RecursiveRows:
         one: tuple[Statement, ...] = (
             Lookup(BLOCK, self.space.address("contact of node", NODE, place)),
             *self.enter(),
-            If(self.space.address("flag", BLOCK), (begin, *block(WHOLE), end)),
+            If(self.space.address("flag", BLOCK), (begin, *block(self.form), end)),
         )
         blocks: tuple[Statement, ...] = (
             Lookup("contacts of node", self.space.address("contacts of node", NODE)),
