@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
-from benchmarks.belts import belt
+from benchmarks.belts import FALL, STEP, belt
 
 import whippletree as wt
+from whippletree.compiler.cpu.cpu_function import compile_function
+from whippletree.compiler.rollout.contact_lists import contact_list_recursion
 from whippletree.compiler.rollout.contact_lists.contact_list_cones import PlaneCone, SpaceCone
+from whippletree.compiler.rollout.contact_lists.contact_list_newton import NewtonMethod
+from whippletree.compiler.rollout.contact_lists.contact_list_step import contact_lists_program
 from whippletree.compiler.rollout.motion_space import motion_space
 from whippletree.compiler.rollout.planar_contacts import touch_in_plane
 from whippletree.contact.time_step import ContactBlocks
+from whippletree.files.cache import CodeCache
 from whippletree.tree.skeleton import skeleton
 
 TILTED = np.array([[1.0, 0, 0], [0, 0.8, -0.6], [0, 0.6, 0.8]])
@@ -78,3 +85,35 @@ def test_half_lines_are_lorentz_cones_without_a_third_axis(seed):
         assert_same(getattr(pair, name)(dw), getattr(pair2, name)(dw2))
     assert_same(pair.x, pair2.x)
     assert_same(pair.w, pair2.w)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("friction", [0.0, 0.3])
+def test_a_landing_is_that_of_contacts_in_space(friction, monkeypatch):
+    """The interior-point method alone, from round to round, with and without friction."""
+    monkeypatch.setattr(NewtonMethod, "statements", lambda _: [])
+    model = belt(25)
+    model = dataclasses.replace(
+        model, contacts=tuple(dataclasses.replace(c, friction=friction) for c in model.contacts)
+    )
+    steps, blocks = FALL + 12, ContactBlocks(model, alone=True).count
+    given = [np.asarray(model.home.q, dtype=float), np.zeros(model.nv), np.zeros((blocks, 3))]
+    given += [np.zeros((steps, model.nv)), np.full(steps, STEP), 1e-9, 1e-9]
+    found = []
+    for suits in (touch_in_plane, lambda *_: False):
+        monkeypatch.setattr(contact_list_recursion, "touch_in_plane", suits)
+        program = contact_lists_program(model)
+        found.append(compile_function(program, width=1, threads=1, cache=CodeCache(None)).ufunc(*given))
+    plane, space = found
+    assert plane[3][:, 1].max() <= 1e-9
+    assert plane[8].max() >= 8
+    assert (np.abs(plane[2][..., 1:]).max() > 1e-4) == (friction > 0)
+    assert plane[8].sum() <= 1.1 * space[8].sum()
+    for a, b in zip(plane[:2], space[:2], strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-7)
+    # along the axes of the contacts at the beginning of a step, what pushes in space; nothing pushes across the plane
+    axes = wt.compile(model).contact_axes(plane[0][:-1])
+    pushed, wanted = (np.einsum("tki,tkij->tkj", own[2][1:], axes) for own in (plane, space))
+    assert np.abs(pushed).max() > 1e-3
+    np.testing.assert_allclose(pushed[..., [0, 2]], wanted[..., [0, 2]], rtol=0, atol=1e-7)
+    assert np.abs(pushed[..., 1]).max() <= 1e-15

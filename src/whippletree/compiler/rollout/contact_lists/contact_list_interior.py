@@ -12,7 +12,8 @@ orders of magnitude than numbers have digits, and its inverse has lost what is s
 200 links that the method did not solve, seven were solved by that). What a block has no unknown for (the normal of dry
 friction, the tangents of a contact without any) is masked in V. Along a chain impulses are eliminated themselves, from
 (W² + (1 + S) B Bᵀ) dλ = r, and nothing is inverted that spans so much
-(:mod:`~whippletree.compiler.rollout.contact_lists.contact_list_chains`).
+(:mod:`~whippletree.compiler.rollout.contact_lists.contact_list_chains`). Where contacts are in a plane, cones are two
+half lines (:mod:`~whippletree.compiler.rollout.contact_lists.contact_list_cones`).
 
 At first it begins near the impulses that sweeps have come to: z = λ − w, in scaled variables with
 w = G λ + g + s, is parted into x − w = z with x ∘ w = ν 1, so that the beginning is on the central path of a problem
