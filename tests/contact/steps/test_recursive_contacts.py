@@ -102,6 +102,38 @@ def test_recursions_take_the_steps_of_dense_rows(branch, monkeypatch):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-6)  # after many steps with impacts
 
 
+def two_chains():
+    """Two chains in a plane, of dumb-bells above a floor: bodies in turn, contacts from the tips to the bases."""
+    b = wt.Builder("two chains").geometry("floor", "world", "half_space", position=(0, 0, -0.053))
+    for k in range(3):
+        for y in (0, 1):
+            name, before = f"link {k} of {y}", f"link {k - 1} of {y}" if k else "world"
+            kind, axis, place = ("revolute", (0, 1, 0), (0.2, 0, 0)) if k else ("prismatic", (0, 0, 1), (0, y, 0))
+            b.body(name, 0.3, center=(0.1, 0, 0), inertia=(1e-3, 2e-3, 2e-3))
+            b.joint(name, kind, before, name, axis=axis, position=place)
+            for x in (0.06, 0.14):
+                b.geometry(f"{name} at {x}", name, "sphere", radius=0.05, position=(x, 0, 0))
+    for k in (2, 1, 0):
+        for y in (0, 1):
+            for x in (0.06, 0.14):
+                ball = f"link {k} of {y} at {x}"
+                b.contact(ball, ball, "floor", friction=0.6)
+    return b.build()
+
+
+@pytest.mark.slow
+def test_contacts_of_several_chains_are_in_their_order(monkeypatch):
+    """Whatever the order of bodies and contacts, and where a body has two of them."""
+    model = two_chains()
+    assert is_unbranched(skeleton(model))
+    recursive, dense = both_ways(model, 0.1, monkeypatch)
+    pressed = dense[2][..., 0].reshape(STEPS, 3, 2, 2) > 1e-4
+    assert pressed.all(axis=-1).any(axis=(0, 1)).all()  # both balls of a link of each chain
+    assert recursive[3][:, 1].max() <= TOLERANCE
+    for a, b in zip(recursive[:2], dense[:2], strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-7)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 def test_random_trees_take_the_steps_of_dense_rows(seed, monkeypatch):

@@ -15,5 +15,6 @@ step_space        what the parts of a step share: model, blocks, motors, buffers
 step_bounces      restitution in both kinds of steps, as much of it as adds no energy
 contact_kinds     gaps and rows as loops over pairs of one kind
 motion_space      motions that a tree can have: six numbers, or three in a plane
+planar_contacts   contacts that stay in the plane of all motions
 dense_solve       linear systems of the size of the velocities
 """

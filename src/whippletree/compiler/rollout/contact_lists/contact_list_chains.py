@@ -21,6 +21,11 @@ This is Kalman's filter, with contacts for measurements and A for their noise. I
 A + Q R M⁻¹ Rᵀ, a matrix of the size of all contacts, in a time that grows with their number alone. Where chains branch,
 contacts of two limbs would have to know of each other.
 
+These passes go from contact to contact: of nodes that touch nothing, Z and V = turned turnedᵀ become those of the whole
+span before a contact, once, when blocks are listed. A belt of 400 links that lands touches with a third of them. What
+impulses do to velocities is left to the recursion of M: found by spans, α = Z α⁺ + V ρ, a belt of 1000 links kept
+1e-6 m/s of a step however often that was halved.
+
 Rows of loops are a border: their impulses η act at all nodes, and A α = 0 says what they are. The answers to them are
 found beside the first solution, on the same way there, which is that of the elimination, and back: passes along a
 chain are what a step of those methods costs.
@@ -28,13 +33,13 @@ chain are what a step of those methods costs.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
-from whippletree.compiler.program import If, Index, Lookup, Loop, Statement
+from whippletree.compiler.program import Collect, Each, If, Index, Lookup, Loop, Statement
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.contact_lists.contact_list_looped_tree import NODE, TOUCHED
 from whippletree.compiler.rollout.dense_solve import inverse_matrix
@@ -46,6 +51,12 @@ if TYPE_CHECKING:
 
 CONTACT_OF_NODE = "contact at node"
 """The register that counts the contacts of a node."""
+
+LINK, ALONG = "contact along chain", "contacts along chains"
+"""The register of a contact's place in the order along the chains, and the list of those places that count."""
+
+SPAN, OPEN_SPAN = ("span turn", "span spread"), ("open turn", "open spread")
+"""Z and V of the span before a contact, and of that which a node is in."""
 
 FIRST = Index(None, 0)
 """The row of f among those that are solved for."""
@@ -59,30 +70,42 @@ def is_unbranched(tree: Skeleton) -> bool:
 
 class ChainSystem:
     """Statements that solve such a system. Buffers of a block that it reads: ``own matrix`` A, ``pull`` Q R, ``thrown``
-    R, with the scale that the impulses have.
+    R, with the scale that the impulses have; of each the rows that a contact has, two in a plane.
     """
 
-    def __init__(self, rows: RecursiveRows, blocks: int) -> None:
+    def __init__(self, rows: RecursiveRows, blocks: int, contacts: Sequence[Sequence[int]]) -> None:
+        """``contacts``: the blocks of every node."""
+        # nodes are depth first: one chain after the other
+        order = [block for own in contacts for block in own]
+        self.places = len(order)
         self.rows, self.space, self.tree, self.motions = rows, rows.space, rows.tree, rows.motions
         self.ties, self.blocks, width, nodes = rows.closures.count, blocks, rows.width, rows.nodes
+        self.count = count = rows.count
         sides = 1 + self.ties  # right-hand sides: f, and the rows of loops
         self.space.work(
-            own_matrix=(blocks, 3, 3),
-            pull=(blocks, 3, width),
-            thrown=(blocks, 3, width),
-            chain_inverse=(blocks, 3, 3),  # S⁻¹
-            chain_gain=(blocks, 3, width),  # S⁻¹ Q R Ω
-            chain_reach=(blocks, 3, width),  # (Ω Rᵀ)ᵀ
-            chain_z=(blocks, sides, 3),
-            chain_answer=(blocks, sides, 3),  # dλ without loops
-            spread=(nodes + 1, width, width),  # Ω of what the contacts up to a node leave
-            caused=(nodes + 1, sides, width),  # a
-            behind=(nodes + 1, sides, width),  # ρ
-            goal=(blocks, 3),  # f
+            own_matrix=(blocks, count, count),
+            pull=(blocks, count, width),
+            thrown=(blocks, count, width),
+            chain_inverse=(blocks, count, count),  # S⁻¹
+            chain_gain=(blocks, count, width),  # S⁻¹ Q R Ω
+            chain_reach=(blocks, count, width),  # (Ω Rᵀ)ᵀ
+            chain_z=(blocks, sides, count),
+            chain_answer=(blocks, sides, count),  # dλ without loops
+            open_turn=(nodes + 1, width, width),  # Z and V of a node since the contact before it
+            open_spread=(nodes + 1, width, width),
+            span_turn=(blocks, width, width),  # Z and V of the span before a contact
+            span_spread=(blocks, width, width),
+            spread=(width, width),  # Ω of what the contacts so far leave
+            caused=(sides, width),  # a
+            behind=(sides, width),  # ρ
+            goal=(blocks, count),  # f
             tie_missed=(self.ties, sides),
             tie_share=(self.ties,),
             tie_matrix=(self.ties, self.ties),
+            listed=(self.places,),
         )
+        self.space.index("block along chain", order)
+        self.space.numbers_list(ALONG, self.places)
 
     # ---- solutions -----------------------------------------------------------------------------------------------
 
@@ -90,42 +113,69 @@ class ChainSystem:
         """S⁻¹ of every block, the answers to the rows of loops, and dλ (blocks, 3) of f (blocks, 3), by the names of
         their buffers.
         """
-        found = [*self._eliminate_outwards(goal), *self._return(None), *self._missed(None)]
+        found = [*self._eliminate_outwards(goal), *self._return(None)]
         return [*found, *self._invert_border(), *self._keep_ties(into)]
 
     def solve(self, goal: str, into: str) -> list[Statement]:
         """dλ (blocks, 3) of another f (blocks, 3), once S⁻¹ is known."""
-        return [*self._solve_outwards(goal), *self._return(FIRST), *self._missed(FIRST), *self._keep_ties(into)]
+        return [*self._solve_outwards(goal), *self._return(FIRST), *self._keep_ties(into)]
 
-    # ---- passes along the chain ----------------------------------------------------------------------------------
+    # ---- spans ---------------------------------------------------------------------------------------------------
 
-    def _contacts(self, *statements: Statement, backwards: bool = False) -> tuple[Statement, ...]:
-        """Statements for every listed contact of the node in hand."""
+    def prepare(self) -> list[Statement]:
+        """Once blocks are listed: their order along the chains, and the span before each."""
+        at, each, motions = self.space.at, self.space.each, self.motions
+        flag = self.space.address("flag", BLOCK)
+        note = traced_block(lambda flag: [flag], [Piece((), (flag,))], [at("listed", LINK)])
+
+        def hand_on(own: int, Z: Array, V: Array, X: Array, Y: Array, W: Array, turned: Array) -> list[Any]:
+            T = np.array([motions.moved_motion(axis, X - Y) for axis in np.eye(motions.width, dtype=int)], dtype=object)
+            step = T.T - turned.T @ (W @ T.T)
+            return [step @ Z, step @ V @ step.T + turned.T @ turned]
+
+        def reads(own: int) -> list[Piece]:
+            places = [self.tree.origin(NODE), self.tree.origin("parent")]
+            return [*each(OPEN_SPAN, "parent"), *places, self.tree.own("W", own), self.tree.own("turned", own)]
+
+        def close(Z: Array, V: Array) -> list[Any]:
+            return [Z, V, np.eye(motions.width, dtype=int), [0] * motions.width**2]
+
+        here = each(OPEN_SPAN, TOUCHED)
+        block = traced_block(close, here, [*each(SPAN, BLOCK), *here])
         one: tuple[Statement, ...] = (
             Lookup(BLOCK, self.space.address("contact of node", NODE, CONTACT_OF_NODE)),
             *self.rows.enter(),
-            If(self.space.address("flag", BLOCK), statements),
+            If(flag, (block,)),
         )
-        return (
+        close_spans: tuple[Statement, ...] = (
             Lookup("contacts of node", self.space.address("contacts of node", NODE)),
-            Loop(CONTACT_OF_NODE, Index("contacts of node"), one, backwards=backwards),
+            Loop(CONTACT_OF_NODE, Index("contacts of node"), one),
         )
+        return [
+            Loop(LINK, self.places, (self._block_of_link(), note)),
+            Collect(ALONG, LINK, self.places, self.space.address("listed", LINK)),
+            # what stands on the world knows nothing of other chains
+            self.space.put(0, *each(OPEN_SPAN, Index(None, self.rows.nodes))),
+            *self.tree.over_nodes(hand_on, reads, lambda _: each(OPEN_SPAN, NODE), then=close_spans),
+        ]
 
-    def _joint(self, own: int) -> list[Piece]:
-        """Where a node and its parent have their origins, and what the joint between them does."""
-        places = [self.tree.origin(NODE), self.tree.origin("parent")]
-        return [*places, self.tree.own("W", own), self.tree.own("turned", own)]
+    def _block_of_link(self) -> Lookup:
+        return Lookup(BLOCK, self.space.address("block along chain", LINK))
+
+    def _along(self, function: Any, reads: Any, writes: Any, backwards: bool = False) -> Statement:
+        """A block for every listed contact in turn, from the bases on or, backwards, from the tips."""
+        block = traced_block(function, reads, writes)
+        return Each(LINK, ALONG, (self._block_of_link(), *self.rows.enter(), block), backwards=backwards)
+
+    # ---- passes along the chains ---------------------------------------------------------------------------------
 
     def _eliminate_outwards(self, goal: str) -> list[Statement]:
         """From the base on: Ω and a, of f and of the rows of loops, with S⁻¹ and z of every contact."""
-        at, each, motions = self.space.at, self.space.each, self.motions
+        each = self.space.each
 
-        def hand_on(own: int, spread: Array, a: Array, X: Array, Y: Array, W: Array, turned: Array) -> list[Any]:
-            T = np.array([motions.moved_motion(axis, X - Y) for axis in np.eye(motions.width, dtype=int)], dtype=object)
-            Z = T.T - turned.T @ (W @ T.T)
-            return [Z @ spread @ Z.T + turned.T @ turned, self._carried(a, X - Y, W, turned)]
-
-        def eliminate(A: Array, pull: Array, thrown: Array, f: Array, spread: Array, a: Array, *Y: Array) -> list[Any]:
+        def eliminate(Z: Array, V: Array, A: Array, pull: Array, thrown: Array, f: Array, *rest: Array) -> list[Any]:
+            spread, a, *Y = rest
+            spread, a = Z @ spread @ Z.T + V, a @ Z.T
             reach, ahead = thrown @ spread.T, pull @ spread
             inverse = inverse_matrix(A + pull @ reach.T)
             gain = inverse @ ahead
@@ -133,90 +183,46 @@ class ChainSystem:
             z = (goals - a @ pull.T) @ inverse.T
             return [inverse, gain, reach, z, spread - reach.T @ gain, a + z @ reach]
 
-        here = [at("spread", TOUCHED), at("caused", TOUCHED)]
-        ties = [self.rows.bare.at("Y", None, TOUCHED)] if self.ties else []
-        block = traced_block(
-            eliminate,
-            [*each(("own matrix", "pull", "thrown", goal), BLOCK), *here, *ties],
-            [*each(("chain inverse", "chain gain", "chain reach", "chain z"), BLOCK), *here],
-        )
-
-        def reads(own: int) -> list[Piece]:
-            return [*each(("spread", "caused"), "parent"), *self._joint(own)]
-
-        return [
-            self.space.put(0, *each(("spread", "caused"), Index(None, self.rows.nodes))),
-            *self.tree.over_nodes(
-                hand_on, reads, lambda _: each(("spread", "caused"), NODE), then=self._contacts(block)
-            ),
-        ]
+        here = each(("spread", "caused"))
+        reads = [*each((*SPAN, "own matrix", "pull", "thrown", goal), BLOCK), *here, *self._ties_here()]
+        writes = [*each(("chain inverse", "chain gain", "chain reach", "chain z"), BLOCK), *here]
+        return [self.space.put(0, *here), self._along(eliminate, reads, writes)]
 
     def _solve_outwards(self, goal: str) -> list[Statement]:
         """From the base on: a of f alone, and z of every contact."""
         at, each = self.space.at, self.space.each
 
-        def hand_on(own: int, a: Array, X: Array, Y: Array, W: Array, turned: Array) -> list[Any]:
-            return [self._carried(a, X - Y, W, turned)]
-
-        def ahead(f: Array, pull: Array, inverse: Array, reach: Array, a: Array) -> list[Any]:
+        def ahead(Z: Array, f: Array, pull: Array, inverse: Array, reach: Array, a: Array) -> list[Any]:
+            a = Z @ a
             z = inverse @ (f - pull @ a)
             return [z, a + z @ reach]
 
-        here = at("caused", TOUCHED, FIRST)
-        reads = [*each((goal, "pull", "chain inverse", "chain reach"), BLOCK), here]
-        block = traced_block(ahead, reads, [at("chain z", BLOCK, FIRST), here])
-        return self.tree.over_nodes(
-            hand_on,
-            lambda own: [at("caused", "parent", FIRST), *self._joint(own)],
-            lambda _: [at("caused", NODE, FIRST)],
-            then=self._contacts(block),
-        )
-
-    def _carried(self, a: Array, arm: Array, W: Array, turned: Array) -> Array:
-        """Motions (…, width) of a parent as its node has them if nothing acts there."""
-        rate = _by_row(lambda one: self.motions.moved_motion(one, arm), a)
-        return np.asarray(rate - (rate @ W.T) @ turned)
+        here = at("caused", FIRST)
+        reads = [*each(("span turn", goal, "pull", "chain inverse", "chain reach"), BLOCK), here]
+        return [self.space.put(0, here), self._along(ahead, reads, [at("chain z", BLOCK, FIRST), here])]
 
     def _return(self, row: Index | None) -> list[Statement]:
-        """From the tip on: ρ, and dλ without loops; of all rows, or of f alone."""
+        """From the tip on: ρ, and dλ without loops, with −A α of it, ``tie missed``; of all rows, or of f alone."""
         at, each = self.space.at, self.space.each
 
-        def back(z: Array, gain: Array, thrown: Array, rho: Array) -> list[Any]:
+        def back(Z: Array, z: Array, gain: Array, thrown: Array, rho: Array, *ties: Array) -> list[Any]:
             change = z - rho @ gain.T
-            return [change, rho + change @ thrown]
+            pushed = change @ thrown
+            missed = [ties[0] + ties[1] @ pushed.T] if ties else []
+            return [change, (rho + pushed) @ Z, *missed]
 
-        def hand_back(own: int, rho: Array, above: Array, X: Array, Y: Array, W: Array, turned: Array) -> list[Any]:
-            kept = rho - (rho @ turned.T) @ W
-            return [above + _by_row(lambda one: self.motions.moved_wrench(one, X - Y), kept)]
+        behind = at("behind", row) if row else at("behind")
+        missed = [at("tie missed", None, row)] if self.ties else []
+        z = at("chain z", BLOCK, row)
+        reads = [at("span turn", BLOCK), z, *each(("chain gain", "thrown"), BLOCK), behind, *missed, *self._ties_here()]
+        writes = [at("chain answer", BLOCK, row), behind, *missed]
+        return [self.space.put(0, behind, *missed), self._along(back, reads, writes, backwards=True)]
 
-        behind = at("behind", TOUCHED, row)
-        reads = [at("chain z", BLOCK, row), *each(("chain gain", "thrown"), BLOCK), behind]
-        block = traced_block(back, reads, [at("chain answer", BLOCK, row), behind])
-        return [
-            Loop(NODE, self.rows.nodes + 1, (self.space.put(0, at("behind", NODE, row)),)),
-            *self.tree.over_nodes(
-                hand_back,
-                lambda own: [at("behind", NODE, row), at("behind", "parent", row), *self._joint(own)],
-                lambda _: [at("behind", "parent", row)],
-                backwards=True,
-                first=self._contacts(block, backwards=True),
-            ),
-        ]
+    def _ties_here(self) -> list[Piece]:
+        """The responses to rows of loops at the node of the contact in hand."""
+        return [self.rows.bare.at("Y", None, TOUCHED)] if self.ties else []
 
     # ---- loops ---------------------------------------------------------------------------------------------------
-
-    def _missed(self, row: Index | None) -> list[Statement]:
-        """``tie missed``: −A α of the impulses of all rows, or of those of f alone."""
-        if not self.ties:
-            return []
-        at = self.space.at
-
-        def add(missed: Array, thrown: Array, x: Array, Y: Array) -> list[Any]:
-            return [missed + Y @ (x @ thrown).T]
-
-        missed = at("tie missed", None, row)
-        reads = [missed, at("thrown", BLOCK), at("chain answer", BLOCK, row), self.rows.bare.at("Y", None, TOUCHED)]
-        return [self.space.put(0, missed), self.rows.each_active(traced_block(add, reads, [missed]))]
 
     def _invert_border(self) -> list[Statement]:
         """The inverse of what the answers to the rows of loops leave of A M⁻¹ Aᵀ."""
@@ -236,8 +242,3 @@ class ChainSystem:
         share = traced_block(lambda S, missed: [S @ missed], reads, [at("tie share")])
         less_open = traced_block(lambda x, share: [x[0] - share @ x[1:]], [found, at("tie share")], [place])
         return [share, self.rows.each_active(less_open)]
-
-
-def _by_row(function: Callable[[Array], Any], rows: Array) -> Array:
-    """A function of vectors (width,), of one or of some of them (n, width)."""
-    return np.array([function(row) for row in rows], dtype=object) if rows.ndim > 1 else np.asarray(function(rows))

@@ -1,8 +1,9 @@
 """Blocks of one row: a limit of a joint or tendon presses along its normal, dry friction and servos along a tangent.
 
-A contact has three rows, and code for three serves all. But a hand has some forty blocks of one row and no contact, so
-they have code of their own, traced from the same functions: numbers of the other rows are zeros that are known, are not
-read, and vanish with whatever they are multiplied by. They are written, for methods that know whole blocks only.
+A contact has three rows, and code for three serves all. But a hand has some forty blocks of one row and no contact, and
+a contact in a plane has two rows, so they have code of their own, traced from the same functions: numbers of the other
+rows are zeros that are known, are not read, and vanish with whatever they are multiplied by. They are written, for
+methods that know whole blocks only.
 """
 
 from __future__ import annotations
@@ -19,25 +20,34 @@ from whippletree.contact.problem.contact_problem import Local
 WHOLE, NORMAL, TANGENT = FORMS = range(3)
 """Forms of blocks: three rows, the first one alone, the second one alone."""
 
+PLANE = len(FORMS)
+"""The form of all blocks where contacts are in a plane: the first two rows."""
+
 FORM = "form"
 """The table of all blocks' forms, and the register of that in hand."""
 
 OF_THREE_ROWS = frozenset(("B", "E", "J", "g", "impulse", "delta", "approach", "raw", "part", "way"))
 """Buffers that have something for each row of a block."""
 
-_OWN = {NORMAL: [0], TANGENT: [3]}
+_ROWS = {NORMAL: [0], TANGENT: [1], PLANE: [0, 1]}
+
+_OWN = {NORMAL: [0], TANGENT: [3], PLANE: [0, 1, 3]}
 """Entries of the upper triangle of a block's own matrix (3, 3)."""
 
 _LOCAL = {
-    NORMAL: [Local._fields.index("normal")],
-    TANGENT: [Local._fields.index("stiffness1"), Local._fields.index("inverse1")],
+    form: [Local._fields.index(name) for name in names]
+    for form, names in (
+        (NORMAL, ("normal",)),
+        (TANGENT, ("stiffness1", "inverse1")),
+        (PLANE, ("normal", "coupling1", "stiffness1", "inverse1")),
+    )
 }
 """Fields of :class:`Local` that are not known beforehand: the tangent is its own principal axis."""
 
 
 def row_of(form: int) -> int:
     """The row that a block of one row has."""
-    return {NORMAL: 0, TANGENT: 1}[form]
+    return _ROWS[form][0]
 
 
 def block_of_form(
@@ -58,7 +68,7 @@ def _kept(form: int, part: Piece) -> list[int] | None:
     """Which of its rows a piece keeps; None: all."""
     name, first = part.addresses[0].buffer, part.shape[0] if part.shape else 0
     if name in OF_THREE_ROWS and first == 3:
-        return [row_of(form)]
+        return _ROWS[form]
     return {"own": _OWN, "local": _LOCAL}[name][form] if name in ("own", "local") else None
 
 

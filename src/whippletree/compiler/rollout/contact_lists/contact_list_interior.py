@@ -12,7 +12,8 @@ orders of magnitude than numbers have digits, and its inverse has lost what is s
 200 links that the method did not solve, seven were solved by that). What a block has no unknown for (the normal of dry
 friction, the tangents of a contact without any) is masked in V. Along a chain impulses are eliminated themselves, from
 (W² + (1 + S) B Bᵀ) dλ = r, and nothing is inverted that spans so much
-(:mod:`~whippletree.compiler.rollout.contact_lists.contact_list_chains`).
+(:mod:`~whippletree.compiler.rollout.contact_lists.contact_list_chains`). Where contacts are in a plane, cones are two
+half lines (:mod:`~whippletree.compiler.rollout.contact_lists.contact_list_cones`).
 
 At first it begins near the impulses that sweeps have come to: z = λ − w, in scaled variables with
 w = G λ + g + s, is parted into x − w = z with x ∘ w = ν 1, so that the beginning is on the central path of a problem
@@ -34,13 +35,14 @@ from whippletree.arithmetic.arrays import Array, vector
 from whippletree.arithmetic.scalars import less, negated, select, sqrt
 from whippletree.compiler.program import If, Statement, Until
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
+from whippletree.compiler.rollout.contact_lists.contact_list_cones import Cone, PlaneCone, SpaceCone
 from whippletree.compiler.rollout.contact_lists.contact_list_path import CentralPath
 from whippletree.compiler.rollout.dense_solve import multiply_in_strands
 from whippletree.compiler.rollout.step_space import BLOCK, symmetric_block
-from whippletree.contact.problem.cones import both, brought_inside, largest, length, not_less
+from whippletree.contact.problem.cones import both, brought_inside, largest, not_less
 from whippletree.contact.problem.contact_problem import block_mass
 from whippletree.contact.problem.interior_point import INTERIOR_STEPS, INWARDS, STALLED_STEP
-from whippletree.contact.problem.lorentz import CentralPair, Scaling, exit_rate, product, quotient
+from whippletree.contact.problem.lorentz import exit_rate
 from whippletree.spatial import cross
 
 if TYPE_CHECKING:
@@ -118,19 +120,22 @@ class InteriorPoint:
     def __init__(self, solver: ListSolver) -> None:
         self.solver, self.space, self.rows = solver, solver.space, solver.rows
         self.servos, self.chain = solver.servos, solver.rows.chain
-        blocks = solver.blocks
+        self.in_plane = self.chain is not None and self.chain.count == PlaneCone.count
+        self.cone: Cone = PlaneCone() if self.in_plane else SpaceCone()
+        blocks, count = solver.blocks, self.cone.count
+        self.kept = [f"kept {i}" for i in range(len(self.cone.keeps))]
+        """What the predictor leaves for the corrector, of every block."""
+        self.space.work(**{name: (blocks, *shape) for name, shape in zip(self.kept, self.cone.keeps, strict=True)})
         self.space.work(
-            inside_x=(blocks, 3),
-            inside_w=(blocks, 3),
-            scale=(blocks, 3),
-            unknown=(blocks, 3),
-            mobile=(blocks, 3),
-            NT=(blocks, 3, 3),
-            NT_inverse=(blocks, 3, 3),
-            astray=(blocks, 3),  # (1 + S) times the residual of w = G λ + g + s
-            aimed=(blocks, 3),
-            step_x=(blocks, 3),
-            step_w=(blocks, 3),
+            inside_x=(blocks, count),
+            inside_w=(blocks, count),
+            scale=(blocks, count),
+            unknown=(blocks, count),
+            mobile=(blocks, count),
+            astray=(blocks, count),  # (1 + S) times the residual of w = G λ + g + s
+            aimed=(blocks, count),
+            step_x=(blocks, count),
+            step_w=(blocks, count),
             stature=(1,),  # the largest entry of the scaled g
             many=(1,),
             lead=(2,),  # Σ x · w, and Σ (x + t dx) · (w + t dw)
@@ -196,8 +201,23 @@ class InteriorPoint:
             put(NEAR_STEPS if self.chain is None else INTERIOR_STEPS, at("near steps")),
         ]
 
-    def _each(self, function: Any, reads: Any, writes: Any, *then: Statement) -> Statement:
-        return self.solver.each_active(traced_block(function, reads, writes), *then)
+    def of_block(self, *names: str) -> list[Piece | Array]:
+        """Parts of buffers for the block in hand; masks of contacts in a plane are known."""
+        whole = vector(*[1] * self.cone.count)
+        known = ("unknown", "mobile") if self.in_plane else ()
+        return [whole if name in known else self.space.at(name, BLOCK) for name in names]
+
+    def block(self, function: Any, reads: Sequence[Piece | Array], writes: Sequence[Piece]) -> Statement:
+        """A block of a function of parts of buffers, and of numbers that are known."""
+
+        def filled(*numbers: Any) -> Any:
+            given = iter(numbers)
+            return function(*[next(given) if isinstance(part, Piece) else part for part in reads])
+
+        return traced_block(filled, [part for part in reads if isinstance(part, Piece)], writes)
+
+    def _each(self, function: Any, reads: Sequence[Any], writes: Sequence[Piece], *then: Statement) -> Statement:
+        return self.solver.each_active(self.block(function, reads, writes), *then)
 
     def _start(self) -> list[Statement]:
         at, each, put = self.space.at, self.space.each, self.space.put
@@ -207,7 +227,8 @@ class InteriorPoint:
             kind = Kind.of(symmetric_block(own), mu, radius)
             found = largest([size[0], *[abs(x) for x in kind.scale * g]])
             busy = select(self._is_idle(rest, radius), 0, 1)
-            return [kind.scale, busy * kind.unknown, busy * kind.moving, [found], [many[0] + 1]]
+            masks = [] if self.in_plane else [busy * kind.unknown, busy * kind.moving]
+            return [kind.scale[: self.cone.count], *masks, [found], [many[0] + 1]]
 
         def place(own: Array, *rest: Any) -> list[Any]:
             # radii of moments are held at what presses on them now
@@ -217,12 +238,11 @@ class InteriorPoint:
             high = select(disc, radius / (root * _nonzero(size[0])), heights[0])
             # a pair that does not move, and takes no part in the mean of x · w
             low = select(self._is_idle(rest, radius), LEAST_GAP, heights[1])
-            return [[high, 0, 0], [low, 0, 0]]
+            return [high * self.cone.one(), low * self.cone.one()]
 
         reads = [*each(("own", "g"), BLOCK), *self.solver.bounds(), *each(("stature", "many"))]
-        classes = self._each(
-            classify, reads, [*each(("scale", "unknown", "mobile"), BLOCK), *each(("stature", "many"))]
-        )
+        masks = () if self.in_plane else ("unknown", "mobile")
+        classes = self._each(classify, reads, [*each(("scale", *masks), BLOCK), *each(("stature", "many"))])
         reads = [at("own", BLOCK), *self.solver.bounds(), *each(("stature", "heights"))]
         return [
             put(0, *each(("stature", "many"))),
@@ -245,29 +265,28 @@ class InteriorPoint:
 
         def part(impulse: Array, scale: Array, unknown: Array, B: Array, g: Array, mu: Any, *rest: Any) -> list[Any]:
             y, size, most = rest
-            x = vector(*[unknown[i] * impulse[i] / _nonzero(scale[i] * size[0]) for i in range(3)])
-            w = scale * (multiply_in_strands(B, y) + g) / _nonzero(size[0])
-            w = vector(w[0] + select(less(0, mu), length(w[1], w[2]), 0), w[1], w[2])
-            z = x - w
-            r = x - CentralPair.of(z, 0).x
-            return [z, [largest([most[0], *[abs(a) for a in unknown * r]])]]
+            share = [unknown[i] * impulse[i] / _nonzero(scale[i] * size[0]) for i in range(self.cone.count)]
+            x, w = self.cone.of_axes(vector(*share)), self.velocity(scale, B, g, y, size)
+            z = x - self.cone.add_slip(w, w, less(0, mu))
+            r = self.cone.to_axes(unknown * (x - self.cone.pair.of(z, 0).x))
+            return [z, [largest([most[0], *[abs(a) for a in r]])]]
 
         def place(z: Array, x: Array, w: Array, unknown: Array, most: Array) -> list[Any]:
             gap = largest([most[0] * most[0], LEAST_GAP])
             cone = less(0, unknown[0])
-            pair = CentralPair.of(z, gap)
+            pair = self.cone.pair.of(z, gap)
             return [
                 [select(cone, a, b) for a, b in zip(pair.x, x, strict=True)],
                 [select(cone, a, b) for a, b in zip(pair.w, w, strict=True)],
             ]
 
-        reads = [*each(("impulse", "scale", "unknown", "B", "g", "friction"), BLOCK)]
+        reads = self.of_block("impulse", "scale", "unknown", "B", "g", "friction")
         reads += [self.rows.at("y"), *each(("stature", "astray most"))]
         inside = each(("inside x", "inside w"), BLOCK)
         return [
             self.space.put(0, at("astray most")),
             self._each(part, reads, [at("aimed", BLOCK), at("astray most")]),
-            self._each(place, [at("aimed", BLOCK), *inside, at("unknown", BLOCK), at("astray most")], inside),
+            self._each(place, [*self.of_block("aimed", "inside x", "inside w", "unknown"), at("astray most")], inside),
         ]
 
     def _step(self) -> list[Statement]:
@@ -302,45 +321,32 @@ class InteriorPoint:
 
         def prepare(x: Array, w: Array, scale: Array, unknown: Array, B: Array, g: Array, *rest: Any) -> list[Any]:
             friction, y, lead, size, share, near, *soft = rest
-            W, back, square = Scaling.of(x, w)
-            compliance = soft[0] * scale[1] * scale[1] if soft else 0
+            cone, count = self.cone, self.cone.count
+            kept, square, aimed = cone.linearise(x, w)
             rubs = both(less(0, friction), less(0, unknown[0]))
-            side = length(w[1], w[2])
+            r = cone.add_slip(self.velocity(scale, B, g, y, size) - w, w, rubs)
             # where a step has led nowhere, slips are held for the next one
             held = both(less(0, near[0]), less(share[0], HELD_SLIPS))
-            slides = both(both(rubs, less(0, side)), negated(held))
-            e1, e2 = (select(slides, x / select(slides, side, 1), 0) for x in w[1:])
-            r = scale * (multiply_in_strands(B, y) + g) / _nonzero(size[0]) - w
-            r = vector(r[0] + select(rubs, side, 0), r[1] + compliance * x[1], r[2])
-            left = np.array([[1, e1, e2], [0, 1, 0], [0, 0, 1]], dtype=object)
-            astray = left @ r
-            own = square + left @ np.array([[0, 0, 0], [0, compliance, 0], [0, 0, 0]], dtype=object)
-            level = W @ x
-            aimed = W @ quotient(-product(level, level), level)
-            lead = [lead[0] + x @ w, lead[1]]
+            left = cone.slip_slope(w, both(rubs, negated(held)))
+            lead = [lead[0] + cone.inner(x, w), lead[1]]
+            rows = _rows(scale, B[:count])
             if self.chain is not None:
                 # rows and columns of what is not unknown are those of the identity
-                A = _masked(own, unknown)
-                return [
-                    W,
-                    back,
-                    astray,
-                    aimed,
-                    lead,
-                    unknown * (aimed - astray),
-                    A,
-                    _rows(unknown, left @ _rows(scale, B)),
-                    _rows(scale, B),
-                ]
+                astray, A = left @ r, _masked(square, unknown)
+                system = [unknown * (aimed - astray), A, _rows(unknown, left @ cone.of_axes(rows)), cone.thrown(rows)]
+                return [*kept, astray, aimed, lead, *system]
+            compliance = soft[0] * scale[1] * scale[1] if soft else 0
+            astray = left @ vector(r[0], r[1] + compliance * x[1], r[2])
+            own = square + left @ np.array([[0, 0, 0], [0, compliance, 0], [0, 0, 0]], dtype=object)
             V = _masked_inverse(own, unknown)
-            V = V if soft else _choose(both(less(0, unknown[0]), less(0, unknown[1])), back @ back, V)
+            V = V if soft else _choose(both(less(0, unknown[0]), less(0, unknown[1])), kept[1] @ kept[1], V)
             part = V @ (aimed - astray)
-            return [W, back, astray, aimed, lead, V, [e1, e2], part, scale * part, (V @ left) * scale]
+            return [*kept, astray, aimed, lead, V, left[0, 1:], part, scale * part, (V @ left) * scale]
 
-        reads = [*each(("inside x", "inside w", "scale", "unknown", "B", "g", "friction"), BLOCK)]
+        reads = self.of_block("inside x", "inside w", "scale", "unknown", "B", "g", "friction")
         reads += [self.rows.at("y"), *each(("lead", "stature", "share", "near starts"))]
         reads += each(tuple(self.servos), BLOCK)
-        writes = [*each(("NT", "NT inverse", "astray", "aimed"), BLOCK), at("lead")]
+        writes = [*each((*self.kept, "astray", "aimed"), BLOCK), at("lead")]
         if self.chain is not None:
             writes += each(("goal", "own matrix", "pull", "thrown"), BLOCK)
             return [self._each(prepare, reads, writes)]
@@ -414,14 +420,14 @@ class InteriorPoint:
         at, each = self.space.at, self.space.each
 
         def improve(dx: Array, part: Array, E: Array, dy: Array, scale: Array, *rest: Any) -> list[Any]:
-            W, x, w, mobile, worst = rest
+            *kept, x, w, mobile, worst = rest
             change = part - multiply_in_strands(E, dy)
-            dw = mobile * (W @ (W @ change))
+            dw = mobile * self.cone.follow(kept, change)
             rates = [exit_rate(inside, sign * d) for inside, d in ((x, change), (w, dw)) for sign in (1, -1)]
             return [dx + change, scale * (dx + change), [largest([worst[0], *rates])]]
 
         reads = [at("step x", BLOCK), *self._answer()]
-        reads += [*each(("NT", "inside x", "inside w", "mobile"), BLOCK), at("uncertain")]
+        reads += [*each((*self.kept, "inside x", "inside w", "mobile"), BLOCK), at("uncertain")]
         writes = [*each(("step x", "scaled"), BLOCK), at("uncertain")]
         return self._each(improve, reads, writes, self.rows.add_to("answer", "scaled"))
 
@@ -429,12 +435,12 @@ class InteriorPoint:
         """dw, and the rate at which the first block leaves its cone."""
         at, each = self.space.at, self.space.each
 
-        def direct(dx: Array, W: Array, aimed: Array, x: Array, w: Array, *rest: Any) -> list[Any]:
-            mobile, fastest = rest
-            dw = mobile * (aimed - W @ (W @ dx))
-            return [dw, [largest([fastest[0], exit_rate(x, dx), exit_rate(w, dw)])]]
+        def direct(dx: Array, aimed: Array, x: Array, w: Array, mobile: Array, fastest: Array, *kept: Any) -> list[Any]:
+            dw = mobile * (aimed - self.cone.follow([*kept], dx))
+            return [dw, [largest([fastest[0], *self.cone.rates([*kept], x, w, dx, dw)])]]
 
-        reads = [*each(("step x", "NT", "aimed", "inside x", "inside w", "mobile"), BLOCK), at("fastest")]
+        reads = [*self.of_block("step x", "aimed", "inside x", "inside w", "mobile"), at("fastest")]
+        reads += each(tuple(self.kept), BLOCK)
         return self._each(direct, reads, [at("step w", BLOCK), at("fastest")])
 
     def _centre(self) -> Statement:
@@ -443,7 +449,7 @@ class InteriorPoint:
 
         def complementarity_ahead(x: Array, w: Array, dx: Array, dw: Array, fastest: Array, lead: Array) -> list[Any]:
             share = 1 / largest([fastest[0], 1])
-            return [[lead[0], lead[1] + (x + share * dx) @ (w + share * dw)]]
+            return [[lead[0], lead[1] + self.cone.inner(x + share * dx, w + share * dw)]]
 
         reads = [*each(("inside x", "inside w", "step x", "step w"), BLOCK), *each(("fastest", "lead"))]
         return self._each(complementarity_ahead, reads, [at("lead")])
@@ -452,15 +458,12 @@ class InteriorPoint:
         """The right-hand side of the corrector."""
         each = self.space.each
 
-        def aim(x: Array, dx: Array, dw: Array, W: Array, back: Array, astray: Array, *rest: Any) -> list[Any]:
-            lead, many, bent, *more = rest
+        def aim(x: Array, w: Array, dx: Array, dw: Array, astray: Array, *rest: Any) -> list[Any]:
+            kept, (lead, many, bent, *more) = [*rest[: len(self.kept)]], rest[len(self.kept) :]
             gap = lead[0] / many[0]
             share = largest([lead[1] / lead[0], 0])
             centring = largest([-largest([-share * share * share, -1]), bent[1]])
-            level = W @ x
-            second = bent[0] * product(back @ dw, W @ dx)
-            target = vector(centring * gap, 0, 0) - product(level, level) - second
-            aimed = W @ quotient(target, level)
+            aimed = self.cone.aim(kept, x, w, dx, dw, centring * gap, bent[0])
             if self.chain is not None:
                 (unknown,) = more
                 return [aimed, unknown * (aimed - astray)]
@@ -468,10 +471,10 @@ class InteriorPoint:
             part = V @ (aimed - astray)
             return [aimed, part, scale * part]
 
-        reads = [*each(("inside x", "step x", "step w", "NT", "NT inverse", "astray"), BLOCK)]
+        reads = [*each(("inside x", "inside w", "step x", "step w", "astray", *self.kept), BLOCK)]
         reads += each(("lead", "many", "bent"))
         if self.chain is not None:
-            return [self._each(aim, [*reads, *each(("unknown",), BLOCK)], each(("aimed", "goal"), BLOCK))]
+            return [self._each(aim, [*reads, *self.of_block("unknown")], each(("aimed", "goal"), BLOCK))]
         then = self.rows.add_to("right", "scaled")
         reads += each(("V", "scale"), BLOCK)
         return [*self.rows.clear("right"), self._each(aim, reads, each(("aimed", "part", "scaled"), BLOCK), then)]
@@ -504,13 +507,20 @@ class InteriorPoint:
         count = traced_block(lambda made: [made + 1], [at("newtons")], [at("newtons")])
         return [share, *self.push(moves), *self.solver.measure(), end, count]
 
+    def velocity(self, scale: Array, B: Array, g: Array, y: Array, size: Array) -> Array:
+        """Numbers of a block's scaled velocity, without slip."""
+        count = self.cone.count
+        u = scale * (multiply_in_strands(B[:count], y) + g[:count]) / _nonzero(size[0])
+        return self.cone.of_axes(u)
+
     def push(self, *before: Statement) -> list[Statement]:
         """The impulses that x means and their motion y, after some statements for every block."""
         at, each = self.space.at, self.space.each
 
         def push(x: Array, scale: Array, size: Array, *rest: Any) -> list[Any]:
             mu, radius, _ = self.solver.law(rest)
-            return [brought_inside(size[0] * scale * x, mu, radius)]
+            impulse = [size[0] * a * b for a, b in zip(scale, self.cone.to_axes(x), strict=False)]
+            return [brought_inside(vector(*impulse, *[0] * (3 - len(impulse))), mu, radius)]
 
         reads = [*each(("inside x", "scale"), BLOCK), at("stature"), *self.solver.bounds()]
         block = traced_block(push, reads, [at("impulse", BLOCK)])
@@ -531,9 +541,10 @@ def _masked_inverse(A: Array, known: Array) -> Array:
 
 
 def _masked(A: Array, known: Array) -> Array:
-    """A (3, 3), with rows and columns of the identity in place of those that are masked by 0."""
-    M = np.array([[A[i, j] * known[i] * known[j] for j in range(3)] for i in range(3)], dtype=object)
-    for i in range(3):
+    """A (n, n), with rows and columns of the identity in place of those that are masked by 0."""
+    size = range(len(A))
+    M = np.array([[A[i, j] * known[i] * known[j] for j in size] for i in size], dtype=object)
+    for i in size:
         M[i, i] = M[i, i] + (1 - known[i])
     return M
 

@@ -89,7 +89,7 @@ class NewtonMethod:
             spent=(1,),
             progress=(2,),  # the smallest residual of its turn, and steps since it was halved
             damping=(1,),
-            part=(blocks, 3),  # −A⁻¹ F, or dλ
+            part=(blocks, 3 if chain is None else chain.count),  # −A⁻¹ F, or dλ
         )
         if chain is None:
             self.space.work(
@@ -177,8 +177,9 @@ class NewtonMethod:
             F, P = alart_curnier(p, mass * velocity_of(*state), mu, radius)
             weighed = [[merit[0][0] + (F @ F) / (mass * mass)]] if self.search is not None else []
             if self.rows.chain is not None:
-                B = state[1]
-                return [-F, identity(3) - (1 - damping[0]) * P, (mass * P) @ B, B, *weighed]
+                B, n = state[1], self.rows.chain.count
+                system = [-F[:n], (identity(3) - (1 - damping[0]) * P)[:n, :n], ((mass * P) @ B)[:n], B[:n]]
+                return [*system, *weighed]
             inverse = inverse_slope(P, damping[0], *[mass * compliance for compliance in soft])
             part, slope = -(inverse @ F), inverse @ (mass * P)
             follows = P[0, 0] + abs(P[1, 1]) + abs(P[1, 2]) + abs(P[2, 2])
@@ -211,7 +212,7 @@ class NewtonMethod:
 
         def advance(p: Array, part: Array, *rest: Any) -> list[Any]:
             mu, radius, answer = self.solver.law(rest)
-            change = part
+            change = vector(*part, *[0] * (3 - len(part)))
             if answer:
                 E, dy = answer
                 change = part - multiply_in_strands(E, dy)

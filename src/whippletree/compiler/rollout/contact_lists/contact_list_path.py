@@ -24,16 +24,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from whippletree.arithmetic.arrays import Array, vector
+from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.scalars import clip, less, negated, select
 from whippletree.compiler.program import Statement, Until
 from whippletree.compiler.program.traced_blocks import traced_block
 from whippletree.compiler.rollout.contact_lists.contact_list_chains import ChainSystem
-from whippletree.compiler.rollout.dense_solve import multiply_in_strands
 from whippletree.compiler.rollout.step_space import BLOCK
-from whippletree.contact.problem.cones import both, largest, length
-from whippletree.contact.problem.lorentz import CentralPair
-from whippletree.spatial import cross
+from whippletree.contact.problem.cones import both, largest
 
 if TYPE_CHECKING:
     from whippletree.compiler.rollout.contact_lists.contact_list_interior import InteriorPoint
@@ -72,12 +69,13 @@ class CentralPath:
     def __init__(self, interior: InteriorPoint, chain: ChainSystem) -> None:
         self.interior, self.chain = interior, chain
         self.solver, self.space = interior.solver, interior.space
-        blocks = self.solver.blocks
+        self.cone = interior.cone
+        blocks, count = self.solver.blocks, self.cone.count
         self.space.work(
-            path_z=(blocks, 3),
-            onwards=(blocks, 3),  # right-hand side of the tangent, dw at dx = 0 per change of log ν
-            tangent_x=(blocks, 3),
-            tangent_z=(blocks, 3),
+            path_z=(blocks, count),
+            onwards=(blocks, count),  # right-hand side of the tangent, dw at dx = 0 per change of log ν
+            tangent_x=(blocks, count),
+            tangent_z=(blocks, count),
             path_nu=(1,),
             path_sign=(1,),  # of the determinant
             path_products=(2,),  # of correction and tangent, and of the tangent with itself
@@ -99,7 +97,7 @@ class CentralPath:
             each(("path nu", "path begun", "path over")),
         )
         add = traced_block(
-            lambda x, w, lead: [[lead[0] + x @ w, lead[1]]],
+            lambda x, w, lead: [[lead[0] + self.cone.inner(x, w), lead[1]]],
             [*each(("inside x", "inside w"), BLOCK), at("lead")],
             [at("lead")],
         )
@@ -117,7 +115,7 @@ class CentralPath:
         at = self.space.at
 
         def arrive(z: Array, nu: Array) -> list[Any]:
-            pair = CentralPair.of(z, nu[0])
+            pair = self.cone.pair.of(z, nu[0])
             return [pair.x, pair.w]
 
         reads = [at("path z", BLOCK), at("path nu")]
@@ -145,33 +143,28 @@ class CentralPath:
 
         def prepare(z: Array, nu: Array, scale: Array, unknown: Array, B: Array, g: Array, *rest: Any) -> list[Any]:
             friction, y, size = rest
-            pair = CentralPair.of(z, nu[0])
-            w = pair.w
+            pair = self.cone.pair.of(z, nu[0])
+            w, cone = pair.w, self.cone
             rubs = both(less(0, friction), less(0, unknown[0]))
-            side = length(w[1], w[2])
-            slides = both(rubs, less(0, side))
-            e1, e2 = (select(slides, x / select(slides, side, 1), 0) for x in w[1:])
-            r = scale * (multiply_in_strands(B, y) + g) / select(less(0, size[0]), size[0], 1) - w
-            r = vector(r[0] + select(rubs, side, 0), r[1], r[2])
-            left = np.array([[1, e1, e2], [0, 1, 0], [0, 0, 1]], dtype=object)
-            thrown = (B.T * scale).T
-            own = np.array([pair.yielded(axis) for axis in np.eye(3, dtype=int)], dtype=object)
-            own = np.array([[own[i, j] * unknown[i] * unknown[j] for j in range(3)] for i in range(3)], dtype=object)
-            own = own + np.diag(1 - unknown)
-            return [-(unknown * (left @ r)), unknown * w, own, ((left @ thrown).T * unknown).T, thrown]
+            r = cone.add_slip(self.interior.velocity(scale, B, g, y, size) - w, w, rubs)
+            left = cone.slip_slope(w, rubs)
+            rows = (B[: cone.count].T * scale).T
+            own = np.array([pair.yielded(axis) for axis in np.eye(cone.count, dtype=int)], dtype=object)
+            own = (own.T * unknown).T * unknown + np.diag(1 - unknown)
+            pull = ((left @ cone.of_axes(rows)).T * unknown).T
+            return [-(unknown * (left @ r)), unknown * w, own, pull, cone.thrown(rows)]
 
-        reads = [at("path z", BLOCK), at("path nu"), *each(("scale", "unknown", "B", "g", "friction"), BLOCK)]
+        reads = [at("path z", BLOCK), at("path nu"), *self.interior.of_block("scale", "unknown", "B", "g", "friction")]
         reads += [self.solver.rows.at("y"), at("stature")]
         writes = each(("goal", "onwards", "own matrix", "pull", "thrown"), BLOCK)
-        return self.solver.each_active(traced_block(prepare, reads, writes))
+        return self.solver.each_active(self.interior.block(prepare, reads, writes))
 
     def _orient(self) -> list[Statement]:
         """The sign of the determinant, that of the elimination's parts."""
         at = self.space.at
 
         def turn(sign: Array, inverse: Array) -> list[Any]:
-            a, b, c = inverse
-            return [[select(less(a @ cross(b, c), 0), -sign[0], sign[0])]]
+            return [[select(less(self.cone.determinant(inverse), 0), -sign[0], sign[0])]]
 
         def turn_ties(sign: Array, inverse: Array) -> list[Any]:
             found, A = sign[0], -np.array(inverse, dtype=object)
@@ -194,18 +187,18 @@ class CentralPath:
 
         def compare(z: Array, nu: Array, mobile: Array, dx: Array, tx: Array, *rest: Any) -> list[Any]:
             products, speed, sign = rest
-            pair = CentralPair.of(z, nu[0])
+            pair = self.cone.pair.of(z, nu[0])
             change = dx + mobile * pair.yielded(dx)
             tangent = tx + mobile * (pair.yielded(tx) - pair.w)
             c, t = pair.relative(change), pair.relative(tangent)
-            products = [products[0] + 2 * (c @ t), products[1] + 2 * (t @ t)]
-            return [change, tangent, products, [largest([speed[0], _size(pair.bending(-sign[0] * tangent))])]]
+            products = [products[0] + 2 * self.cone.inner(c, t), products[1] + 2 * self.cone.inner(t, t)]
+            return [change, tangent, products, [largest([speed[0], self.cone.size(pair.bending(-sign[0] * tangent))])]]
 
         totals = each(("path products", "path speed"))
-        reads = [at("path z", BLOCK), at("path nu"), *each(("mobile", "step x", "tangent x"), BLOCK), *totals]
+        reads = [at("path z", BLOCK), at("path nu"), *self.interior.of_block("mobile", "step x", "tangent x"), *totals]
         reads += each(("path sign",))
         writes = [*each(("step w", "tangent z"), BLOCK), *totals]
-        return self.solver.each_active(traced_block(compare, reads, writes))
+        return self.solver.each_active(self.interior.block(compare, reads, writes))
 
     def _look_astray(self) -> Statement:
         """How much the correction changes a pair."""
@@ -213,8 +206,8 @@ class CentralPath:
 
         def look(z: Array, nu: Array, change: Array, tangent: Array, products: Array, astray: Array) -> list[Any]:
             along = products[0] / (products[1] + 1)
-            c = CentralPair.of(z, nu[0]).relative(change - along * tangent)
-            return [[largest([astray[0], _size(c)])]]
+            c = self.cone.pair.of(z, nu[0]).relative(change - along * tangent)
+            return [[largest([astray[0], self.cone.size(c)])]]
 
         reads = [at("path z", BLOCK), at("path nu"), *each(("step w", "tangent z"), BLOCK)]
         reads += each(("path products", "path astray"))
@@ -259,11 +252,6 @@ class CentralPath:
 
         reads = each(("done", "path nu", "past folds", "newtons"))
         return traced_block(judge, reads, each(("path over", "newtons")))
-
-
-def _size(change: Array) -> Any:
-    """The larger of the two numbers that a change (3,) in the algebra of a cone has, in size."""
-    return abs(change[0]) + length(change[1], change[2])
 
 
 def _raised(nu: Any, rise: Any) -> Any:

@@ -171,7 +171,8 @@ class BlockPreparation:
         ]
         reads += [at("dt", STEP), *rows.own_yielding()]
         writes = [at(n, BLOCK) for n in ("own", "g", "shift", "approach", "delta")]
-        return [*rows.own_rows(), traced_block(prepare, reads, writes), rows.add_to("y", "impulse")]
+        own = [*rows.own_rows(), *rows.turn_impulse(inwards=True)]
+        return [*own, traced_block(prepare, reads, writes), rows.add_to("y", "impulse")]
 
     def _contact_rows(self, form: int) -> tuple[Statement, ...]:
         """Rows of J, or that of the normal: a velocity that moves one of the bodies moves the material points at the

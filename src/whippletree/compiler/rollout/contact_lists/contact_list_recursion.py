@@ -33,9 +33,10 @@ from whippletree.compiler.program import Address, Each, If, Index, Lookup, Loop,
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.contact_lists.contact_list_chains import ChainSystem, is_unbranched
 from whippletree.compiler.rollout.contact_lists.contact_list_closures import Closures
-from whippletree.compiler.rollout.contact_lists.contact_list_forms import WHOLE
+from whippletree.compiler.rollout.contact_lists.contact_list_forms import PLANE, WHOLE, block_of_form
 from whippletree.compiler.rollout.contact_lists.contact_list_looped_tree import NODE, TOUCHED, LoopedTree
 from whippletree.compiler.rollout.dense_solve import inverse_matrix
+from whippletree.compiler.rollout.planar_contacts import touch_in_plane
 from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, RowPlace, StepSpace
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.contact.time_step import ContactBlocks
@@ -297,7 +298,11 @@ class RecursiveRows:
         space.index("contact of node", [blocks + [0] * (most - len(blocks)) for blocks in own])
         space.work(passed=(self.nodes + 1, self.width), tied=(max(closures.count, 1),))
         space.table("side", [1 if second < 0 else -1 for _, second in sides])
-        self.chain: ChainSystem | None = ChainSystem(self, len(touched)) if is_unbranched(space.tree) else None
+        unbranched = is_unbranched(space.tree)
+        self.in_plane = unbranched and self.width < 6 and touch_in_plane(space.tree, space.blocks, self.motions)
+        """Whether normals lie in the plane of the motions: a contact has one tangent in it, and nothing across it."""
+        self.count, self.form = (2, PLANE) if self.in_plane else (3, WHOLE)
+        self.chain: ChainSystem | None = ChainSystem(self, len(touched), own) if unbranched else None
 
     # ---- motions -------------------------------------------------------------------------------------------------
 
@@ -328,7 +333,7 @@ class RecursiveRows:
         """See :class:`~whippletree.compiler.rollout.contact_lists.contact_list_rows.BlockRows`."""
         place = self.space.at(f"{motion} force", TOUCHED)
         reads = [place, *self.space.each(("B", factors), BLOCK)]
-        return traced_block(lambda f, B, factors: [f + factors @ B], reads, [place])
+        return block_of_form(self.form, lambda f, B, factors: [f + factors @ B], reads, [place])
 
     def compute_motion(self, motion: str) -> list[Statement]:
         """See :class:`~whippletree.compiler.rollout.contact_lists.contact_list_rows.BlockRows`."""
@@ -341,7 +346,7 @@ class RecursiveRows:
 
     def by_form(self, make: Callable[[int], Sequence[Statement]]) -> list[Statement]:
         """See :class:`~whippletree.compiler.rollout.contact_lists.contact_list_rows.BlockRows`: contacts alone."""
-        return list(make(WHOLE))
+        return list(make(self.form))
 
     def sweep(self, block: Callable[[int], Sequence[Statement]], change: str) -> list[Statement]:
         """See :class:`~whippletree.compiler.rollout.contact_lists.contact_list_rows.BlockRows`.
@@ -375,7 +380,7 @@ class RecursiveRows:
         one: tuple[Statement, ...] = (
             Lookup(BLOCK, self.space.address("contact of node", NODE, place)),
             *self.enter(),
-            If(self.space.address("flag", BLOCK), (begin, *block(WHOLE), end)),
+            If(self.space.address("flag", BLOCK), (begin, *block(self.form), end)),
         )
         blocks: tuple[Statement, ...] = (
             Lookup("contacts of node", self.space.address("contacts of node", NODE)),
@@ -450,17 +455,37 @@ class RecursiveRows:
             *self.tree.twists("free", "free motion"),
         ]
 
+    def enter_list(self) -> list[Statement]:
+        """Once blocks are listed: what lies between them, where they are on chains."""
+        return self.chain.prepare() if self.chain is not None else []
+
     def own_rows(self) -> list[Statement]:
         """In a loop over blocks, its rows B on the twist of its node."""
 
         def rows(touch: Array, origin: Array, side: Any) -> list[Any]:
-            arm = touch[1:4] - origin
-            axes = side * touch[4:].reshape(3, 3)
-            return [[self.motions.coordinates(np.concatenate([cross(arm, axis), axis])) for axis in axes]]
+            arm, axes = touch[1:4] - origin, touch[4:].reshape(3, 3)
+            turned = side * (np.array([axes[0], self._along(axes)], dtype=object) if self.in_plane else axes)
+            found = [self.motions.coordinates(np.concatenate([cross(arm, axis), axis])) for axis in turned]
+            return [[*found, *[[0] * self.width] * (3 - len(found))]]
 
         at = self.space.at
         reads = [at("touch", BLOCK), self.tree.origin(TOUCHED), at("side", BLOCK)]
         return [*self.enter(), traced_block(rows, reads, [at("B", BLOCK)])]
+
+    def _along(self, axes: Array) -> Array:
+        """The tangent (3,) in the plane, of the axes (3, 3) of a contact."""
+        return cross(self.motions.basis[:3, 0], axes[0])
+
+    def turn_impulse(self, inwards: bool) -> list[Statement]:
+        """In a loop over blocks, the block's impulse from the axes of its contact to those of its rows, or back."""
+
+        def turn(touch: Array, p: Array) -> list[Any]:
+            axes = touch[4:].reshape(3, 3)
+            c, s = axes[1:] @ self._along(axes)
+            return [[p[0], c * p[1] + s * p[2], 0] if inwards else [p[0], c * p[1], s * p[1]]]
+
+        impulse = self.space.at("impulse", BLOCK)
+        return [traced_block(turn, [self.space.at("touch", BLOCK), impulse], [impulse])] if self.in_plane else []
 
     def own_yielding(self) -> list[Piece]:
         """In a loop over blocks, what :func:`own_block` needs."""

@@ -274,6 +274,7 @@ class _ListBuilder(ListSpace):
             Collect(
                 ACTIVE, BLOCK, self.contacts if self.world_only else self.blocks.count, self.address("flag", BLOCK)
             ),
+            *(self.long_rows.enter_list() if self.long_rows else []),
             *self.solver.rows.clear("y"),
             Each(BLOCK, ACTIVE, tuple(self.preparation.statements())),
             self.preparation.own_numbers(),
@@ -308,7 +309,7 @@ class _ListBuilder(ListSpace):
         if self.long_rows is None:
             return [traced_block(lambda y: [y[: self.model.nv]], [self.at("y")], [self.at("response")])]
         rows = self.long_rows
-        add = Each(BLOCK, ACTIVE, (*rows.enter(), rows.add_to("y", "impulse")))
+        add = Each(BLOCK, ACTIVE, (*rows.enter(), rows.add_to("y", "impulse"), *rows.turn_impulse(inwards=False)))
         return [*rows.clear("y"), add, *rows.velocities("free", "end v")]
 
     def _advance(self) -> Block:
