@@ -54,7 +54,7 @@ def test_noise_of_rates_is_the_rounding_of_the_stretch():
     problem, h = Stretched(), 1e-3
     times = np.linspace(0.1, 1.0, 50)
     states = np.array([problem.motion(t) for t in times])
-    noise = noise_of_rates(problem.rates, times, states, np.full(50, h))[..., 1]
+    noise = noise_of_rates(problem.rates, times, states, h)[..., 1]
     assert np.sqrt(np.mean(noise**2)) == pytest.approx(problem.k * np.spacing(1.0) / np.sqrt(12), rel=0.3)
 
 

@@ -179,7 +179,7 @@ class Integrator:
         stiff, failed = start.stiff or self.solver == "newton", start.failed
         while t < end:
             if (failed and self.tolerance is not None) or self._looks_at_rounding():
-                self._hold_to(self._allowed_at(t, y, length))
+                self._hold_to(self._allowed_at(t, y, length, guess))
             length = min(length, self.largest_step, end - t)
             basis = guess or _constant(t, length, y, slope, self.rule)
             stride = Stride([]) if failed else self._stride(t, y, length, basis, error, end, stiff)
@@ -227,16 +227,15 @@ class Integrator:
         self.rtol = rtol
         self.statistics.largest_rtol = max(self.statistics.largest_rtol, rtol)
 
-    def _allowed_at(self, t: float, y: Array, length: float) -> float:
-        """The relative tolerance that rounding allows a step of this length from a state.
+    def _allowed_at(self, t: float, y: Array, length: float, last: Polynomial | None) -> float:
+        """The relative tolerance that rounding allows a step of this length from a state, after the last one.
 
         Where it was raised it must allow shorter ones as well: a step that is rejected would lead to them.
         """
         allowed = self._first_rtol if self.tolerance is None else self.tolerance(y)
         lengths = [length / LEAP**k for k in range(SHORTER if self._is_loosened else 1)]
         self._hold_to(self._first_rtol)
-        noise = self._noise([t], [y], [length])
-        return allowed if noise is None else max(allowed, self._loosened(t, y, noise[:, 0], lengths))
+        return allowed if last is None else max(allowed, self._loosened(last, t, y, lengths))
 
     def _up_to_rounding(self, kept: list[AcceptedStep]) -> tuple[list[AcceptedStep], float]:
         """The steps up to the first after which rounding asks for another tolerance, and the tolerance after them.
@@ -244,29 +243,30 @@ class Integrator:
         Only steps before which longer ones were rejected are looked at, each by itself, so that it does not matter
         where a run was taken up.
         """
-        rejected = [k for k, step in enumerate(kept) if step.rejections]
-        places = [(kept[k].end, kept[k].state, kept[k].solution.polynomial.length) for k in rejected]
-        noise = self._noise(*zip(*places, strict=True)) if places else None
-        if noise is not None:
-            for number, (t, y, length) in enumerate(places):
-                rtol = self._loosened(t, y, noise[:, number], [length])
-                if rtol > self.rtol:
-                    return kept[: rejected[number] + 1], rtol
+        for k, step in enumerate(kept):
+            own = step.solution.polynomial
+            if step.rejections and (rtol := self._loosened(own, step.end, step.state, [own.length])) > self.rtol:
+                return kept[: k + 1], rtol
         return kept, self.rtol
 
-    def _noise(self, times: Sequence[float], states: Sequence[Array], lengths: Sequence[float]) -> Array | None:
-        """Uncertainties (samples, k, n) of rates where steps begin; None where no tolerance is raised for them."""
-        if self.rtol < MOST_BY_ROUNDING and self.corrector is None and self.solver != "picard":
-            with suppress(*NO_RATES):
-                return noise_of_rates(self.problem.rates, np.array(times), np.array(states), np.array(lengths))
-        return None
+    def _loosened(self, step: Polynomial, end: float, state: Array, lengths: Sequence[float]) -> float:
+        """The relative tolerance of which rounding takes no more than its share in steps of some lengths after one.
 
-    def _loosened(self, t: float, y: Array, noise: Array, lengths: Sequence[float]) -> float:
-        """The relative tolerance of which rounding takes no more than its share in steps from a state."""
-        scale = self.atol + self.rtol * np.abs(y)
-        left = rounding_of_steps(noise, lengths, scale, partial(self._stiffness, t, y))
-        loosened = self.rtol * left / SHARE_OF_ROUNDING
-        return loosened if left > MOST_ROUNDING and loosened <= MOST_BY_ROUNDING else self.rtol
+        It must do so at both ends of the last one: what is next to a dead point at one of them is left behind.
+        """
+        if self.rtol >= MOST_BY_ROUNDING or self.corrector is not None or self.solver == "picard":
+            return self.rtol
+        times, states = np.array([step.start, end]), np.stack([step.origin, state])
+        left = []
+        with suppress(*NO_RATES):
+            noise = noise_of_rates(self.problem.rates, times, states, step.length)
+            for k, (t, y) in enumerate(zip(times.tolist(), states, strict=True)):
+                scale = self.atol + self.rtol * np.abs(y)
+                left.append(rounding_of_steps(noise[:, k], lengths, scale, partial(self._stiffness, t, y)))
+                if left[-1] <= MOST_ROUNDING:
+                    return self.rtol
+        loosened = self.rtol * min(left, default=0.0) / SHARE_OF_ROUNDING
+        return loosened if self.rtol < loosened <= MOST_BY_ROUNDING else self.rtol
 
     def _notice_rounding(self, kept: Sequence[AcceptedStep]) -> None:
         """Note the tolerance that rounding allows at the ends of steps that were taken in one call.

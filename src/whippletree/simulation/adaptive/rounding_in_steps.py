@@ -36,15 +36,15 @@ MOST_BY_ROUNDING = 1e-8
 """Relative tolerance beyond which none is raised: rates that differ by more from those next to them jump."""
 
 
-def noise_of_rates(rates: Rates, times: Array, states: Array, lengths: Array) -> Array:
-    """Uncertainties of rates at states (k, n) at times (k,), from which steps of these lengths begin: (samples, k, n).
+def noise_of_rates(rates: Rates, times: Array, states: Array, length: float) -> Array:
+    """Uncertainties of rates at states (k, n) at times (k,) of a motion in steps of this length, (samples, k, n).
 
     Rates are taken at states in a row along the motion, each with last digits of its own. Of rounding, which differs
     from state to state, differences of order p are √(2p over p) times as large.
     """
     numbers = np.arange(NEIGHBOURS_COMPARED)[:, None]
     signs = spread_signs((numbers + 1) * np.arange(1, states.shape[1] + 1))[:, None]
-    gone = numbers * (SHARE_BETWEEN_NEIGHBOURS * lengths)
+    gone = numbers * (SHARE_BETWEEN_NEIGHBOURS * length * np.ones(len(times)))
     slopes = rates(times, states)
     rows = states + gone[..., None] * slopes + signs * np.spacing(np.abs(states))
     found = rates((times + gone).ravel(), rows.reshape(-1, states.shape[1])).reshape(rows.shape)
