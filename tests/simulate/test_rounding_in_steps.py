@@ -10,7 +10,6 @@ import pytest
 import whippletree as wt
 from whippletree.errors import ConditioningWarning
 from whippletree.simulation.adaptive.adaptive_method import Adaptive, memo_of, progress_of
-from whippletree.simulation.adaptive.integrator import Integrator
 from whippletree.simulation.adaptive.motion_pieces import Progress
 from whippletree.simulation.adaptive.newton import Stiffness
 from whippletree.simulation.adaptive.rounding_in_steps import noise_of_rates, rounding_of_steps
@@ -37,16 +36,6 @@ class Stretched:
         answer = self.k * self.amplitude / (self.k - self.rate**2 + 1j * self.rate * self.d)
         turning = answer * np.exp(1j * self.rate * t)
         return np.array([turning.imag, (1j * self.rate * turning).imag])
-
-
-def test_steps_do_not_follow_rounding_down():
-    problem = Stretched()
-    integrator = Integrator(problem, rtol=1e-10, atol=1e-12, dead_points=False)
-    *_, last = integrator.pieces(Progress(0.0, problem.motion(0.0)), 10.0)
-    # without a look at rounding, the last hundredth of a second alone takes 700
-    assert integrator.statistics.steps + integrator.statistics.rejections < 400
-    assert 1e-10 < integrator.statistics.largest_rtol < 1e-8
-    assert abs(last.state - problem.motion(10.0)).max() < 1e-12
 
 
 def test_noise_of_rates_is_the_rounding_of_the_stretch():
@@ -81,13 +70,14 @@ def sprung_four_bar():
     return replace(model, joints=tuple(joints))
 
 
-def test_a_loop_on_stiff_springs_is_not_held_to_digits_that_it_does_not_have():
+@pytest.mark.parametrize("rtol", [1e-12, 1e-13])
+def test_a_loop_on_stiff_springs_is_not_held_to_digits_that_it_does_not_have(rtol):
     model = sprung_four_bar()
     plain = wt.simulate(model, duration=1.0, rtol=1e-7, atol=1e-9)
     with pytest.warns(ConditioningWarning, match="asks for digits that the accelerations lose on the way"):
-        fine = wt.simulate(model, duration=1.0, rtol=1e-13, atol=1e-15)
+        fine = wt.simulate(model, duration=1.0, rtol=rtol, atol=rtol / 100)
     assert fine.attrs["steps"] < 10 * plain.attrs["steps"]
-    assert 1e-13 < fine.attrs["largest_rtol"] < 1e-8
+    assert rtol < fine.attrs["largest_rtol"] < 1e-8
     # it comes to rest where its springs balance its weight
     dyn, q = wt.compile(model), fine.q.values[-1]
     still = np.zeros(model.nv)

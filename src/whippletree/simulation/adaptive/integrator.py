@@ -73,6 +73,10 @@ ratio of a change to that of two iterations before from which that is so."""
 MOVE, MOST_MOVES = 0.9, 6
 """By how much, and how often, a step that does not converge is shortened to move its points."""
 
+IN_TROUBLE = 2
+"""Rejections before one step from which it is asked whether rounding is the reason: one alone is common (a fifth of the
+steps of pendulums), and to ask takes as long as four of them."""
+
 SHORTER = 5
 """How often a step is divided by ``LEAP`` to look for the tolerance at which rounding lets it be rejected."""
 
@@ -240,12 +244,15 @@ class Integrator:
     def _up_to_rounding(self, kept: list[AcceptedStep]) -> tuple[list[AcceptedStep], float]:
         """The steps up to the first after which rounding asks for another tolerance, and the tolerance after them.
 
-        Only steps before which longer ones were rejected are looked at, each by itself, so that it does not matter
-        where a run was taken up.
+        Only steps before which several longer ones were rejected are looked at, each by itself, so that it does not
+        matter where a run was taken up.
         """
         for k, step in enumerate(kept):
             own = step.solution.polynomial
-            if step.rejections and (rtol := self._loosened(own, step.end, step.state, [own.length])) > self.rtol:
+            if (
+                step.rejections >= IN_TROUBLE
+                and (rtol := self._loosened(own, step.end, step.state, [own.length])) > self.rtol
+            ):
                 return kept[: k + 1], rtol
         return kept, self.rtol
 

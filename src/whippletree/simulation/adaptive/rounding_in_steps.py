@@ -6,7 +6,7 @@ stretch δx of a stiff spring, however little that stretches. The velocity of th
 the steps are, the more, down to those that resolve the spring. An integrator that is asked for less shortens its steps
 by factors of thousands, and gains no digit.
 
-So where steps are rejected, rates are compared with those of states next to them: what is not smooth in them is
+So where steps are rejected time and again, rates are compared with those of states next to them: what is not smooth in them is
 rounding, their own and that of the state. What (1 − h J)⁻¹ leaves of it is compared with the tolerance.
 """
 
@@ -44,7 +44,7 @@ def noise_of_rates(rates: Rates, times: Array, states: Array, length: float) -> 
     """
     numbers = np.arange(NEIGHBOURS_COMPARED)[:, None]
     signs = spread_signs((numbers + 1) * np.arange(1, states.shape[1] + 1))[:, None]
-    gone = numbers * (SHARE_BETWEEN_NEIGHBOURS * length * np.ones(len(times)))
+    gone = SHARE_BETWEEN_NEIGHBOURS * length * numbers
     slopes = rates(times, states)
     rows = states + gone[..., None] * slopes + signs * np.spacing(np.abs(states))
     found = rates((times + gone).ravel(), rows.reshape(-1, states.shape[1])).reshape(rows.shape)
