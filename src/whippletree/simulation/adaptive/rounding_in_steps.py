@@ -6,8 +6,8 @@ stretch δx of a stiff spring, however little that stretches. The velocity of th
 the steps are, the more, down to those that resolve the spring. An integrator that is asked for less shortens its steps
 by factors of thousands, and gains no digit.
 
-So where steps are rejected time and again, rates are compared with those of states next to them: what is not smooth in them is
-rounding, their own and that of the state. What (1 − h J)⁻¹ leaves of it is compared with the tolerance.
+So where steps are rejected time and again, rates are compared with those of states next to them: what is not smooth in
+them is rounding, their own and that of the state. What (1 − h J)⁻¹ leaves of it is compared with the tolerance.
 """
 
 from __future__ import annotations
