@@ -274,7 +274,8 @@ class Watch:
         start = conditioning(self.model, self._q) if self.model.nv <= MATRIX_UP_TO else None
         if start is not None and start.lightest is not None and start.lightest != start.heaviest:
             names = f"merge {start.lightest.body!r} with a neighbour or give its joint a rotor, "
-        return f"Cures: {names}use other units or coordinates, another route; see wt.conditioning(model, q)"
+        larger = "ask for a larger rtol, " if self.largest_rtol > self.rtol else ""
+        return f"Cures: {larger}{names}use other units or coordinates, another route; see wt.conditioning(model, q)"
 
 
 def ratio(diagonal: Array) -> Array:

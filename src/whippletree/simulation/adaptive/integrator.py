@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -29,6 +30,13 @@ from whippletree.errors import IntegrationError, SingularSystemError, StepError,
 from whippletree.simulation.adaptive.collocation import Polynomial, Rule, gauss_rule, radau_rule
 from whippletree.simulation.adaptive.motion_pieces import MotionPiece, Progress, Statistics
 from whippletree.simulation.adaptive.newton import Stiffness, radau_modes
+from whippletree.simulation.adaptive.rounding_in_steps import (
+    MOST_BY_ROUNDING,
+    MOST_ROUNDING,
+    SHARE_OF_ROUNDING,
+    noise_of_rates,
+    rounding_of_steps,
+)
 from whippletree.simulation.adaptive.strides import AcceptedStep, Departure, StepSolver, Stride, TriedStep
 from whippletree.simulation.adaptive.user_events import Event, locate_events
 
@@ -64,6 +72,13 @@ ratio of a change to that of two iterations before from which that is so."""
 
 MOVE, MOST_MOVES = 0.9, 6
 """By how much, and how often, a step that does not converge is shortened to move its points."""
+
+IN_TROUBLE = 2
+"""Rejections before one step from which it is asked whether rounding is the reason: one alone is common (a fifth of the
+steps of pendulums), and to ask takes as long as four of them."""
+
+SHORTER = 5
+"""How often a step is divided by ``LEAP`` to look for the tolerance at which rounding lets it be rejected."""
 
 SHORTEST_STEP = 1e-14
 """Share of the time, and s before 1 s, below which no step is tried: fifty times the rounding of the time itself."""
@@ -147,7 +162,7 @@ class Integrator:
     fiftieth of its length. None where they never do."""
 
     def __post_init__(self) -> None:
-        self._first_rtol = self.rtol
+        self._first_rtol, self._first_atol = self.rtol, self.atol
 
     def pieces(self, start: Progress, end: float) -> Iterator[MotionPiece]:
         """Accepted steps from a start to a time, or to a terminal event.
@@ -167,8 +182,8 @@ class Integrator:
             length = self._first_length(y, slope, end - t)
         stiff, failed = start.stiff or self.solver == "newton", start.failed
         while t < end:
-            if self.tolerance is not None and (failed or self._looks_at_rounding()):
-                self._hold_to(self.tolerance(y))
+            if (failed and self.tolerance is not None) or self._looks_at_rounding():
+                self._hold_to(self._allowed_at(t, y, length, guess))
             length = min(length, self.largest_step, end - t)
             basis = guess or _constant(t, length, y, slope, self.rule)
             stride = Stride([]) if failed else self._stride(t, y, length, basis, error, end, stiff)
@@ -181,8 +196,10 @@ class Integrator:
                 if not stride.kept:
                     self._reject(t, length)
                     continue
-            kept = stride.kept or [self._single(t, y, length, end, basis, error, stiff)]
-            self.stride = stride._replace(kept=kept) if stride.kept else Stride(kept)
+            kept, rtol = self._up_to_rounding(stride.kept or [self._single(t, y, length, end, basis, error, stiff)])
+            if len(kept) < len(stride.kept):
+                stride = Stride(kept)
+            self.stride = stride if stride.kept else Stride(kept)
             self._notice_rounding(kept)
             failed = stride.failed and bool(stride.kept)
             for step in kept:
@@ -191,6 +208,7 @@ class Integrator:
                 if stride.kept:
                     self._count(step)
                 if step is kept[-1] and t < end:
+                    self._hold_to(rtol)
                     stiff = self._stiff_after(step, stride)
                     if failed and stiff and not step.solution.stiff:
                         self._reject(t, length)
@@ -208,8 +226,54 @@ class Integrator:
                     return
 
     def _hold_to(self, rtol: float) -> None:
+        if rtol != self.rtol and self._first_rtol > 0:
+            self.atol = self._first_atol * (rtol / self._first_rtol)
         self.rtol = rtol
         self.statistics.largest_rtol = max(self.statistics.largest_rtol, rtol)
+
+    def _allowed_at(self, t: float, y: Array, length: float, last: Polynomial | None) -> float:
+        """The relative tolerance that rounding allows a step of this length from a state, after the last one.
+
+        Where it was raised it must allow shorter ones as well: a step that is rejected would lead to them.
+        """
+        allowed = self._first_rtol if self.tolerance is None else self.tolerance(y)
+        lengths = [length / LEAP**k for k in range(SHORTER if self._is_loosened else 1)]
+        self._hold_to(self._first_rtol)
+        return allowed if last is None else max(allowed, self._loosened(last, t, y, lengths))
+
+    def _up_to_rounding(self, kept: list[AcceptedStep]) -> tuple[list[AcceptedStep], float]:
+        """The steps up to the first after which rounding asks for another tolerance, and the tolerance after them.
+
+        Only steps before which several longer ones were rejected are looked at, each by itself, so that it does not
+        matter where a run was taken up.
+        """
+        for k, step in enumerate(kept):
+            own = step.solution.polynomial
+            if (
+                step.rejections >= IN_TROUBLE
+                and (rtol := self._loosened(own, step.end, step.state, [own.length])) > self.rtol
+            ):
+                return kept[: k + 1], rtol
+        return kept, self.rtol
+
+    def _loosened(self, step: Polynomial, end: float, state: Array, lengths: Sequence[float]) -> float:
+        """The relative tolerance of which rounding takes no more than its share in steps of some lengths after one.
+
+        It must do so at both ends of the last one: what is next to a dead point at one of them is left behind.
+        """
+        if self.rtol >= MOST_BY_ROUNDING or self.corrector is not None or self.solver == "picard":
+            return self.rtol
+        times, states = np.array([step.start, end]), np.stack([step.origin, state])
+        left = []
+        with suppress(*NO_RATES):
+            noise = noise_of_rates(self.problem.rates, times, states, step.length)
+            for k, (t, y) in enumerate(zip(times.tolist(), states, strict=True)):
+                scale = self.atol + self.rtol * np.abs(y)
+                left.append(rounding_of_steps(noise[:, k], lengths, scale, partial(self._stiffness, t, y)))
+                if left[-1] <= MOST_ROUNDING:
+                    return self.rtol
+        loosened = self.rtol * min(left, default=0.0) / SHARE_OF_ROUNDING
+        return loosened if self.rtol < loosened <= MOST_BY_ROUNDING else self.rtol
 
     def _notice_rounding(self, kept: Sequence[AcceptedStep]) -> None:
         """Note the tolerance that rounding allows at the ends of steps that were taken in one call.
@@ -300,11 +364,12 @@ class Integrator:
         self, t: float, y: Array, length: float, end: float, guess: Polynomial, error: float, stiff: bool
     ) -> AcceptedStep:
         """One accepted step, by whatever it takes."""
+        rejected = self.statistics.rejections
         stiffness = self._stiffness_ahead(t, y, min(length, end - t), guess) if stiff else None
         trial, then, state = self._take_step(t, y, length, end, guess, stiffness)
         step = trial.polynomial.length
         trial = trial._replace(before=step_control.error_before(error, step / guess.length, trial.order))
-        return AcceptedStep(trial, then, state, step * self._growth(trial), 0.0)
+        return AcceptedStep(trial, then, state, step * self._growth(trial), 0.0, self.statistics.rejections - rejected)
 
     def _stiff_after(self, step: AcceptedStep, stride: Stride) -> bool:
         """Whether the step after an accepted one is solved by Newton's method."""

@@ -81,7 +81,7 @@ class AcceptedStep(NamedTuple):
     correction: float
     """The furthest way of a component to the projected state."""
     rejections: int = 0
-    """Longer steps that machine code tried before."""
+    """Longer steps that were tried before."""
 
 
 class Stride(NamedTuple):
