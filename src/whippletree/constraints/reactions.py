@@ -39,9 +39,10 @@ from whippletree.arithmetic import linalg, scalars
 from whippletree.arithmetic.arrays import Array, identity, zeros
 from whippletree.constraints import dynamics, kkt
 from whippletree.constraints.constraint_set import ConstraintSet, constraint_set
+from whippletree.constraints.moving_residuals import frame_coefficients
 from whippletree.constraints.route_choice import loops_over_fronts
 from whippletree.constraints.routes import RANK_TOLERANCE
-from whippletree.constraints.rows import TreeFrameRows, frame_coefficients, frame_places
+from whippletree.constraints.rows import TreeFrameRows, frame_places
 from whippletree.model import WORLD, Constraint, Frame, Model
 from whippletree.model.constraint_syntax import MANY_FRAMES
 from whippletree.spatial import Pose, RigidInertia, cross_force

@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -26,17 +25,11 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.rollout.collocation import step_control
 from whippletree.compiler.rollout.collocation.step_control import COLLOCATION_ITERATIONS, HALVINGS, LEAP
-from whippletree.errors import IntegrationError, SingularSystemError, StepError, WhippletreeError
+from whippletree.errors import IntegrationError, StepError, WhippletreeError
 from whippletree.simulation.adaptive.collocation import Polynomial, Rule, gauss_rule, radau_rule
+from whippletree.simulation.adaptive.held_tolerance import LOOK_AGAIN, HeldTolerance
 from whippletree.simulation.adaptive.motion_pieces import MotionPiece, Progress, Statistics
-from whippletree.simulation.adaptive.newton import Stiffness, radau_modes
-from whippletree.simulation.adaptive.rounding_in_steps import (
-    MOST_BY_ROUNDING,
-    MOST_ROUNDING,
-    SHARE_OF_ROUNDING,
-    noise_of_rates,
-    rounding_of_steps,
-)
+from whippletree.simulation.adaptive.newton import NO_RATES, Stiffness, radau_modes
 from whippletree.simulation.adaptive.strides import AcceptedStep, Departure, StepSolver, Stride, TriedStep
 from whippletree.simulation.adaptive.user_events import Event, locate_events
 
@@ -54,14 +47,6 @@ WORTHWHILE, DEAR = 2.0, 150
 """How much longer than Picard's a step must be for Newton's method; and the size of the state from which it must be so
 by the cube of the size, up to ``LEAP``: its matrices take longer than Picard iteration."""
 
-LOOK_AGAIN = 50
-"""Steps after which Picard iteration is looked at whose error is small only in a stiff direction, such as rounding
-magnified by a spring: that keeps steps short as well, and does not show in its contraction."""
-
-LOOK_AT_ROUNDING, LOOK_SOON = 2 * LOOK_AGAIN, LOOK_AGAIN // 5
-"""Steps after which it is asked which relative tolerance rounding allows, which takes as long as four of a double
-pendulum; and after which it is asked again where it was raised."""
-
 LONG_RUN = 100
 """Steps of a run from which the number of points is chosen anew, whenever Picard iteration is looked at. (Code for the
 other number has to be compiled, once on each machine.)"""
@@ -72,13 +57,6 @@ ratio of a change to that of two iterations before from which that is so."""
 
 MOVE, MOST_MOVES = 0.9, 6
 """By how much, and how often, a step that does not converge is shortened to move its points."""
-
-IN_TROUBLE = 2
-"""Rejections before one step from which it is asked whether rounding is the reason: one alone is common (a fifth of the
-steps of pendulums), and to ask takes as long as four of them."""
-
-SHORTER = 5
-"""How often a step is divided by ``LEAP`` to look for the tolerance at which rounding lets it be rejected."""
 
 SHORTEST_STEP = 1e-14
 """Share of the time, and s before 1 s, below which no step is tried: fifty times the rounding of the time itself."""
@@ -114,10 +92,6 @@ Correction: TypeAlias = Callable[[Array], Array]
 Corrector: TypeAlias = Callable[[Array, Array, Array, Array], Correction]
 """From the times (s,) of the points, the state (n,) at the start, the weights (s, s) of a step (states are start +
 weights @ slopes) and the first slopes (s, n) to the correction with which its equations are solved."""
-
-
-NO_RATES = (IntegrationError, SingularSystemError)
-"""Errors raised where a trial has left the states that a motion can have."""
 
 
 def worthwhile(size: int) -> float:
@@ -162,7 +136,10 @@ class Integrator:
     fiftieth of its length. None where they never do."""
 
     def __post_init__(self) -> None:
-        self._first_rtol, self._first_atol = self.rtol, self.atol
+        may_rise = self.corrector is None and self.solver != "picard"
+        self._held = HeldTolerance(
+            self.rtol, self.atol, self.statistics, self.problem.rates, self._stiffness, self.tolerance, may_rise
+        )
 
     def pieces(self, start: Progress, end: float) -> Iterator[MotionPiece]:
         """Accepted steps from a start to a time, or to a terminal event.
@@ -171,7 +148,7 @@ class Integrator:
             IntegrationError: if a step cannot meet the tolerances or the state stops being finite.
         """
         t, length, guess, error = start.time, start.length, start.guess, start.error
-        self._hold_to(self._first_rtol if start.rtol is None else start.rtol)
+        self._held.begin(start.rtol)
         # a state that an earlier step has left is on the manifold: projecting it again would change its last bits
         y = self.problem.project(t, np.asarray(start.state, dtype=float)) if guess is None else start.state
         before = [event.function(t, y) for event in self.events]
@@ -182,8 +159,7 @@ class Integrator:
             length = self._first_length(y, slope, end - t)
         stiff, failed = start.stiff or self.solver == "newton", start.failed
         while t < end:
-            if (failed and self.tolerance is not None) or self._looks_at_rounding():
-                self._hold_to(self._allowed_at(t, y, length, guess))
+            self._held.look(t, y, length, guess, failed)
             length = min(length, self.largest_step, end - t)
             basis = guess or _constant(t, length, y, slope, self.rule)
             stride = Stride([]) if failed else self._stride(t, y, length, basis, error, end, stiff)
@@ -196,11 +172,13 @@ class Integrator:
                 if not stride.kept:
                     self._reject(t, length)
                     continue
-            kept, rtol = self._up_to_rounding(stride.kept or [self._single(t, y, length, end, basis, error, stiff)])
+            kept, rtol = self._held.up_to_rounding(
+                stride.kept or [self._single(t, y, length, end, basis, error, stiff)]
+            )
             if len(kept) < len(stride.kept):
                 stride = Stride(kept)
             self.stride = stride if stride.kept else Stride(kept)
-            self._notice_rounding(kept)
+            self._held.notice(kept)
             failed = stride.failed and bool(stride.kept)
             for step in kept:
                 begin, t, y, guess = t, step.end, step.state, step.solution.polynomial
@@ -208,7 +186,7 @@ class Integrator:
                 if stride.kept:
                     self._count(step)
                 if step is kept[-1] and t < end:
-                    self._hold_to(rtol)
+                    self._held.hold_to(rtol)
                     stiff = self._stiff_after(step, stride)
                     if failed and stiff and not step.solution.stiff:
                         self._reject(t, length)
@@ -220,83 +198,10 @@ class Integrator:
                     found = [f for f in found if f[1] <= stop]
                     t, y = stop, self._project(stop, guess(stop))
                 interpolant, guess = guess, following
-                reached = Progress(t, y, length, guess, stiff, error, failed and step is kept[-1], self.rtol)
+                reached = Progress(t, y, length, guess, stiff, error, failed and step is kept[-1], self._held.rtol)
                 yield MotionPiece(begin, reached, interpolant, tuple(found))
                 if stop is not None:
                     return
-
-    def _hold_to(self, rtol: float) -> None:
-        if rtol != self.rtol and self._first_rtol > 0:
-            self.atol = self._first_atol * (rtol / self._first_rtol)
-        self.rtol = rtol
-        self.statistics.largest_rtol = max(self.statistics.largest_rtol, rtol)
-
-    def _allowed_at(self, t: float, y: Array, length: float, last: Polynomial | None) -> float:
-        """The relative tolerance that rounding allows a step of this length from a state, after the last one.
-
-        Where it was raised it must allow shorter ones as well: a step that is rejected would lead to them.
-        """
-        allowed = self._first_rtol if self.tolerance is None else self.tolerance(y)
-        lengths = [length / LEAP**k for k in range(SHORTER if self._is_loosened else 1)]
-        self._hold_to(self._first_rtol)
-        return allowed if last is None else max(allowed, self._loosened(last, t, y, lengths))
-
-    def _up_to_rounding(self, kept: list[AcceptedStep]) -> tuple[list[AcceptedStep], float]:
-        """The steps up to the first after which rounding asks for another tolerance, and the tolerance after them.
-
-        Only steps before which several longer ones were rejected are looked at, each by itself, so that it does not
-        matter where a run was taken up.
-        """
-        for k, step in enumerate(kept):
-            own = step.solution.polynomial
-            if (
-                step.rejections >= IN_TROUBLE
-                and (rtol := self._loosened(own, step.end, step.state, [own.length])) > self.rtol
-            ):
-                return kept[: k + 1], rtol
-        return kept, self.rtol
-
-    def _loosened(self, step: Polynomial, end: float, state: Array, lengths: Sequence[float]) -> float:
-        """The relative tolerance of which rounding takes no more than its share in steps of some lengths after one.
-
-        It must do so at both ends of the last one: what is next to a dead point at one of them is left behind.
-        """
-        if self.rtol >= MOST_BY_ROUNDING or self.corrector is not None or self.solver == "picard":
-            return self.rtol
-        times, states = np.array([step.start, end]), np.stack([step.origin, state])
-        left = []
-        with suppress(*NO_RATES):
-            noise = noise_of_rates(self.problem.rates, times, states, step.length)
-            for k, (t, y) in enumerate(zip(times.tolist(), states, strict=True)):
-                scale = self.atol + self.rtol * np.abs(y)
-                left.append(rounding_of_steps(noise[:, k], lengths, scale, partial(self._stiffness, t, y)))
-                if left[-1] <= MOST_ROUNDING:
-                    return self.rtol
-        loosened = self.rtol * min(left, default=0.0) / SHARE_OF_ROUNDING
-        return loosened if self.rtol < loosened <= MOST_BY_ROUNDING else self.rtol
-
-    def _notice_rounding(self, kept: Sequence[AcceptedStep]) -> None:
-        """Note the tolerance that rounding allows at the ends of steps that were taken in one call.
-
-        It is reported as an excursion between two looks; no step is held to it, so that it does not matter where a run
-        was taken up.
-        """
-        if self.tolerance is not None and len(kept) > 1:
-            allowed = self.tolerance(np.stack([step.state for step in kept]))
-            self.statistics.largest_rtol = max(self.statistics.largest_rtol, allowed)
-
-    def _looks_at_rounding(self) -> bool:
-        steps, between = self.statistics.steps, LOOK_SOON if self._is_loosened else LOOK_AT_ROUNDING
-        return steps > 0 and steps % between == 0
-
-    @property
-    def _is_loosened(self) -> bool:
-        return self.rtol > self._first_rtol
-
-    def _steps_to_look(self) -> int:
-        """Steps that may be taken at once: counted over the run, so that it does not matter where it was taken up."""
-        between = LOOK_SOON if self._is_loosened else LOOK_AGAIN
-        return between - self.statistics.steps % between
 
     def _stride(
         self, t: float, y: Array, length: float, guess: Polynomial, error: float, end: float, stiff: bool
@@ -305,9 +210,9 @@ class Integrator:
         tried = self.statistics.steps + self.statistics.rejections
         if self.compiled is None or self.largest_step < np.inf or not self.compiled.prepare(tried):
             return Stride([])
-        most = min(self.ahead, self._steps_to_look())
+        most = min(self.ahead, self._held.steps_to_look())
         return self.compiled.stride(
-            Departure(t, y, length, guess, error, end, most, self.rtol, self.atol, stiff, self.solver)
+            Departure(t, y, length, guess, error, end, most, self._held.rtol, self._held.atol, stiff, self.solver)
         )
 
     @property
@@ -345,7 +250,7 @@ class Integrator:
             return np.zeros(len(steps), dtype=bool)
         slopes = np.stack([own.slopes_at_ends() for own in polynomials])
         missed = lengths[:, None, None] * (np.stack([rates[:-1], rates[1:]], axis=1) - slopes)
-        scale = self.atol + self.rtol * np.maximum(np.abs(states[:-1]), np.abs(states[1:]))
+        scale = self._held.atol + self._held.rtol * np.maximum(np.abs(states[:-1]), np.abs(states[1:]))
         sizes = np.sqrt(np.mean(np.square(missed / scale[:, None]), axis=-1)).max(axis=1)
         stiff = np.array([trial.stiff for trial, _, _ in steps])
         return np.asarray((sizes > JUMPED) & ~stiff & (lengths > SHORTEST_AT_KINKS))
@@ -429,7 +334,7 @@ class Integrator:
                     raise
                 length = self._take_back(trial)
                 continue
-            scale = self.atol + self.rtol * np.maximum(np.abs(y), np.abs(state))
+            scale = self._held.atol + self._held.rtol * np.maximum(np.abs(y), np.abs(state))
             off = float(np.abs((state - raw) / scale).max(initial=0.0))
             kinked = off > KINKED and not self.dead_points
             jumped = self._looks_for_jumps and bool(self._jumps([(trial, then, state)])[0])
@@ -492,8 +397,9 @@ class Integrator:
         if none is not None:
             raise none
         raise StepError(
-            f"the integration stopped at t = {t:.9g} s: no step, however short, meets rtol = {self.rtol:g} and atol = "
-            f"{self.atol:g}. The motion runs into a singular configuration, or the forces grow without bound.",
+            f"the integration stopped at t = {t:.9g} s: no step, however short, meets rtol = {self._held.rtol:g} and "
+            f"atol = {self._held.atol:g}. The motion runs into a singular configuration, or the forces grow without "
+            f"bound.",
             t,
         )
 
@@ -516,7 +422,7 @@ class Integrator:
         tried = self.statistics.steps + self.statistics.rejections
         if self.compiled is not None and self.compiled.prepare(tried):
             found = self.compiled.solve(
-                t, y, length, guess, slack * self.rtol, slack * self.atol, stiffness is not None
+                t, y, length, guess, slack * self._held.rtol, slack * self._held.atol, stiffness is not None
             )
             if found is not None:
                 return found
@@ -524,7 +430,7 @@ class Integrator:
         slopes = guess.slopes(times)
         weights = length * rule.weights
         moved = weights @ slopes
-        scale = slack * (self.atol + self.rtol * np.maximum(np.abs(y), np.abs(y + moved).max(axis=0)))
+        scale = slack * (self._held.atol + self._held.rtol * np.maximum(np.abs(y), np.abs(y + moved).max(axis=0)))
         if stiffness is not None:
             correct: Correction = stiffness.corrector(radau_modes(), length, times, y, weights)
         else:
@@ -563,7 +469,7 @@ class Integrator:
         """∂ẏ/∂y at a state."""
         self.statistics.jacobians += 1
         # below the absolute tolerance over the relative one, numbers are of no interest
-        least = min(self.atol / self.rtol, 1.0) if self.rtol > 0 else 1.0
+        least = min(self._held.atol / self._held.rtol, 1.0) if self._held.rtol > 0 else 1.0
         return Stiffness(self.problem.rates, t, y, np.maximum(np.abs(y), least))
 
     def _stiffness_ahead(self, t: float, y: Array, length: float, guess: Polynomial) -> Stiffness:
@@ -577,7 +483,7 @@ class Integrator:
 
         (1 − h J)⁻¹ leaves of an error what is left of it after a step of Newton's method.
         """
-        h, scale = trial.polynomial.length, self.atol + self.rtol * np.abs(y)
+        h, scale = trial.polynomial.length, self._held.atol + self._held.rtol * np.abs(y)
         least = worthwhile(len(y)) * min(2.0, max(1.0, trial.growth_by_error))
         found = self._stiffness_of(t, y, LEAP * h) if least < LEAP else None
         if found is None:
@@ -602,7 +508,7 @@ class Integrator:
 
     def _first_length(self, y: Array, slope: Array, duration: float) -> float:
         """A cautious first step: what moves the state by about a hundredth of its size."""
-        scale = self.atol + np.maximum(np.abs(y), 1.0)
+        scale = self._held.atol + np.maximum(np.abs(y), 1.0)
         fastest = float(np.abs(slope / scale).max(initial=0.0))
         return min(duration, 0.01 / fastest if fastest > 0 else duration)
 

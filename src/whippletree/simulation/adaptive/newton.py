@@ -27,6 +27,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.rollout.collocation.collocation_newton import POWERS, UNCOUNTED
+from whippletree.errors import IntegrationError, SingularSystemError
 from whippletree.simulation.adaptive.collocation import POINTS, radau_rule
 
 DIFFERENCE = float(np.sqrt(np.finfo(float).eps))
@@ -42,6 +43,9 @@ squares of a J of 120 rows would take as long as fifty steps of a chain of sixty
 
 Rates = Callable[[Array, Array], Array]
 """ẏ (m, n) at m times and states."""
+
+NO_RATES = (IntegrationError, SingularSystemError)
+"""Errors raised where a trial has left the states that a motion can have."""
 
 
 class RuleModes(NamedTuple):
