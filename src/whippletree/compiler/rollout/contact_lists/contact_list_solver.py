@@ -31,7 +31,7 @@ from whippletree.compiler.rollout.contact_lists.contact_list_newton import Newto
 from whippletree.compiler.rollout.contact_lists.contact_list_rows import BlockRows
 from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, STEP, symmetric_block
 from whippletree.contact.problem.cones import both, brought_inside, largest, length
-from whippletree.contact.problem.contact_problem import Local, block_mass, measure_by_mass, respond
+from whippletree.contact.problem.contact_problem import Local, measure_by_mass, respond
 
 TURNS = 5
 """Times that sweeps and Newton's method take turns."""
@@ -176,14 +176,15 @@ class ListSolver:
             begin += [put(-1, at("leaves out")), *self.measure()]
             turn = (*self._hard(), self.note_undone(), If(address("undone"), sweeps))
         else:
-            # where moments follow what presses, of 1600 steps of a box on fingers it left some unsolved
-            begin += [] if self.pressed else self._share_evenly()
             begin += [put(0, *each(("loaded", "idle"))), self._count_loaded(), *self._look_first()]
+            # where moments follow what presses, of 1600 steps of a box on fingers it left some unsolved
+            if not self.pressed:
+                begin += [self._note_sweeping(), If(address("sweeps now"), tuple(self._share_evenly()))]
             turn = (*sweeps, self.note_undone(), If(address("undone"), tuple(self._hard())))
         return [*begin, put(0, at("turns")), Until(TURN, self.turns, address("done"), turn)]
 
     def _share_evenly(self) -> list[Statement]:
-        """Where loads change, all blocks go the same share of their way to rest at once, with the least energy.
+        """Where loads change before sweeps, all blocks go the same share of their way to rest, with the least energy.
 
         Where forces are not unique, sweeps give to the blocks that they visit first whatever these can take, and the
         others are left without a load to rub with: what could stick slides. From loads that are shared they leave them
@@ -193,9 +194,9 @@ class ListSolver:
         totals = each(("far blocks", "slope"))
 
         def head(*given: Any) -> list[Any]:
-            state, (own, *rest) = self.part_state(given)
+            state, ((mass, mobility), *rest) = self.part_state(given)
             mu, radius, (changed, slope, tolerance) = self.law(rest)
-            p, u, (mass, mobility) = state[3], velocity_of(*state), block_mass(symmetric_block(own))
+            p, u = state[3], velocity_of(*state)
             d = brought_inside(p - mass * u, mu, radius) - p
             far = less((CHANGED_LOADS * tolerance) ** 2, mobility * mobility * (d @ d))
             return [d, changed + select(far, 1, 0), [slope[0] - u @ d, slope[1]]]
@@ -208,7 +209,7 @@ class ListSolver:
             some = both(less(0, slope[0]), less(0, slope[1]))
             return [[select(some, slope[0] / select(some, slope[1], 1), 0)]]
 
-        reads = [*self.state(), at("own", BLOCK), *self.bounds(), *totals, at("tolerance")]
+        reads = [*self.state(), at("mass", BLOCK), *self.bounds(), *totals, at("tolerance")]
         look = self.rows.by_form(lambda form: [block_of_form(form, head, reads, [at("delta", BLOCK), *totals])])
         pushed = [self.rows.at("shared way"), *each(("B", "delta", *self.servos), BLOCK), at("slope")]
         pull = self.rows.by_form(lambda form: [block_of_form(form, resist, pushed, [at("slope")])])
@@ -245,6 +246,15 @@ class ListSolver:
         )
         look = traced_block(judge, each(("residual", "tolerance")), each(("done", "leaves out")))
         return [begin, many, If(self.space.address("leaves out"), (*self.measure(), look))]
+
+    def _note_sweeping(self) -> Statement:
+        """``sweeps now``: whether the first turn begins with sweeps. Newton's method asks for no loads that are shared:
+        without them a humanoid that rolls on takes 0.93 of the time, with 0.94 of the Newton steps."""
+
+        def look(done: Array, leaves_out: Array) -> list[Any]:
+            return [[select(less(0, done[0]), -1, -leaves_out[0])]]
+
+        return traced_block(look, self.space.each(("done", "leaves out")), [self.space.at("sweeps now")])
 
     def _hard(self) -> list[Statement]:
         """The methods for what sweeps have not solved, each judged alone: the interior-point method may come close
