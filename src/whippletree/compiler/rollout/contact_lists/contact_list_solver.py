@@ -31,7 +31,7 @@ from whippletree.compiler.rollout.contact_lists.contact_list_newton import Newto
 from whippletree.compiler.rollout.contact_lists.contact_list_rows import BlockRows
 from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, STEP, symmetric_block
 from whippletree.contact.problem.cones import both, brought_inside, largest, length
-from whippletree.contact.problem.contact_problem import Local, measure_by_mass, respond
+from whippletree.contact.problem.contact_problem import Local, local, measure_by_mass, respond
 
 TURNS = 5
 """Times that sweeps and Newton's method take turns."""
@@ -91,7 +91,7 @@ so that a step of it costs some 0.1 ms with 40 of them and 2 ms with 100."""
 class ListSolver:
     """Statements that solve a problem whose numbers are in buffers of these names:
 
-    B, own, local, mass                 of a block, see
+    B, own, mass                        of a block, see
     g, shift, approach                  :mod:`~whippletree.compiler.rollout.contact_lists.contact_list_preparation`
     friction, cap                       of a block
     host, moment share                  the contact that presses on a block, and the radius of its disc per normal
@@ -119,6 +119,7 @@ class ListSolver:
         self.pressed = "host" in space.buffers
         rows.reserve("y", "shared way")
         space.work(
+            local=(blocks, len(Local._fields)),  # of its own part of G, what a response needs
             kappa=(blocks,),  # ratio of sliding velocity to friction
             delta=(blocks, 3),  # of the impulses in the last sweep
             change=(1,),
@@ -169,7 +170,7 @@ class ListSolver:
                 each(("turns", "leaves out")),
                 each(("left sweeps", "swept", "swept out", "sweeps now", "turns")),
             ),
-            If(address("sweeps now"), (self._slips(),)),
+            If(address("sweeps now"), (self._before_sweeps(),)),
             Until(SWEEP, SWEEPS_OF_TURN, address("swept out"), tuple(self._sweep())),
         )
         if self.rows.eager:
@@ -487,18 +488,20 @@ class ListSolver:
         totals = self.space.each(("loaded", "idle"))
         return Each(BLOCK, ACTIVE, (traced_block(count, [normal, *totals], totals),))
 
-    def _slips(self) -> Statement:
-        """κ of impulses that sweeps have not found: |u_t| / |λ_t|."""
+    def _before_sweeps(self) -> Statement:
+        """What sweeps need of each block: ``local``, and κ of impulses that they have not found: |u_t| / |λ_t|."""
 
-        def slip(*given: Any) -> list[Any]:
-            state, _ = self.part_state(given)
+        def prepare(*given: Any) -> list[Any]:
+            state, (own,) = self.part_state(given)
             u, p = velocity_of(*state), state[3]
             friction = length(p[1], p[2])
             slides = less(0, friction)
-            return [[select(slides, length(u[1], u[2]) / select(slides, friction, 1), 0)]]
+            slip = select(slides, length(u[1], u[2]) / select(slides, friction, 1), 0)
+            return [[slip], list(local(symmetric_block(own)))]
 
-        reads, writes = self.state(), [self.space.at("kappa", BLOCK)]
-        return self.each_active(*self.rows.by_form(lambda form: [block_of_form(form, slip, reads, writes)]))
+        reads = [*self.state(), self.space.at("own", BLOCK)]
+        writes = self.space.each(("kappa", "local"), BLOCK)
+        return self.each_active(*self.rows.by_form(lambda form: [block_of_form(form, prepare, reads, writes)]))
 
 
 def too_slow(change: Any, earlier: Any, left: Any, swept: Any, tolerance: Any) -> Any:
