@@ -83,6 +83,27 @@ def test_every_result_arrives_and_nothing_else_is_touched(rows, columns, batch, 
     assert (whole == SENTINEL).all()
 
 
+@pytest.mark.parametrize("rows", [2, 3, 5, 10, 11, 21, 22, 32, 33, 43, 64, 75])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_rows_are_copied_whole_and_nothing_behind_them(rows, dtype):
+    """Work space to a result in a loop: numbers in groups, vectors and a last vector that moves back."""
+    x, y, kept = Buffer("x", "input", (rows, 3)), Buffer("y", "output", (rows, 3)), Buffer("w", "work", (rows, 3))
+    enter, leave = (
+        Loop("i", rows, (traced_block(lambda own: [own], [piece(a, "i", None)], [piece(b, "i", None)]),))
+        for a, b in ((x, kept), (kept, y))
+    )
+    f = compile_function(Program("rows", (x, y, kept), (enter, leave)), dtype=dtype, threads=1, cache=CodeCache(None))
+    given = np.arange(3.0 * rows, dtype=dtype).reshape(rows, 3)
+    for bad in range(3 * rows):
+        wanted = given.copy()
+        wanted.flat[bad] = -np.nan
+        whole = np.full((rows + 2, 3), SENTINEL, dtype)
+        f(wanted, out=whole[1:-1])
+        np.testing.assert_array_equal(whole[1:-1], wanted)
+        assert not np.signbit(whole[1:-1].flat[bad])
+        assert (whole[[0, -1]] == SENTINEL).all()
+
+
 def copied_products(rows, columns, sources, negative):
     """The products a bᵀ in work space, and a block that copies one of them, or its negative, to each place of y."""
     a, b, y = Buffer("a", "input", (rows,)), Buffer("b", "input", (columns,)), Buffer("y", "output", (rows, columns))

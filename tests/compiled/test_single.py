@@ -2,15 +2,16 @@
 
 import gc
 import sys
+import threading
 
 import numpy as np
 import pytest
 
 from whippletree.arithmetic import scalars
 from whippletree.arithmetic.trace import Trace, finish
-from whippletree.compiler.cpu import fast_call
+from whippletree.compiler.cpu import fast_call, threads
 from whippletree.compiler.cpu.cpu_function import Wording, compile_function
-from whippletree.compiler.program import Buffer, straight_program
+from whippletree.compiler.program import Address, Block, Buffer, Index, Loop, Program, straight_program
 from whippletree.errors import ShapeError, SingularSystemError
 from whippletree.files.cache import CodeCache
 
@@ -135,11 +136,99 @@ def test_functions_that_do_not_suit():
     good = buffers("input", (3,)), buffers("output", (2, 2))
     assert fast_call.suits(*good)
     assert not fast_call.suits([], good[1])
-    assert not fast_call.suits(buffers("input", ("T", 3)), good[1])
+    assert fast_call.suits(buffers("input", ("T", 3), ("T",)), buffers("output", ("T", 2)))
+    assert not fast_call.suits(buffers("input", ("T", 3), ("S",)), good[1])
+    assert not fast_call.suits(buffers("input", ("T", 3)), buffers("output", ("S", 2)))
     assert not fast_call.suits(buffers("input", (0,)), good[1])
     assert not fast_call.suits(buffers("input", (1, 1, 1, 1, 1)), good[1])
     assert not fast_call.suits(buffers("input", *[(1,)] * 40), good[1])
     assert not fast_call.suits(good[0], [Buffer("status", "output", (), integer=True)])
+
+
+STEPS = 7
+
+
+@pytest.fixture(scope="module")
+def sums():
+    """(u (T, 3), w (T), x ()) → (x (T, 3) after each step of x += w u, x (3) at the end)."""
+    begin, step = Trace(), Trace()
+    first = begin.input()
+    x, u, w = step.inputs(3), step.inputs(3), step.input()
+    moved = [a + w * b for a, b in zip(x, u, strict=True)]
+    at = [Address("now", (Index(None, i),)) for i in range(3)]
+    rows = {name: [Address(name, (Index("t"), Index(None, i))) for i in range(3)] for name in ("u", "path")}
+    weight, last = Address("w", (Index("t"),)), [Address("end", (Index(None, i),)) for i in range(3)]
+    body = Block(finish(step, [*moved] * 3), (*at, *rows["u"], weight), (*at, *rows["path"], *last))
+    start = Block(finish(begin, [first] * 3), (Address("x", ()),), tuple(at))
+    shapes = {"u": ("T", 3), "w": ("T",), "x": ()}
+    buffers = [Buffer(name, "input", shape) for name, shape in shapes.items()]
+    buffers += [Buffer("path", "output", ("T", 3)), Buffer("end", "output", (3,)), Buffer("now", "work", (3,))]
+    f = compile_function(Program("sums", tuple(buffers), (start, Loop("t", "T", (body,)))), threads=1, cache=OFF)
+    f(np.zeros((2, 3)), np.zeros(2), 0.0)
+    f._single.was_used()
+    return f
+
+
+U, W = np.arange(3.0 * STEPS).reshape(STEPS, 3), np.linspace(-1, 1, STEPS)
+
+
+@pytest.mark.parametrize("count", [1, STEPS])
+def test_a_size_may_come_with_the_call(sums, count):
+    for u, w in ((U[:count], W[:count]), (U[count - 1 :: -1], W[:count]), (np.asfortranarray(U[:count]), W[:count])):
+        path, end = sums(u, w, 0.5)
+        assert sums._single.was_used()
+        np.testing.assert_allclose(path, 0.5 + np.cumsum(w[:, None] * u, axis=0), rtol=1e-14)
+        np.testing.assert_array_equal(end, path[-1])
+        same((path, end), sums.ufunc(u, w, 0.5))
+        assert path.flags.c_contiguous
+        assert path.flags.owndata
+
+
+def test_sizes_that_differ_are_found(sums):
+    for args in ((U, W[:-1], 0.5), (U[:-1], W, 0.5), (U[:, :2], W, 0.5), (U, W[:, None], 0.5)):
+        with pytest.raises(ShapeError, match=r"^sums: [uw] has shape"):
+            sums(*args)
+    batch = sums(np.stack([U, -U]), W, 0.5)[1]
+    assert not sums._single.was_used()
+    np.testing.assert_array_equal(batch, [sums(U, W, 0.5)[1], sums(-U, W, 0.5)[1]])
+    assert sums(U[:0], W[:0], 0.5)[0].shape == (0, 3)
+
+
+def test_long_calls_go_where_they_can_be_stopped(sums, monkeypatch):
+    assert sums._large.longest > 1_000_000
+    monkeypatch.setattr(threads, "LONG_CALL", 1000)
+    monkeypatch.setattr(sums, "_large", threads.LargeCalls(sums._engine, sums.ufunc, 1))
+    monkeypatch.setattr(sums, "_few", sums._large.fewest)
+    longest = sums._large.longest
+    assert STEPS < longest < 1_000_000
+    monkeypatch.setattr(sums, "_run", sums._engine.single_call(sums._general, longest).function)
+    for more in (0, 1):
+        ways = []
+        monkeypatch.setattr(sums._large, "_run_regions", lambda *given, ways=ways, **named: ways.append("stoppable"))
+        sums(np.zeros((longest + more, 3)), np.zeros(longest + more), 2.0)
+        assert ways == ["stoppable"] * more
+
+
+def test_other_threads_run_during_rounds(sums):
+    """A thread that waits for Python gets it during a call, or it would wait for the whole interval of switches."""
+    go, ran = threading.Event(), []
+    other = threading.Thread(target=lambda: (go.wait(), ran.append(True)))
+    other.start()
+    u, w, interval = np.zeros((100_000, 3)), np.zeros(100_000), sys.getswitchinterval()
+    sys.setswitchinterval(100)
+    try:
+        go.set()
+        calls = 0
+        while not ran and calls < 1000:
+            sums(u, w, 2.0)
+            calls += 1
+        found = list(ran)
+    finally:
+        sys.setswitchinterval(interval)
+        other.join()
+    assert sums._single.was_used()
+    assert calls
+    assert found
 
 
 def test_more_than_a_handful_of_arrays():
@@ -184,7 +273,7 @@ def test_status():
     assert f.status == 0
 
 
-def test_nothing_is_leaked(f):
+def test_nothing_is_leaked(f, sums):
     def count():
         gc.collect()
         return sys.getrefcount(Q), sys.getrefcount(np.dtype(np.float64)), sys.getrefcount(np.ndarray)
@@ -201,3 +290,8 @@ def test_nothing_is_leaked(f):
     assert sys.getrefcount(energy) == 2
     with pytest.raises(ShapeError):
         f(Q[:2], M, T)
+    before, blocks = sys.getrefcount(U), sys.getallocatedblocks()
+    for _ in range(1000):
+        sums(U, W, 0.5)
+    assert sys.getrefcount(U) == before
+    assert sys.getallocatedblocks() - blocks < 200

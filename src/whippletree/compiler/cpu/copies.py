@@ -82,6 +82,10 @@ MOST_TILES = 12
 """So many tiles that one block reads are written out: those of a humanoid's state would take LLVM a tenth of its time
 for inverse dynamics, and calls cost a batch less than 1 %."""
 
+NUMBERS_OF_GROUP, NUMBERS_OF_VECTOR = 32, 8
+"""Numbers of a long plain run that are copied by one round of a loop, and by each of its vectors: the impulses of a
+humanoid's 155 blocks took 3 % of its steps by vectors of four alone, and take 2 %."""
+
 SHORTEST_VECTOR_RUN = 4
 """Numbers of a run of a single state from which NaNs are looked for in vectors of as many."""
 
@@ -188,22 +192,43 @@ def _gather_code(name: str, lanes: MachineLanes, columns: int) -> str:
 def _canonical_code(lanes: MachineLanes) -> str:
     """A function that copies a plain run, a vector of numbers at a time, and gives every NaN its one bit pattern."""
     w = Writer(lanes)
-    with tile_after_tile(w, lanes.width) as first:
-        own = w.value(f"load {lanes.number}, ptr {_at(w, '%source', lanes.real, first)}, align {lanes.bytes}")
-        w.emit(
-            f"store {lanes.number} {w.canonical(own)}, ptr {_at(w, '%place', lanes.real, first)}, align {lanes.bytes}"
-        )
+
+    def copy(first: Operand) -> None:
+        own = w.value(f"load {w.lanes.number}, ptr {_at(w, '%source', lanes.real, first)}, align {lanes.bytes}")
+        place = _at(w, "%place", lanes.real, first)
+        w.emit(f"store {w.lanes.number} {w.canonical(own)}, ptr {place}, align {lanes.bytes}")
+
+    groups = w.value(f"sdiv i64 %count, {NUMBERS_OF_GROUP}")
+    w.emit(f"br i1 {w.value(f'icmp sgt i64 {groups}, 0')}, label %group, label %rest")
+    w.start("group")
+    w.emit("%number = phi i64 [ 0, %entry ], [ %next, %group ]")
+    begin = w.value(f"mul i64 %number, {NUMBERS_OF_GROUP}")
+    w.lanes = MachineLanes(NUMBERS_OF_VECTOR, lanes.real)
+    for number in range(0, NUMBERS_OF_GROUP, NUMBERS_OF_VECTOR):
+        copy(w.value(f"add i64 {begin}, {number}"))
+    w.lanes = lanes
+    w.emit("%next = add i64 %number, 1")
+    w.emit(f"br i1 {w.value(f'icmp slt i64 %next, {groups}')}, label %group, label %rest")
+    w.start("rest")
+    done = w.value(f"mul i64 {groups}, {NUMBERS_OF_GROUP}")
+    w.emit(f"br i1 {w.value(f'icmp eq i64 {done}, %count')}, label %done, label %last")
+    w.start("last")
+    last = w.value(f"sub i64 %count, {lanes.width}")
+    few = w.value(f"icmp sgt i64 {done}, {last}")
+    with tile_after_tile(w, lanes.width, w.value(f"select i1 {few}, i64 {last}, i64 {done}")) as first:
+        copy(first)
     return define("canonical(ptr %source, ptr %place, i64 %count)", w)
 
 
 @contextmanager
-def tile_after_tile(w: Writer, columns: int) -> Iterator[Operand]:
-    """Around the work on a tile that begins with a column, for all tiles of a run with so many columns or more."""
+def tile_after_tile(w: Writer, columns: int, begin: Operand = "0") -> Iterator[Operand]:
+    """Around the work on a tile that begins with a column, for all tiles of a run with so many columns or more, from
+    one on."""
     last = w.value(f"sub i64 %count, {columns}")
     before = w.block
     w.emit("br label %tile")
     w.start("tile")
-    w.emit(f"%first = phi i64 [ 0, %{before} ], [ %following, %tile ]")
+    w.emit(f"%first = phi i64 [ {begin}, %{before} ], [ %following, %tile ]")
     yield "%first"
     after = w.value(f"add i64 %first, {columns}")
     beyond = w.value(f"icmp sgt i64 {after}, {last}")

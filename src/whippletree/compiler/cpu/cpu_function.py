@@ -318,7 +318,7 @@ class CompiledFunction(NamedFunction):
         self._general = self._prepared_way() if self._engine.complete else self._run_unprepared
         self._run = self._general
         if self._engine.is_prepared(1) and suits(self._inputs, self._outputs):
-            self._single = self._engine.single_call(self._general)
+            self._single = self._engine.single_call(self._general, self._large.longest)
             self._run = self._single.function
 
     def _run_with_status(self, *inputs: Any, out: Any = None) -> Any:

@@ -182,6 +182,9 @@ class LargeCalls:
         # states and rounds may come from different inputs: their product is below a power of the largest size
         self.fewest = max(1, int(min(shared, LONG_CALL / each) ** (1 / (1 + len(self._named)))))
         """States, or numbers of an input whose size comes with the call, below which no call is large."""
+        self.longest = LONG_CALL * UNKNOWN_ROUNDS // self._operations if len(self._named) == 1 else 0
+        """Size of the one dimension that comes with the call up to which a call with one state is not long; 0 if there
+        is not one."""
 
     def run(
         self, inputs: Sequence[Any], out: Sequence[Any] | None, batch: tuple[int, ...], sizes: Mapping[str, int]

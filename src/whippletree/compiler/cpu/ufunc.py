@@ -95,11 +95,14 @@ class UfuncEngine:
 
     # ---- the ways in -------------------------------------------------------------------------------------------
 
-    def single_call(self, general: Callable[..., Any]) -> SingleCall:
-        """The shorter way in for single states; every other call goes to ``general``."""
+    def single_call(self, general: Callable[..., Any], longest: int = 0) -> SingleCall:
+        """The shorter way in for single states; every other call, or one with more rounds than the longest, goes to
+        ``general``."""
         kernel = self.kernel
         loop, control = _dispatcher(kernel.cache), ctypes.addressof(self.control)
-        return SingleCall(self.inputs, self.outputs, loop, control, general, kernel.options.dtype, kernel.cache)
+        return SingleCall(
+            self.inputs, self.outputs, loop, control, general, kernel.options.dtype, kernel.cache, longest
+        )
 
     # ---- the ufunc -----------------------------------------------------------------------------------------------
 

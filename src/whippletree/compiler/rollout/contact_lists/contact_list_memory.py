@@ -15,7 +15,6 @@ from whippletree.compiler.rollout.contact_lists.contact_list_results import Step
 from whippletree.compiler.rollout.motion_space import screw_count, screw_rows
 from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, Driven, StepSpace
 from whippletree.contact.geometry.shape_numbers import POSE
-from whippletree.contact.problem.contact_problem import Local
 from whippletree.model import Model
 
 CONTACT, LIMIT, TAUT, FRICTION, SERVO = range(5)
@@ -92,7 +91,6 @@ class ListSpace(StepSpace):
             tendon_row=(len(self.blocks.taut), nv),
             flag=(k,),
             own=(k, 6),  # the block's own part of G, its upper triangle
-            local=(k, len(Local._fields)),
             mass=(k, 2),  # what makes the block's velocities comparable with its impulses, and its reciprocal
             g=(k, 3),
             shift=(k,),

@@ -36,7 +36,7 @@ from whippletree.compiler.rollout.step_space import (
     jacobian_rows,
     symmetric_block,
 )
-from whippletree.contact.problem.contact_problem import block_mass, local
+from whippletree.contact.problem.contact_problem import block_mass
 from whippletree.contact.time_step import shifts
 from whippletree.spatial import add_cross
 
@@ -68,14 +68,13 @@ class BlockPreparation:
 
         Roots and quotients wait for each other: in a loop of their own those of some blocks are under way at once.
         """
-        at, each = self.space.at, self.space.each
+        at = self.space.at
 
         def prepare(own: Array) -> list[Any]:
-            G = symmetric_block(own)
-            return [list(local(G)), list(block_mass(G))]
+            return [list(block_mass(symmetric_block(own)))]
 
         def block(form: int) -> list[Statement]:
-            return [block_of_form(form, prepare, [at("own", BLOCK)], each(("local", "mass"), BLOCK))]
+            return [block_of_form(form, prepare, [at("own", BLOCK)], [at("mass", BLOCK)])]
 
         return Each(BLOCK, ACTIVE, tuple(self.rows.by_form(block)))
 
