@@ -56,7 +56,7 @@ class Events(Method):
         "impact_law", "penetration", "speed_tolerance", "zeno_interval", "most_events", "admits", "saltation",
         "sensitivity",
     )  # fmt: skip
-    touches = looks_for_events = True
+    touches = obeys_laws = looks_for_events = True
     counters = ("statistics",)
     sequences = SEQUENCES
 
