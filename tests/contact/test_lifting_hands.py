@@ -12,8 +12,11 @@ import whippletree as wt
 G, MU, LIFTED = 9.81, 0.5, 0.2
 
 
-def hand(kind: str) -> wt.Model:
-    """A palm that rises by a t²/2, two fingers on slides that touch a box of 1 kg: planes, or two balls in a row."""
+def hand(kind: str, **moments: float) -> wt.Model:
+    """A palm that rises by a t²/2, two fingers on slides that touch a box of 1 kg: planes, or two balls in a row.
+
+    ``moments``: torsional and rolling friction of the balls.
+    """
     b = wt.Builder("hand").geometry("floor", "world", "half_space", position=(0, 0, -0.025))
     b.body("palm", 1.0).joint("lift", "prismatic", "world", "palm", axis=(0, 0, 1))
     b.constraint("rises", "prescribed", "lift", motion=lambda t: LIFTED / 2 * t * t)
@@ -28,13 +31,13 @@ def hand(kind: str) -> wt.Model:
         for tip in (-1, 1):
             ball = f"{name} {tip}"
             b.geometry(ball, name, "sphere", radius=0.005, position=(0.005 * side, 0.01 * tip, 0))
-            b.contact(ball, "box", ball, friction=MU)
+            b.contact(ball, "box", ball, friction=MU, **moments)
     return b.build()
 
 
-def lifted(kind: str, force: float, duration: float, **options) -> np.ndarray:
+def lifted(kind: str, force: float, duration: float, moments: dict[str, float] | None = None, **options) -> np.ndarray:
     """How far the box is from where a hand that holds it has lifted it, and its turn: (7,)."""
-    model = hand(kind)
+    model = hand(kind, **(moments or {}))
     tau = np.zeros(model.nv)
     tau[[model.slice("left").start, model.slice("right").start]] = force
     run = wt.simulate(model, duration=duration, output_dt=duration, controller=lambda t, q, v: tau + 0 * v, **options)
@@ -58,3 +61,12 @@ def test_steps_lift_what_friction_can_hold(kind, share):
     moved = lifted(kind, force, 0.3, method="time_stepping", step=1e-3)
     assert np.abs(moved[[0, 1, 3, 4, 5, 6]]).max() < 1e-6
     assert moved[2] == pytest.approx(0.0, abs=LIFTED * 0.3 * 1e-3)  # a step late at most
+
+
+@pytest.mark.parametrize("moments", [{"rolling": 1e-4}, {"torsional": 1e-3}], ids=["rolling", "torsional"])
+@pytest.mark.parametrize("step", [1e-3, 1e-4])
+def test_steps_lift_with_moments_of_friction_too(moments, step):
+    """More friction holds no worse: moments do not change which points carry."""
+    moved = lifted("balls", 2.0 * (G + LIFTED) / (2 * MU), 0.2, moments, method="time_stepping", step=step)
+    assert np.abs(moved[[0, 1, 3, 4, 5, 6]]).max() < 1e-6
+    assert moved[2] == pytest.approx(0.0, abs=LIFTED * 0.2 * step)
