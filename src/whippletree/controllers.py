@@ -23,6 +23,7 @@ from whippletree.compiler.compiled import shared_functions
 from whippletree.compiler.rollout.activation_steps import checked_activations
 from whippletree.errors import NameLookupError, ScalarError, ShapeError, UnsupportedError, list_items, quote
 from whippletree.model import WORLD, Actuator, Model
+from whippletree.model.input_checks import require_arguments
 from whippletree.tree.actuation import KnownActivations
 from whippletree.tree.element_forces import joints_of_tendon
 from whippletree.tree.mechanism import Mechanism
@@ -55,6 +56,9 @@ if not TYPE_CHECKING:  # type checkers find a misspelt name themselves
 
 Controller: TypeAlias = Callable[[Any, Any, Any], Any]
 """tau = f(t, q, v), (nv,)."""
+
+STATE = ("t", "q", "v")
+"""Arguments of a controller."""
 
 
 def batched(function: Callable[[Any, Any, Any], Any]) -> Controller:
@@ -102,6 +106,8 @@ def _at_each(controller: Controller, t: Any, q: Any, v: Any) -> Any:
 
 def together(*controllers: Controller) -> Controller:
     """The sum of several controllers; batched if one of them is."""
+    for number, controller in enumerate(controllers, start=1):
+        require_arguments(f"together: controller {number}", controller, *STATE)
 
     def act(t: Any, q: Any, v: Any) -> Any:
         tau: Any = 0
@@ -152,6 +158,8 @@ def motor(
         raise ValueError(f"motor: limit is {most!r}, expected a number that is not negative")
     if not no_load_speed > 0:
         raise ValueError(f"motor: no_load_speed is {no_load_speed!r}, expected a positive number")
+    if callable(effort):
+        require_arguments("motor: effort", effort, *STATE)
 
     def act(t: Any, q: Any, v: Any) -> Array:
         wanted = effort(t, q, v) if callable(effort) else effort
@@ -177,6 +185,9 @@ def pd(model: Model, *, target: Any, stiffness: Any, damping: Any, target_veloci
         stiffness, damping: one number, or one for each velocity, (nv,).
         target_velocity: (nv,), one number, or a function of time.
     """
+    for word, given in (("target", target), ("target_velocity", target_velocity)):
+        if callable(given):
+            require_arguments(f"pd: {word}", given, "t")
     tree = skeleton(model)
     fixed = None if callable(target) else _numbers(model, "target", target, (model.nq,))
     stiffness = _for_motors(model, _numbers(model, "stiffness", stiffness, (), (model.nv,)))
@@ -293,6 +304,8 @@ class ActuatorForces:
         """Like :func:`actuated`, also where activations are known by integration alone."""
         if not model.actuators:
             raise UnsupportedError(f"ctrl: model {model.name!r} has no actuators that commands could drive")
+        if callable(ctrl):
+            require_arguments("ctrl", ctrl, *STATE)
         given = ctrl if callable(ctrl) else _commands(model, np.zeros(len(model.actuators)) if ctrl is None else ctrl)
         if not callable(given) and given.ndim == 2 and not duration:
             raise ShapeError(f"ctrl: a table of {len(given)} rows of commands needs a duration")
@@ -376,6 +389,10 @@ def _commands(model: Model, given: Any, *, table: bool = True) -> Array:
         ctrl = np.asarray(given)
     except ValueError:
         raise ShapeError(f"ctrl holds rows of different lengths: model {model.name!r} has actuators {names}") from None
+    if given is None:
+        raise ShapeError(
+            f"ctrl: the function returned None: model {model.name!r} has actuators {names}. Does it end with return?"
+        )
     if ctrl.dtype.kind not in "fiubO" or any(isinstance(x, str | complex) or callable(x) for x in _odd(ctrl)):
         raise ScalarError(
             f"ctrl is {quote(given)}, expected real numbers: model {model.name!r} has actuators {names}; commands over "
@@ -413,6 +430,7 @@ def limited(controller: Controller, model: Model, limits: Mapping[str, float] | 
         model: its joints' ``effort_limit`` applies, to each freedom of a joint.
         limits: by name of joint, N m or N; replaces the joint's own.
     """
+    require_arguments("limited: the controller", controller, *STATE)
     most = np.full(model.nv, np.inf)
     for joint in model.joints:
         most[model.slice(joint.name)] = joint.effort_limit

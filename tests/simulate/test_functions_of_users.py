@@ -296,3 +296,94 @@ def test_other_scalars_are_refused_by_compiled_functions():
 
     with pytest.raises(wt.ScalarError, match="compiled functions take real numbers"):
         wt.compile(PENDULUM).bias([Fraction(1, 2)], [Fraction(1, 3)])
+
+
+def driven():
+    builder = wt.Builder("driven").body("link", 1.0, inertia=(0.1, 0.1, 0.1))
+    builder.joint("hinge", "revolute", "world", "link", axis=(0, 1, 0))
+    return builder.actuator("motor", "hinge").build()
+
+
+def over_terrain(height):
+    builder = wt.Builder("hills").body("stone", 1.0, inertia=(0.1, 0.1, 0.1))
+    builder.joint("free", "free", "world", "stone", start=(0, 0, 0.2, 1, 0, 0, 0))
+    builder.geometry("ball", "stone", "sphere", radius=0.1).geometry("hill", "world", "terrain", height=height)
+    return wt.simulate(builder.contact("touch", "ball", "hill").build(), duration=0.01)
+
+
+CONTROL = wt.controllers
+WRONG_ARGUMENTS = {
+    "controller": (
+        lambda: wt.simulate(ARM, START, duration=0.1, controller=lambda t, q: q),
+        r"simulate: the controller takes \(t, q\), and is called with \(t, q, v\): too many positional arguments",
+    ),
+    "bound by keyword alone": (
+        lambda: wt.simulate(ARM, START, duration=0.1, controller=lambda t, q, *, v: v),
+        r"takes \(t, q, \*, v\), and is called with \(t, q, v\)",
+    ),
+    "commands": (
+        lambda: wt.simulate(driven(), duration=0.1, ctrl=lambda t: [0.0]),
+        r"ctrl takes \(t\), and is called with \(t, q, v\)",
+    ),
+    "event": (
+        lambda: wt.simulate(ARM, START, duration=0.1, events=[wt.Event("low", lambda t, q, v, w: 1.0)]),
+        r"event 'low' takes \(t, q, v, w\), and is called with \(t, q, v\): missing a required argument: 'w'",
+    ),
+    "target": (
+        lambda: CONTROL.pd(ARM, target=lambda t, q, v: q, stiffness=1, damping=1),
+        r"pd: target takes \(t, q, v\), and is called with \(t\)",
+    ),
+    "target velocity": (
+        lambda: CONTROL.pd(ARM, target=START, target_velocity=lambda: 0, stiffness=1, damping=1),
+        r"pd: target_velocity takes \(\), and is called with \(t\)",
+    ),
+    "effort": (
+        lambda: CONTROL.motor(ARM, "shoulder", lambda t: 1.0),
+        r"motor: effort takes \(t\), and is called with \(t, q, v\)",
+    ),
+    "one of two": (
+        lambda: CONTROL.together(hold, lambda t: 1.0),
+        r"together: controller 2 takes \(t\), and is called with \(t, q, v\)",
+    ),
+    "no function": (lambda: CONTROL.together(hold, 3.0), r"together: controller 2 is 3.0, expected a function of \(t"),
+    "limited": (
+        lambda: CONTROL.limited(lambda t: 1.0, ARM),
+        r"limited: the controller takes \(t\), and is called with \(t, q, v\)",
+    ),
+    "metric": (
+        lambda: wt.sweep(ARM, {"gravity[2]": [1.0]}, folder="never made", duration=0.1, metrics={"far": lambda: 1.0}),
+        r"sweep: metric 'far' takes \(\), and is called with \(run\)",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", list(WRONG_ARGUMENTS))
+def test_a_function_of_other_arguments_is_refused_with_those_that_it_gets(case):
+    call, message = WRONG_ARGUMENTS[case]
+    with pytest.raises(TypeError, match=message):
+        call()
+
+
+def test_a_terrain_of_one_argument_or_without_an_answer_is_refused_by_name():
+    with pytest.raises(ValueError, match=r"geometry 'hill': height takes \(x\), and is called with \(x, y\)"):
+        over_terrain(lambda x: 0 * x)
+    with pytest.raises(ValueError, match=r"geometry 'hill': height .* returns None. Does it end with return\?"):
+        over_terrain(lambda x, y: None)
+
+
+def test_commands_that_return_nothing_are_told():
+    with pytest.raises(ValueError, match=r"ctrl: the function returned None.* Does it end with return\?"):
+        wt.simulate(driven(), duration=0.1, ctrl=lambda t, q, v: None)
+
+
+class Remembering:
+    """A controller that is an object, with one argument more that has a default."""
+
+    def __call__(self, t, q, v, gain=3.0):
+        return -gain * q
+
+
+def test_functions_that_can_be_called_so_are_taken_whatever_else_they_know():
+    plain = wt.simulate(ARM, START, duration=0.05, controller=lambda t, q, v: -3.0 * q)
+    for controller in (Remembering(), lambda *state: -3.0 * state[1], lambda t, q, *_, **more: -3.0 * q):
+        assert np.array_equal(wt.simulate(ARM, START, duration=0.05, controller=controller).q, plain.q)

@@ -52,7 +52,7 @@ from whippletree.io.draft import Draft
 from whippletree.io.native import native_reader
 from whippletree.io.paths import read_bytes
 from whippletree.model import Model
-from whippletree.model.input_checks import as_names
+from whippletree.model.input_checks import as_names, require_arguments
 from whippletree.scenario.factories import python_function
 from whippletree.scenario.scenario_reader import Scenario
 from whippletree.simulation.method import find_method, suitable
@@ -213,6 +213,7 @@ def plan_sweep(
     for name, metric in (metrics or {}).items():
         if not callable(metric):
             raise TypeError(f"sweep: metric {name!r} is {metric!r}, expected a function of a run")
+        require_arguments(f"sweep: metric {name!r}", metric, "run")
     if "duration" not in base.options:
         raise TypeError("sweep: duration= is missing: how long is a run, s?")
     work = Work(about, chosen, targets, kept, dict(metrics or {}))

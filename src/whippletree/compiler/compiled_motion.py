@@ -167,6 +167,7 @@ class CompiledMotion(CompiledPrograms):
         from whippletree.compiler.rollout import contact_rollout
         from whippletree.compiler.rollout.activation_steps import refuse_idle_activations
         from whippletree.compiler.rollout.rollout import commands_and_forces
+        from whippletree.contact.restitution_share import warn_of_unheeded_laws
 
         ctrl, tau = commands_and_forces(self.model, "contact_rollout", ctrl, tau)
         if ctrl is not None and self.model.activations:
@@ -177,6 +178,7 @@ class CompiledMotion(CompiledPrograms):
         contact_rollout.refuse_timed(self.model, "contact_rollout")
         contact_rollout.refuse_large(self.model, len(self._tree.nodes), UNROLL_MATRICES_UP_TO)
         contact_rollout.require_steps(dt, sweeps)
+        warn_of_unheeded_laws(self.model, "contact_rollout")
         function = partial(self._contact_function, int(sweeps), bool(commands))
         start = contact_rollout.start_impulses(self.model, impulses, bool(commands))
         sizes = 1, 1, 2, 2, *[2] * len(commands), 0, *[len(shape) for shape in self._parameter_shapes.values()]

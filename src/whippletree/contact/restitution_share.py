@@ -26,12 +26,34 @@ from whippletree.arithmetic.scalars import less, select, sqrt
 from whippletree.contact.problem.cones import both, largest
 from whippletree.contact.problem.independent_parts import parts_of
 from whippletree.contact.time_step import ContactBlocks
+from whippletree.errors import list_items, warn_caller
+from whippletree.model import Model
 from whippletree.tree.element_forces import joints_of_tendon
 from whippletree.tree.skeleton import skeleton
 
 ROLLOUT_GAIN = 1e-7
 """m/s: speed whose work on the impulses of a step counts as no gain, in roll-outs of a fixed number of sweeps. Steps
 that are solved to a tolerance take that tolerance, of which this is the default."""
+
+
+def warn_of_unheeded_laws(model: Model, where: str) -> None:
+    """Warn of contacts that name an impact law under which they would strike otherwise than in a step.
+
+    A step has Newton's law for the normals and Coulomb's for the impulses: ``newton`` without friction and ``plastic``
+    without restitution are the same. Groups name no laws.
+    """
+    alike = {"newton": "friction", "plastic": "restitution"}
+    unheeded = [
+        f"{contact.name!r} ({contact.law})"
+        for contact in model.contacts
+        if contact.law is not None and not (contact.law in alike and getattr(contact, alike[contact.law]) == 0)
+    ]
+    if unheeded:
+        warn_caller(
+            f"{where} has one law for all impacts, Newton's with Coulomb friction, and leaves out that of contact "
+            f"{list_items(unheeded)}: wt.simulate(method='events') obeys it; a contact without law= asks for none",
+            RuntimeWarning,
+        )
 
 
 def may_gain(blocks: ContactBlocks) -> bool:

@@ -33,6 +33,7 @@ from whippletree.contact.kinematics.contact_set import contact_set
 from whippletree.control.whole_body_layout import chosen_motors
 from whippletree.errors import ShapeError
 from whippletree.model import Model, require_model
+from whippletree.model.input_checks import require_arguments
 
 
 class Projected(NamedTuple):
@@ -128,6 +129,8 @@ def contact_gravity_compensation(
 
     ``touching``: 1 for contacts that carry, (contacts,), or a function of (t, q, v); default: all.
     """
+    if callable(touching):
+        require_arguments("contact_gravity_compensation: touching", touching, "t", "q", "v")
     held = projected(model, motors=motors)
     still = np.zeros(model.nv)
 

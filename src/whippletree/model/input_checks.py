@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,28 @@ def plain_input(function: str, name: str, value: Any) -> Any:
         return np.asarray(value)
     except (ValueError, TypeError) as error:
         raise ShapeError(f"{function}: {name} is not an array of numbers ({error})") from None
+
+
+def require_arguments(where: str, function: Callable[..., Any], *arguments: str) -> None:
+    """Refuse a function of a user that cannot be called with these arguments; one that does not tell its own is tried.
+
+    Raises:
+        TypeError: with the arguments that it takes, and those that it will be given; or for what is no function.
+    """
+    if not callable(function):
+        raise TypeError(f"{where} is {quote(function)}, expected a function of ({', '.join(arguments)})")
+    try:
+        takes = inspect.signature(function)
+    except (TypeError, ValueError):  # as of some that are written in C
+        return
+    try:
+        takes.bind(*arguments)
+    except TypeError as reason:
+        given = ", ".join(arguments)
+        raise TypeError(
+            f"{where} takes {takes}, and is called with ({given}): {reason}. Write it as a function of ({given}), even "
+            f"where it does not need all of them"
+        ) from None
 
 
 PART_OF_STATE = {"q0": "q", "guess": "q", "v0": "v"}

@@ -114,6 +114,8 @@ class Method(ABC):
     """Whether runs of different designs run together, too."""
     touches: ClassVar[bool] = False
     """Whether it sees contacts."""
+    obeys_laws: ClassVar[bool] = False
+    """Whether its impacts follow the laws that contacts name."""
     looks_for_events: ClassVar[bool] = False
     """Whether it looks for the events that a user asks for."""
     tolerances: ClassVar[bool] = True

@@ -24,6 +24,7 @@ from whippletree.constraints.singular.dead_points import words_off_branch
 from whippletree.constraints.singular.exploration import LONG_SYSTEM
 from whippletree.constraints.singular.tangent_cone import TieWarning
 from whippletree.contact.kinematics.joint_contacts import limited_axes, nearer_ends_of_many, rubbing_axes
+from whippletree.contact.restitution_share import warn_of_unheeded_laws
 from whippletree.controllers import ActuatorForces, limited
 from whippletree.errors import (
     IntegrationError,
@@ -35,7 +36,14 @@ from whippletree.errors import (
     warn_caller,
 )
 from whippletree.model import Model, require_model
-from whippletree.model.input_checks import PART_OF_STATE, as_names, floats, is_text, refuse_zero_quaternions
+from whippletree.model.input_checks import (
+    PART_OF_STATE,
+    as_names,
+    floats,
+    is_text,
+    refuse_zero_quaternions,
+    require_arguments,
+)
 from whippletree.simulation.adaptive.user_events import Event
 from whippletree.simulation.checkpoint import Checkpoint
 from whippletree.simulation.conditioning_watch import Watch
@@ -151,6 +159,8 @@ def simulate(
     model = dyn.model  # with what was decided about massless motions
     if controller is not None and not callable(controller):
         raise ValueError(f"simulate: the controller {controller!r} is not a function of (t, q, v)")
+    if controller is not None:
+        require_arguments("simulate: the controller", controller, "t", "q", "v")
 
     # the numbers of the call
     q, v = _starts(model, q0, v0)
@@ -352,6 +362,8 @@ def _refuse_unseen_contacts(model: Model, way: type[Method], method: str) -> Non
 
 
 def _warn_of_unseen_forces(model: Model, way: type[Method], method: str) -> None:
+    if way.touches and not way.obeys_laws:
+        warn_of_unheeded_laws(model, f"simulate: method {method!r}")
     tendons = [repr(name) for name in limited_tendons(model)]
     if tendons and not way.touches:
         warn_caller(
@@ -518,6 +530,7 @@ def _on_state(event: Event, nq: int, nv: int) -> Event:
         raise TypeError(f"simulate: {event!r} is no event: give wt.Event(name, function)")
     if not callable(event.function):
         raise TypeError(f"simulate: event {event.name!r}: {event.function!r} is not a function of (t, q, v)")
+    require_arguments(f"simulate: event {event.name!r}", event.function, "t", "q", "v")
     if event.direction not in (-1, 0, 1):
         raise ValueError(
             f"simulate: event {event.name!r}: direction is {event.direction!r}, expected 1 (rising), -1 (falling) or 0"

@@ -24,6 +24,7 @@ from whippletree.compiler.rollout.contact_lists.contact_list_suitability import 
 from whippletree.compiler.rollout.contact_rollout import refuse_large, refuse_timed
 from whippletree.constraints.constraint_set import constraint_set
 from whippletree.contact.implicit_springs import forces_of_joints, implicit_links
+from whippletree.contact.restitution_share import warn_of_unheeded_laws
 from whippletree.contact.servos import Servos
 from whippletree.contact.time_step import ContactBlocks, bias_in_space, implicit_factor
 from whippletree.errors import ShapeError, UnsupportedError
@@ -87,6 +88,7 @@ class SingleStep:
         self._last_dt, self._dt = np.nan, np.array(np.nan, dyn.dtype)  # which equals no length that was looked at
         self.actuators = len(self.model.actuators)
         self.blocks = ContactBlocks(self.model, alone=True)
+        warn_of_unheeded_laws(self.model, "step")
         self._nothing = np.zeros(self.model.nv, dyn.dtype)
         self._idle = np.zeros(self.actuators, dyn.dtype)
         self._still = np.zeros((self.blocks.count, 3), dyn.dtype)

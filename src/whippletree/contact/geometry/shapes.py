@@ -32,6 +32,7 @@ from whippletree.contact.geometry.mesh_files import file_vertices
 from whippletree.contact.geometry.terrain import written_surface
 from whippletree.errors import ModelError, did_you_mean
 from whippletree.model import Geometry
+from whippletree.model.input_checks import require_arguments
 
 SEPARATE_CORNERS = 16
 """Corners of a hull up to which each is a candidate of its own; of more, the lowest one of each octant is."""
@@ -215,9 +216,16 @@ def _height(geometry: Geometry) -> Callable[[Any, Any], Any]:
     height = geometry.parameters.get("height")
     if not callable(height):
         raise _fault(geometry, f"a terrain needs height, a plain NumPy function of x and y, got {height!r}")
+    try:
+        require_arguments("height", height, "x", "y")
+    except TypeError as error:
+        raise _fault(geometry, str(error)) from None
     cure = "write one number with + - * /, integer powers and NumPy's sin, cos, sqrt, arctan2, exp, log, tanh"
     try:
-        count = np.size(height(Dual(0.0, 1.0), Dual(0.0, 0.0)))
+        found = height(Dual(0.0, 1.0), Dual(0.0, 0.0))
+        if found is None:
+            raise TypeError("it returns None. Does it end with return?")
+        count = np.size(found)
     except (TypeError, AttributeError, ValueError) as error:
         raise _fault(geometry, f"height cannot be differentiated: {error}; {cure}") from None
     except ArithmeticError:

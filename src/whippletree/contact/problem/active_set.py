@@ -38,6 +38,9 @@ __all__ = ["EDGES", "OPEN", "SLIDE", "STICK", "SlidingAnswer", "SlidingProblem",
 SWEEPS = ((5, False), (3, True), (12, True))
 """Gauss–Seidel sweeps, rough or exact, after each of which the guess is checked."""
 
+SHARED_STEPS = 30
+"""Steps of all contacts at once, where impulses are not unique, before the guess is checked."""
+
 AT_CONE = 1e-9
 """Share of the friction cone within which an impulse counts as on its surface. It only guesses a state: the solution
 for that state is checked."""
@@ -91,10 +94,15 @@ def _stay(p: SlidingProblem, status: tuple[int, ...]) -> SlidingAnswer | None:
 
 
 def _solve_combinations(p: SlidingProblem) -> SlidingAnswer | None:
-    resting = _at_rest(p)
-    if resting is not None:
-        return resting
     x, tried = np.zeros(3 * p.count), set[tuple[int, ...]]()
+    if not _has_unique_loads(p):
+        resting = _at_rest(p)
+        if resting is not None:
+            return resting
+        x = _shared_loads(p)
+        answer = _try_combinations(p, [_guess(p, x)], x, tried)
+        if answer is not None:
+            return answer
     # rough sweeps first: they cost little, and often are enough to tell what the contacts do
     for sweeps, exact in SWEEPS:
         x = _sweep(p, x, sweeps, exact)
@@ -127,10 +135,6 @@ def _at_rest(p: SlidingProblem) -> SlidingAnswer | None:
     does. Everything sticks, with impulses of least norm; or the contacts open that part when nothing slides."""
     if not all(STICK in choices for choices in p.allowed):
         return None
-    moving = np.flatnonzero(np.diag(p.G) > 0)
-    scale = np.sqrt(np.diag(p.G)[moving])
-    if np.linalg.matrix_rank(p.G[np.ix_(moving, moving)] / np.outer(scale, scale), RANK_OF_LOADS) == len(moving):
-        return None
     nothing = np.zeros(3 * p.count)
     answer = settle(p, (STICK,) * p.count, nothing)
     if answer is not None and np.all(answer.p[:, 0] > 0):
@@ -143,6 +147,46 @@ def _at_rest(p: SlidingProblem) -> SlidingAnswer | None:
     held = tuple(OPEN if u > CHECKED * np.abs(p.b).max() else STICK for u in without[1])
     answer = settle(p, held, nothing) if OPEN in held and STICK in held else None
     return answer if answer is not None and np.all(answer.p[np.array(held) == STICK, 0] > 0) else None
+
+
+def _has_unique_loads(p: SlidingProblem) -> bool:
+    """Whether every change of the impulses changes a velocity."""
+    moving = np.flatnonzero(np.diag(p.G) > 0)
+    scale = np.sqrt(np.diag(p.G)[moving])
+    rank = np.linalg.matrix_rank(p.G[np.ix_(moving, moving)] / np.outer(scale, scale), RANK_OF_LOADS)
+    return bool(rank == len(moving))
+
+
+def _shared_loads(p: SlidingProblem) -> Array:
+    """Impulses (3k,) near an answer, to which all contacts go together: each step is the same share, that of least
+    energy, of what would bring every one of them to rest by itself.
+
+    Sweeps give to the contacts that they visit first whatever these can take: of four points between which a box
+    slides down, two would carry it, and turn it.
+    """
+    x = np.zeros(3 * p.count)
+    inertia = np.diag(p.G).reshape(-1, 3).mean(axis=1)
+    mobile = inertia > 0
+    mass = np.repeat(np.where(mobile, 1 / np.where(mobile, inertia, 1), 0), 3)
+    for _ in range(SHARED_STEPS):
+        u = p.G @ x + p.b
+        way = _into_cones(p, x - mass * u) - x
+        down, curve = -float(way @ u), float(way @ p.G @ way)
+        if not (down > 0 and curve > 0):
+            break
+        x = _into_cones(p, x + down / curve * way)
+    return x
+
+
+def _into_cones(p: SlidingProblem, x: Array) -> Array:
+    """Impulses (3k,) without pull, their friction shortened to its bound, or at it against a slip that is known."""
+    normal, pull = np.maximum(x[::3], 0), x.reshape(-1, 3)[:, 1:]
+    normal[[own == (OPEN,) for own in p.allowed]] = 0
+    bound, size = p.friction * normal, np.hypot(pull[:, 0], pull[:, 1])
+    share = np.where(size > bound, bound / np.where(size > 0, size, 1), 1)
+    known = np.array([p.slides_already(i) for i in range(p.count)])
+    rubbed = np.where(known[:, None], -bound[:, None] * p.directions, share[:, None] * pull)
+    return np.concatenate([normal[:, None], rubbed], axis=1).reshape(-1)
 
 
 def _try_combinations(

@@ -56,7 +56,7 @@ class Events(Method):
         "impact_law", "penetration", "speed_tolerance", "zeno_interval", "most_events", "admits", "saltation",
         "sensitivity",
     )  # fmt: skip
-    touches = looks_for_events = True
+    touches = obeys_laws = looks_for_events = True
     counters = ("statistics",)
     sequences = SEQUENCES
 
@@ -254,7 +254,8 @@ class Events(Method):
 
     def _touching(self, phase: Phase, t: float, y: Array, fired: list[Guard]) -> list[int]:
         """Closed contacts, those that have just closed, and others at no gap: all of them where something lands, for an
-        impact may drive them together, else those that rest."""
+        impact may drive them together, else those that rest. A closed contact of edges that have become others at this
+        very event is no longer there."""
         q, v = self.scene.motion.split(y)
         gaps, u = self.scene.gaps(q), self.scene.contact_velocity(q, v)
         landed = {guard.contact for guard in fired if guard.kind == TOUCHDOWN}
@@ -266,7 +267,8 @@ class Events(Method):
             and (landed or abs(u[i, 0]) < self.rules.speed_tolerance)
             and self._admits(i, t, q, v)
         }
-        return sorted({*phase.mode.closed, *landed, *arriving})
+        closed = set(phase.mode.closed).difference(phase.far_apart(y))
+        return sorted({*closed, *landed, *arriving})
 
     def _enter_phase(
         self, t: float, y: Array, change: Change, before: Phase | None, fired: list[Guard]

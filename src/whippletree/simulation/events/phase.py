@@ -452,10 +452,10 @@ class Phase:
         """Closed contacts that are no longer where they were, of shapes with edges whose nearest corners and edges have
         become others: no projection closes their gaps. The state of the ``path``, before the projection, tells them
         from the rest."""
-        far = self._far_apart(projected) if self.normals else []
-        return far and (self._far_apart(path(t)) or far)
+        far = self.far_apart(projected) if self.normals else []
+        return far and (self.far_apart(path(t)) or far)
 
-    def _far_apart(self, y: Array) -> list[int]:
+    def far_apart(self, y: Array) -> list[int]:
         """Contacts that the mode holds closed and that are not, at a state."""
         gaps = self.scene.gaps(self.scene.motion.split(y)[0])
         return [i for i in self.normals if not abs(gaps[i]) <= STRAYED]
@@ -482,8 +482,12 @@ class Phase:
         return v + self._corrections(at, -np.concatenate(speed, axis=1))
 
     def _close_gaps(self, t: Array, q: Array, v: Array) -> Array:
-        """Positions (m, nq) at which gaps and constraints are closed, each as far as corrections bring it nearer."""
-        q, residual = q.copy(), self._residuals(t, q)
+        """Positions (m, nq) at which gaps and constraints are closed, each as far as corrections bring it nearer.
+
+        A position at which some contact is not there any more (:meth:`strayed`) stays as it is: what brings the gap of
+        another corner nearer would move the bodies as far.
+        """
+        given, (q, residual) = q, (q.copy(), self._residuals(t, q))
         size = np.abs(residual).max(axis=1, initial=0.0)
         going = np.flatnonzero(size > CLOSED_PHASE)
         for _ in range(PHASE_CORRECTIONS):
@@ -498,7 +502,9 @@ class Phase:
             going, rest = going[better], rest[better]
             q[going], residual[going], size[going] = nearer[better], left[better], rest
             going = going[rest > CLOSED_PHASE]
-        return q
+        at_normals = len(self.kept) + len(self.holds) + np.arange(len(self.normals))
+        gone = np.any(np.abs(residual[:, at_normals]) > STRAYED, axis=1)
+        return np.where(gone[:, None], given, q)
 
     def _residuals(self, t: Array, q: Array) -> Array:
         """Distances (m, r) of the rows at m positions; zero for rows of velocities alone."""
