@@ -1,5 +1,7 @@
 """Impulses of a step over lists: those of large models begin as zeros, and only what acts is written."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -54,14 +56,18 @@ def test_impulses_are_the_same_whether_all_are_copied_or_only_some_are_written(s
     _, given = scene
     full, sparse = (compile_function(program, threads=1, cache=CodeCache(None)) for program in both_programs)
     expected, found = full(*given), sparse(*given)
+    *found, pressing = found
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_array_equal(a, b)
     acts = np.abs(expected[2]).max(axis=(0, 2)) > 0
     assert acts.any()
     assert not acts.all()
+    assert (pressing[acts] == 1).all()
+    assert 0 in pressing  # that of the ball that flies
     batch = [np.stack([x, x]) if isinstance(x, np.ndarray) else x for x in given]
     batch[1][1] *= 0.5
-    for a, b in zip(sparse(*batch), full(*batch), strict=True):
+    *several, _ = sparse(*batch)
+    for a, b in zip(several, full(*batch), strict=True):
         np.testing.assert_array_equal(a, b)
 
 
@@ -90,3 +96,22 @@ def test_a_target_without_cleared_memory_writes_the_zeros_itself(scene, both_pro
     found, expected = interpret(program, inputs), interpret(both_programs[0], inputs)
     for name, value in expected.items():
         np.testing.assert_array_equal(found[name], value, err_msg=name)
+
+
+@pytest.mark.parametrize("runs", [1, 2])
+def test_runs_report_the_same_whether_all_impulses_are_copied_or_only_some_are_written(scene, runs, monkeypatch):
+    model, (q, v, *_) = scene
+    starts = {"q0": q, "v0": v} if runs == 1 else {"q0": np.stack([q, q]), "v0": np.stack([v, 0.5 * v])}
+    found = []
+    for fewest in (10**9, 1):
+        monkeypatch.setattr(contact_list_results, "FEWEST_SPARSE", fewest)
+        own = replace(model, name=f"from {fewest} on")
+        times = {"duration": 0.08, "step": 2e-3, "output_dt": 0.01}
+        found.append(wt.simulate(own, **starts, ctrl=[0.3, 0.3], method="time_stepping", **times))
+    expected, sparse = found
+    for name in expected.variables:
+        np.testing.assert_array_equal(sparse[name].values, expected[name].values, err_msg=name)
+    forces, moments = sparse.contact_force.values, sparse.contact_moment.values
+    assert np.any(forces[..., 1:, 1, :])
+    assert np.any(moments[..., 1:, 1, :])
+    assert not np.any(forces[..., 2, :])
