@@ -111,14 +111,14 @@ def rows_of_blocks(
     velocities: int,
     supports: Sequence[Sequence[int]],
     ways: Sequence[Sequence[int]] | None = None,
-    parted: bool = False,
+    widest: int | None = None,
 ) -> DenseRows:
     """Rows in the form that suits them; ``supports``: for every block, the velocities at which they may not vanish;
-    ``ways``: for every velocity, those on its way to the base; ``parted``: whether they may leave parts of the scene
-    apart that are solved one by one."""
+    ``ways``: for every velocity, those on its way to the base; ``widest``: velocities of the tree that has most, where
+    parts of the scene may be solved one by one."""
     narrow = bool(supports) and max(map(len, supports)) <= NARROW * velocities
-    if narrow and parted:
-        return PartedRows(space, velocities, supports, ways)
+    if narrow and ways is not None and widest is not None:
+        return PartedRows(space, velocities, supports, ways, widest)
     return (NarrowRows if narrow else DenseRows)(space, velocities, supports, ways)
 
 
@@ -304,7 +304,9 @@ class NarrowRows(DenseRows):
             (len(rows), self.width), tuple([Address("E", (*head, Index(None, i))) for head in heads for i in columns])
         )
         into = Piece((len(rows), self.width), self._at_places("spread", *[(Index(None, i),) for i in rows]))
-        zeros = tuple([Address("spread", (Index(None, i), Index(None, k))) for i in rows for k in range(self.unknowns)])
+        zeros = tuple(
+            [Address("spread", (Index(None, i), Index(None, k))) for i in rows for k in range(padded(self.velocities))]
+        )
         spread = traced_block(lambda E: [E], [own], [into])
         nothing = self.space.put(0, Piece((len(zeros),), zeros))
         return [nothing, spread, *self.system.add(scale, rows, narrow=True)]
@@ -312,7 +314,20 @@ class NarrowRows(DenseRows):
 
 class PartedRows(NarrowRows):
     """Narrow rows of blocks that leave parts of a scene apart
-    (:mod:`~whippletree.compiler.rollout.contact_lists.contact_list_parts`)."""
+    (:mod:`~whippletree.compiler.rollout.contact_lists.contact_list_parts`); its unknowns are those of the widest tree,
+    which parts seldom exceed."""
+
+    def __init__(
+        self,
+        space: WorkSpace,
+        velocities: int,
+        supports: Sequence[Sequence[int]],
+        ways: Sequence[Sequence[int]],
+        widest: int,
+    ) -> None:
+        """``widest``: velocities of the tree that has most."""
+        super().__init__(space, velocities, supports, ways)
+        self.unknowns = padded(widest)
 
     def _system(self, supports: Sequence[Sequence[int]], ways: Sequence[Sequence[int]] | None) -> DenseSolve:
         """See :class:`DenseRows`."""

@@ -169,7 +169,8 @@ class _ListBuilder(ListSpace):
         trees = trees_of_velocities(self.tree)
         # two ants, which are written out, take 0.82 to 1.05 of the time so
         parted = isinstance(self.in_tree, LoopedTree) and has_parts(trees, supports)
-        rows = rows_of_blocks(self, self.model.nv, supports, ways, parted)
+        widest = max(map(trees.count, trees)) if parted else None
+        rows = rows_of_blocks(self, self.model.nv, supports, ways, widest)
         if isinstance(rows, PartedRows):
             self.parts = SeparateParts(self, trees, supports)
         return rows
