@@ -242,6 +242,7 @@ class _ListBuilder(ListSpace):
             self.put(-1, self.at("complete")),
             # a scene that is complete finds the same again
             Until(ROUND, JOINING_ROUNDS, self.address("complete"), tuple(self._round()), "run along"),
+            *self.members.end(),
         ]
 
     def _fly(self) -> list[Statement]:
@@ -279,7 +280,8 @@ class _ListBuilder(ListSpace):
         if self.blocks.servos:
             rigid = [Loop(BLOCK, self.blocks.count, (self.put(0, *self.each(("soft", "offset"), BLOCK)),))]
         rigid += self.momentum.begin() if self.momentum else []
-        return [PerLane((start, *impulses)), *rigid, self.put(-1, self.at("stepping")), *self.positions.begin()]
+        begin = [*self.positions.begin(), *self.members.begin()]
+        return [PerLane((start, *impulses)), *rigid, self.put(-1, self.at("stepping")), *begin]
 
     def _round(self) -> list[Statement]:
         """Steps 3 to 5."""
@@ -296,7 +298,8 @@ class _ListBuilder(ListSpace):
             *self.results.of_list(),
         )
         parts = [listed, *whole] if self.parts is None else self.parts.around(whole)
-        solve = (*self.moments.with_contacts(), *parts)
+        moments = [] if self.positions.clears_behind else self.moments.with_contacts()
+        solve = (*moments, *parts)
         return [
             PerLane(solve),
             *([] if self.long_rows else self.in_tree.forward("response", "end v", "free")),
