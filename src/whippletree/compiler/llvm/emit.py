@@ -462,7 +462,9 @@ class _Body:
             self.collect_in_bunches(collect, registers, total, bunched // BUNCH)
             total.start = total.now
         with self.rounds(str(whole - bunched), carried=total) as group:
-            first = self.writer.value(f"add i64 {self.writer.value(f'mul i64 {group}, {width}')}, {bunched * width}")
+            first = self.writer.value(f"mul i64 {group}, {width}")
+            if bunched:
+                first = self.writer.value(f"add i64 {first}, {bunched * width}")
             total.after = self.collect_group(collect, first, registers, total.now)
         for k in range(whole * width, collect.count):
             total.now = self.enter_lanes(collect, str(k), total.now, registers)
