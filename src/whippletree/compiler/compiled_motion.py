@@ -283,25 +283,34 @@ class CompiledMotion(CompiledPrograms):
     def contact_list_gaps(self, q: Any, *, reach: float = np.inf) -> Any:
         """Gaps (..., candidates) of :meth:`contact_list_touches`, some states at a time: all that is found of thousands
         of candidates in hundreds of them is more than memory takes quickly."""
+        from whippletree.compiler.rollout.contact_kinds import TOUCH
         from whippletree.compiler.rollout.contact_lists.contact_list_gaps import rows_of_touches
         from whippletree.contact.kinematics.contact_set import contact_set_of_steps
 
         every, count = np.asarray(q), len(contact_set_of_steps(self.model).candidates)
         rows, gaps = every.reshape(-1, self.model.nq), np.empty((every[..., 0].size, count))
-        for part in rows_of_touches(count, len(rows)):
-            gaps[part] = self.contact_list_touches(rows[part], reach=reach)[..., 0]
+        parts = rows_of_touches(count, len(rows))
+        touches = np.empty((len(rows[parts[0]]), count, TOUCH), dtype=self._dtype)  # for one part after the other
+        for part in parts:
+            own = touches[: len(rows[part])]
+            self.contact_list_touches(rows[part], reach=reach, out=own)
+            gaps[part] = own[..., 0]
         return gaps.reshape(*every.shape[:-1], count)
 
-    def contact_list_touches(self, q: Any, *, reach: float = np.inf) -> Any:
+    def contact_list_touches(self, q: Any, *, reach: float = np.inf, wanted: Any = None, out: Any = None) -> Any:
         """The function of
         :func:`whippletree.compiler.rollout.contact_lists.contact_list_gaps.contact_list_touches_program` at coordinates
-        q (..., nq).
+        q (..., nq); all candidates are ``wanted`` by default.
         """
         from whippletree.compiler.rollout.contact_lists.contact_list_gaps import contact_list_touches_program
+        from whippletree.contact.kinematics.contact_set import contact_set_of_steps
+
+        if wanted is None:
+            wanted = np.ones(len(contact_set_of_steps(self.model).candidates))
 
         # its code is long, and that of lanes would be compiled beside that of single states
         find = self.program(("contact_list_touches",), lambda: contact_list_touches_program(self.model), width=1)
-        return find(q, reach)
+        return find(q, reach, wanted, out=out)
 
     @cached_property
     def contact_list_loads(self) -> NamedFunction:

@@ -158,7 +158,7 @@ class ContactBlocks:
             *[f"limit {axis.name}" for axis in self.limited],
             *[f"limit of tendon {tendon.name}" for tendon in self.taut],
             *[f"friction {axis.name}" for axis in self.rubbing],
-            *[f"{moment.word} {self.contacts.names[moment.candidate]}" for moment in self.moments],
+            *_names_of_moments(self.contacts),
             *[f"servo {servo.actuator.name}" for servo in self.servos],
         )
 
@@ -257,6 +257,12 @@ def _moments_of(contacts: ContactSet) -> tuple[ContactMoment, ...]:
         for share, axes in ((c.torsional, SPINNING), (c.rolling, ROLLING))
         if share != 0
     )
+
+
+@found_once
+def _names_of_moments(contacts: ContactSet) -> tuple[str, ...]:
+    """Names of the moments of all candidates."""
+    return tuple(f"{moment.word} {contacts.names[moment.candidate]}" for moment in _moments_of(contacts))
 
 
 def _joints_below(model: Model, bodies: set[str]) -> set[str]:

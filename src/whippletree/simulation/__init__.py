@@ -9,6 +9,7 @@
     contacts_in_python     contact kinematics for steps in Python
     checkpoint, run_identity   parts of a run on disk, and which run they belong to
     progress, one_by_one, record, conditioning_watch   progress bar, batches, rows of output, lost digits
+    sparse_rows            rows of output with numbers of many things, of which few differ from zero
     sensing                readings of sensors
     output                 the dataset, its labels and its files
 

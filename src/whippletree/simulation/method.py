@@ -25,6 +25,7 @@ from whippletree.model import Model
 from whippletree.model.input_checks import is_text
 from whippletree.simulation.adaptive.user_events import Event
 from whippletree.simulation.motion import Motion
+from whippletree.simulation.sparse_rows import SparseRows
 from whippletree.tree.mechanism import Mechanism
 
 Memo: TypeAlias = dict[str, Array]
@@ -81,7 +82,7 @@ class Chunk:
     """Memory that the method needs to go on from here."""
     events: tuple[tuple[str, float], ...] = ()
     """Findings on the way, (name, time)."""
-    variables: Mapping[str, Array] = field(default_factory=dict)
+    variables: Mapping[str, Array | SparseRows] = field(default_factory=dict)
     """Further output of the method, (k, …) each, as its ``variables`` describe."""
 
 

@@ -41,7 +41,7 @@ class InTurn(Method):
         if memo is not None:
             done, kept = int(memo["runs"]), preview(memo)
             assert kept is not None
-            self._found = {"states": kept.states.copy()} | {name: x.copy() for name, x in kept.variables.items()}
+            self._found = {"states": kept.states.copy()} | {n: np.array(x) for n, x in kept.variables.items()}
         for k in range(done, runs):
             record = Record()
             record.take(self._runs[k])

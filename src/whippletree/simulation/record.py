@@ -13,6 +13,7 @@ from whippletree.errors import IntegrationError, warn_caller
 from whippletree.simulation.checkpoint import Checkpoint, ClosingFacts
 from whippletree.simulation.method import Chunk, Memo, Method
 from whippletree.simulation.progress import Shows
+from whippletree.simulation.sparse_rows import SparseRows, join_rows
 
 INTERRUPTED = "interrupted by the user"
 """The failure of a run that was stopped from the keyboard."""
@@ -29,6 +30,7 @@ class Record:
         """Runs of a batch that have failed, and why."""
         self.account: Mapping[str, Any] = {}
         """Costs and events of the run."""
+        self._joined: dict[str, Array] = {}
 
     def follow(self, method: Method, keep: Checkpoint | None = None, show: Shows | None = None) -> None:
         """Take a method's chunks until they end; a run that fails, or that the user interrupts, keeps what it had.
@@ -123,6 +125,12 @@ class Record:
 
     def variable(self, name: str) -> Array:
         """A further output of the method, (m, …)."""
-        if len(self.chunks) == 1:  # nothing to copy
-            return self.chunks[0].variables[name]
-        return np.concatenate([chunk.variables[name] for chunk in self.chunks])
+        if name not in self._joined or len(self._joined[name]) != sum(len(chunk.times) for chunk in self.chunks):
+            self._joined[name] = join_rows([chunk.variables[name] for chunk in self.chunks])
+        return self._joined[name]
+
+    def written(self, name: str) -> Array | slice:
+        """Among which things of such a variable those are whose numbers differ from zero, (k,), or all."""
+        parts = [chunk.variables[name] for chunk in self.chunks]
+        sparse = [part.numbers for part in parts if isinstance(part, SparseRows)]
+        return np.unique(np.concatenate(sparse)) if parts and len(sparse) == len(parts) else slice(None)

@@ -9,7 +9,7 @@ import whippletree as wt
 from whippletree.compiler.cpu.python_call import PythonCall
 from whippletree.model import Activation
 from whippletree.simulation.time_stepping import stepping_method
-from whippletree.simulation.time_stepping.impulse_kernel import AskedSteps, Steps, asked_steps
+from whippletree.simulation.time_stepping.impulse_kernel import AskedSteps, asked_steps
 from whippletree.simulation.time_stepping.impulse_step import ImpulseStep
 
 H = 1e-3
@@ -84,7 +84,7 @@ def test_a_step_that_the_kernel_leaves_is_not_asked_for_again(monkeypatch):
         if made.steps.number < 7:
             return made
         last = stepper.asking_kernel.tau.copy(), stepper.asking_kernel.ctrl.copy()
-        return AskedSteps(Steps(*[column[:6] for column in made.steps]), last)
+        return AskedSteps(made.steps.part(slice(6)), last)
 
     monkeypatch.setattr(stepping_method, "asked_steps", impatient)
     monkeypatch.setattr("whippletree.simulation.time_stepping.impulse_batch.asked_steps", impatient)

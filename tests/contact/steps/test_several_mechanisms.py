@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 
 import whippletree as wt
+from whippletree.compiler.rollout.contact_lists.contact_list_parts import MOST_PARTS, has_parts, trees_of_velocities
 from whippletree.compiler.rollout.contact_lists.contact_list_rows import DenseRows, NarrowRows, rows_of_blocks
 from whippletree.compiler.rollout.contact_lists.contact_list_trees import MOST_WRITTEN_VELOCITIES
 from whippletree.compiler.rollout.step_space import Driven, StepSpace
 from whippletree.simulation.time_stepping import impulse_step
+from whippletree.tree.skeleton import skeleton
 
 STEP = 2e-3
 RUN = {"method": "time_stepping", "step": STEP, "tolerance": 1e-10}
@@ -70,6 +72,34 @@ def test_those_that_meet_are_stepped_as_by_the_reference_path(count, monkeypatch
     assert other.attrs["path"].startswith("python")
     assert np.allclose(run.q, other.q, rtol=0, atol=1e-8)
     assert np.allclose(run.v, other.v, rtol=0, atol=1e-6)
+
+
+def test_pairs_that_meet_and_others_apart_are_stepped_as_by_the_reference_path(monkeypatch):
+    """Trunks are in parts of two, which move on and meet others: what is apart changes within the run."""
+    scene = crawlers([0.0, 0.26, 2.0, 2.26, 2.7, 2.96], meet=True)
+    v = np.zeros(scene.nv)
+    for speed, joint in zip(
+        (0.5, -0.5, 0.5, -0.5, -2.5, -2.5), (j for j in scene.joints if j.type.nv == 6), strict=True
+    ):
+        v[scene.slice(joint.name).start + 3] = speed
+    run = wt.simulate(scene, v0=v, duration=0.16, output_dt=STEP, **RUN)
+    bumps = run.contact_force.sel(contact=[name for name in run.contact.values if "bump" in name]).values[..., 0] > 0
+    assert bumps.any(axis=0).tolist() == [True, False, True, True, True]
+    assert not bumps[: len(bumps) // 3, 3].any()
+    monkeypatch.setattr(impulse_step, "suits_lists", lambda model: False)
+    other = wt.simulate(scene, v0=v, duration=0.16, output_dt=STEP, **RUN)
+    assert np.allclose(run.q, other.q, rtol=0, atol=1e-8)
+    assert np.allclose(run.v, other.v, rtol=0, atol=1e-6)
+
+
+def test_parts_are_told_apart_where_each_block_moves_one_tree_or_two():
+    trees = trees_of_velocities(skeleton(crawlers([0.0, 1.0])))
+    assert trees == [0] * 8 + [1] * 8
+    assert has_parts(trees, [[0, 1], [8], [7, 9]])
+    assert not has_parts(trees, [[0], []])  # what moves nothing has no part
+    assert not has_parts([0] * 8, [[0], [1]])
+    assert not has_parts([0, 1, 2], [[0, 1, 2]])
+    assert not has_parts([*range(MOST_PARTS + 1)], [[0], [1]])
 
 
 def test_rows_are_narrow_where_that_is_much_less_than_all():

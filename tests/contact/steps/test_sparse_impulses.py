@@ -1,5 +1,8 @@
 """Impulses of a step over lists: those of large models begin as zeros, and only what acts is written."""
 
+import itertools
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -54,14 +57,18 @@ def test_impulses_are_the_same_whether_all_are_copied_or_only_some_are_written(s
     _, given = scene
     full, sparse = (compile_function(program, threads=1, cache=CodeCache(None)) for program in both_programs)
     expected, found = full(*given), sparse(*given)
+    *found, pressing = found
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_array_equal(a, b)
     acts = np.abs(expected[2]).max(axis=(0, 2)) > 0
     assert acts.any()
     assert not acts.all()
+    assert (pressing[acts] == 1).all()
+    assert 0 in pressing  # that of the ball that flies
     batch = [np.stack([x, x]) if isinstance(x, np.ndarray) else x for x in given]
     batch[1][1] *= 0.5
-    for a, b in zip(sparse(*batch), full(*batch), strict=True):
+    *several, _ = sparse(*batch)
+    for a, b in zip(several, full(*batch), strict=True):
         np.testing.assert_array_equal(a, b)
 
 
@@ -90,3 +97,58 @@ def test_a_target_without_cleared_memory_writes_the_zeros_itself(scene, both_pro
     found, expected = interpret(program, inputs), interpret(both_programs[0], inputs)
     for name, value in expected.items():
         np.testing.assert_array_equal(found[name], value, err_msg=name)
+
+
+@pytest.mark.parametrize("runs", [1, 2])
+def test_runs_report_the_same_whether_all_impulses_are_copied_or_only_some_are_written(scene, runs, monkeypatch):
+    model, (q, v, *_) = scene
+    starts = {"q0": q, "v0": v} if runs == 1 else {"q0": np.stack([q, q]), "v0": np.stack([v, 0.5 * v])}
+    found = []
+    for fewest in (10**9, 1):
+        monkeypatch.setattr(contact_list_results, "FEWEST_SPARSE", fewest)
+        own = replace(model, name=f"from {fewest} on")
+        times = {"duration": 0.08, "step": 2e-3, "output_dt": 0.01}
+        found.append(wt.simulate(own, **starts, ctrl=[0.3, 0.3], method="time_stepping", **times))
+    expected, sparse = found
+    for name in expected.variables:
+        np.testing.assert_array_equal(sparse[name].values, expected[name].values, err_msg=name)
+    forces, moments = sparse.contact_force.values, sparse.contact_moment.values
+    assert np.any(forces[..., 1:, 1, :])
+    assert np.any(moments[..., 1:, 1, :])
+    assert not np.any(forces[..., 2, :])
+
+
+@pytest.mark.slow
+def test_what_leaves_joins_late_or_begins_inside_is_listed_alike(monkeypatch):
+    """Crates and balls with moments, thrown at each other; some begin deep in the floor."""
+    b = wt.Builder("thrown").geometry("floor", "world", "half_space")
+    names = [f"{shape} {k}" for shape in ("box", "sphere") for k in range(2)]
+    for name in names:
+        size = {"size": (0.2, 0.16, 0.12)} if "box" in name else {"radius": 0.1}
+        b.body(name, 1.0, inertia=(0.004, 0.005, 0.006)).joint(name, "free", "world", name)
+        b.geometry(f"{name} shape", name, name.split()[0], **size)
+        moments = {} if "box" in name else {"torsional": 0.01, "rolling": 0.02}
+        b.contact(f"{name} down", f"{name} shape", "floor", friction=0.5, restitution=0.3, **moments)
+    for one, other in itertools.combinations(names, 2):
+        b.contact(f"{one} on {other}", f"{one} shape", f"{other} shape", friction=0.4)
+    model, random, steps = b.build(), np.random.default_rng(0), 150
+    q = np.tile(np.array(model.home.q, dtype=float), (3, 1))
+    for k, part in enumerate(model.q_slices):
+        q[:, part.start : part.start + 3] = random.normal(scale=0.05, size=(3, 3)) + np.array(
+            [0.25 * k, 0, 0.12 - 0.03 * k]
+        )
+    v = random.normal(size=(3, model.nv)) * ([5, 5, 5, 2, 2, 2] * len(names))
+    blocks = ContactBlocks(model, alone=True).count
+    rest = np.zeros((3, blocks, 3)), np.zeros((3, steps, model.nv)), np.full((3, steps), 5e-3), TOLERANCE, np.inf
+    found = []
+    for fewest in (10**9, 1):
+        monkeypatch.setattr(contact_list_results, "FEWEST_SPARSE", fewest)
+        function = compile_function(contact_lists_program(model), threads=1, cache=CodeCache(None))
+        alone = [function(*[x[0] if isinstance(x, np.ndarray) else x for x in (q, v, *rest)])]
+        found.append((alone[0][:9], function(q, v, *rest)[:9]))
+    for expected, own in zip(*found, strict=True):
+        for a, b in zip(own, expected, strict=True):
+            np.testing.assert_array_equal(a, b)
+    pressing = np.any(found[0][1][2], axis=-1)
+    assert np.any(pressing[:, 1:] & ~pressing[:, :-1], axis=(0, 1)).sum() > 10
+    assert np.any(~pressing[:, 1:] & pressing[:, :-1], axis=(0, 1)).sum() > 10

@@ -47,6 +47,10 @@ ROUNDS_AHEAD = 4
 COMPRESS = "llvm.experimental.vector.compress"
 """What moves some lanes of a vector to its front."""
 
+BUNCH, FEWEST_BUNCHED = 8, 1024
+"""Vectors full of flags that are looked at together, and flags from which on: of the 52 522 blocks of a kitchen some
+thirty are in the list of a step."""
+
 MOST_WRITTEN_GROUPS = 8
 """Groups of rounds side by side up to which a loop is written out: a row of a humanoid's velocities has six, whose
 counting would cost as much as their arithmetic."""
@@ -450,23 +454,62 @@ class _Body:
     def collect_in_groups(self, collect: Collect, registers: Registers, total: CarriedNumber) -> None:
         """Collect for one lane, whose flags lie side by side: as a rule few of them are positive, so that several are
         looked at together, and entered only if there is one among them."""
-        w, width = self.writer, max(self.memory.together)
+        width = max(self.memory.together)
         assert isinstance(collect.count, int)
-        whole = collect.count // width
-        with self.rounds(str(whole), carried=total) as group:
-            first = w.value(f"mul i64 {group}, {width}")
-            with self.memory.rounds_as_lanes(collect.counter, width):
-                flagged = self.positive(collect.flag, {**registers, collect.counter: first})
-                bits = w.value(f"bitcast {w.lanes.condition} {flagged} to i{width}")
+        whole, bunched = collect.count // width, 0
+        if collect.count >= FEWEST_BUNCHED:
+            bunched = whole // BUNCH * BUNCH
+            self.collect_in_bunches(collect, registers, total, bunched // BUNCH)
+            total.start = total.now
+        with self.rounds(str(whole - bunched), carried=total) as group:
+            first = self.writer.value(f"mul i64 {group}, {width}")
+            if bunched:
+                first = self.writer.value(f"add i64 {first}, {bunched * width}")
+            total.after = self.collect_group(collect, first, registers, total.now)
+        for k in range(whole * width, collect.count):
+            total.now = self.enter_lanes(collect, str(k), total.now, registers)
+
+    def collect_in_bunches(self, collect: Collect, registers: Registers, total: CarriedNumber, bunches: int) -> None:
+        """Several groups at a time, of which one is hardly ever among long rows of flags: these are skipped by one
+        branch."""
+        w, width = self.writer, max(self.memory.together)
+        with self.rounds(str(bunches), carried=total) as bunch:
+            first = w.value(f"mul i64 {bunch}, {BUNCH * width}")
+            found = self.flags_of_group(collect, first, registers)
+            for k in range(1, BUNCH):
+                own = self.flags_of_group(collect, w.value(f"add i64 {first}, {k * width}"), registers)
+                found = w.value(f"or <{width} x i1> {found}, {own}")
+            bits = w.value(f"bitcast <{width} x i1> {found} to i{width}")
             before, some, end = w.block, w.label("some"), w.label("none")
             w.emit(f"br i1 {w.value(f'icmp ne i{width} {bits}, 0')}, label %{some}, label %{end}")
             w.start(some)
-            number = self.enter_group(collect, first, total.now, bits, width)
+            within = CarriedNumber(total.now)
+            with self.rounds(str(BUNCH), carried=within) as group:
+                place = w.value(f"add i64 {first}, {w.value(f'mul i64 {group}, {width}')}")
+                within.after = self.collect_group(collect, place, registers, within.now)
+            last = w.block
             w.emit(f"br label %{end}")
             w.start(end)
-            total.after = w.value(f"phi i64 [ {total.now}, %{before} ], [ {number}, %{some} ]")
-        for k in range(whole * width, collect.count):
-            total.now = self.enter_lanes(collect, str(k), total.now, registers)
+            total.after = w.value(f"phi i64 [ {total.now}, %{before} ], [ {within.now}, %{last} ]")
+
+    def flags_of_group(self, collect: Collect, first: Operand, registers: Registers) -> Operand:
+        """Which flags are positive, of a vector full of them."""
+        with self.memory.rounds_as_lanes(collect.counter, max(self.memory.together)):
+            return self.positive(collect.flag, {**registers, collect.counter: first})
+
+    def collect_group(self, collect: Collect, first: Operand, registers: Registers, number: Operand) -> Operand:
+        """Write those of a vector full of entries that are flagged; returns the place of the next one."""
+        w, width = self.writer, max(self.memory.together)
+        flagged = self.flags_of_group(collect, first, registers)
+        bits = w.value(f"bitcast <{width} x i1> {flagged} to i{width}")
+        before, some, end = w.block, w.label("some"), w.label("none")
+        w.emit(f"br i1 {w.value(f'icmp ne i{width} {bits}, 0')}, label %{some}, label %{end}")
+        w.start(some)
+        entered = self.enter_group(collect, first, number, bits, width)
+        last = w.block
+        w.emit(f"br label %{end}")
+        w.start(end)
+        return w.value(f"phi i64 [ {number}, %{before} ], [ {entered}, %{last} ]")
 
     def enter_group(self, collect: Collect, first: Operand, number: Operand, bits: Operand, width: int) -> Operand:
         """Write those of some entries from ``first`` on whose bits are set, at a place of a list; returns the place of

@@ -88,6 +88,15 @@ class Member:
         return self.pair.solids is None and closed_form(*self.pair.shapes) is not None
 
 
+class Told(NamedTuple):
+    """Arguments of a program that say which pairs are compared; others have infinite gaps."""
+
+    within: Buffer
+    """m: solids that are farther apart, seen by the boxes around them, are not."""
+    wanted: Buffer
+    """1 or 0 for each candidate, (candidates,): nor is a pair whose first one is not wanted."""
+
+
 class NarrowPhase(NamedTuple):
     """Statements about pairs, and what they need."""
 
@@ -107,7 +116,7 @@ def narrow_phase(
     poses: Buffer,
     touches: Buffer,
     reach: Reach | None,
-    told_within: Buffer | None = None,
+    told: Told | None = None,
 ) -> NarrowPhase:
     """The statements of a narrow phase.
 
@@ -116,8 +125,7 @@ def narrow_phase(
         poses: of the nodes in the world, and of the world itself, (nodes + 1, 12).
         touches: where the candidates go, (candidates, 13).
         reach: what tells which pairs are close; None: all are compared.
-        told_within: where ``reach`` is None, an argument of the program, m: solids that are farther apart, seen by the
-            boxes around them, are not compared, and have infinite gaps.
+        told: where ``reach`` is None, what is asked for.
     """
     parted = () if reach is None else reach.parted
     kinds = [[m for m in own if m.pair.contact.name not in parted] for own in _kinds(pairs, tree)]
@@ -133,7 +141,7 @@ def narrow_phase(
     buffers: list[Buffer] = []
     for number, members in enumerate(kinds):
         kind = _Kind(f"kind {number}", members, poses, touches, reach)
-        found, tables = kind.loop() if told_within is None else kind.loop_of_near(told_within)
+        found, tables = kind.loop() if told is None else kind.loop_of_told(told)
         statements += found
         buffers += tables
         if any(buffer is kind.cells for buffer in tables):
@@ -230,23 +238,23 @@ class _Kind:
                 return found, [*indices, *tables, *more, *work]
         return [Loop(PAIR, len(self.members), (*lookups, *compare))], [*indices, *tables, *work]
 
-    def loop_of_near(self, told_within: Buffer) -> tuple[list[Statement], list[Buffer]]:
-        """The loop over the pairs of which solids that are farther apart than that, m, have infinite gaps; and its
-        tables."""
+    def loop_of_told(self, told: Told) -> tuple[list[Statement], list[Buffer]]:
+        """The loop over the pairs that are asked for, and its tables."""
         pair = self.members[0].pair
-        if not isinstance(pair.touching, SolidForm):
-            return self.loop()
         indices, tables, lookups, reads = self._numbers()
-        near = Buffer(f"{self.name} near", "work", (1,))
-
-        def judge(within: Any, *given: Array) -> list[Any]:
-            apart = [math.inf, 0, 0, 0, *np.eye(3, dtype=int).ravel().tolist()]
-            return [[select(less(within, self._separation(*given)), -1, 1)], *[apart] * pair.slots]
-
-        look = traced_block(judge, [piece(told_within), *reads], [piece(near), *self._slots()])
         compare, work = self._compare(reads, remembers=False)
-        body = (*lookups, look, If(Address(near.name, (Index(None),)), tuple(compare)))
-        return [Loop(PAIR, len(self.members), body)], [*indices, *tables, near, *work]
+        apart = [math.inf, 0, 0, 0, *np.eye(3, dtype=int).ravel().tolist()]
+        none = traced_block(lambda: [apart] * pair.slots, [], self._slots())
+        if isinstance(pair.touching, SolidForm):
+            near = Buffer(f"{self.name} near", "work", (1,))
+
+            def judge(within: Any, *given: Array) -> list[Any]:
+                return [[select(less(within, self._separation(*given)), -1, 1)]]
+
+            look = traced_block(judge, [piece(told.within), *reads], [piece(near)])
+            compare, work = [look, If(Address(near.name, (Index(None),)), tuple(compare))], [*work, near]
+        wanted = If(Address(told.wanted.name, (Index(self.first.name),)), tuple(compare))
+        return [Loop(PAIR, len(self.members), (*lookups, none, wanted))], [*indices, *tables, *work]
 
     def _numbers(self) -> tuple[list[Buffer], list[Buffer], list[Statement], list[Piece]]:
         """Tables of indices and of numbers, and how the pair in hand is looked up and read."""

@@ -19,6 +19,7 @@ from whippletree.contact.kinematics.contact_set import ContactSet, Points, conta
 from whippletree.contact.kinematics.large_scenes import Snapshot, is_slow
 from whippletree.errors import list_items
 from whippletree.model import Model, require_model
+from whippletree.model.frozen import found_once
 from whippletree.model.input_checks import coordinates
 
 LOOK_AHEAD = 2.0
@@ -55,6 +56,12 @@ Comparison: TypeAlias = Callable[[Array, float], Points]
 """(q (nq,), reach) → all candidates; those of pairs that are farther apart, m, may have infinite gaps."""
 
 
+@found_once
+def _slow_pairs(contacts: ContactSet) -> int:
+    """How many pairs take Python milliseconds."""
+    return sum(map(is_slow, contacts.pairs))
+
+
 class Neighbourhood:
     """The contacts of a model, looked up by distance."""
 
@@ -70,7 +77,7 @@ class Neighbourhood:
     @cached_property
     def told_within(self) -> float:
         """How near slow pairs must be for a row of output to tell their gaps, m; others may have infinite ones."""
-        return TOLD_WITHIN if sum(map(is_slow, self.contacts.pairs)) > TOLD_ALL_UP_TO else np.inf
+        return TOLD_WITHIN if _slow_pairs(self.contacts) > TOLD_ALL_UP_TO else np.inf
 
     def gaps(self, q: Array) -> Array:
         """Gaps of all candidates at q (nq,), m; in a scene with many slow pairs, those of them that are farther apart

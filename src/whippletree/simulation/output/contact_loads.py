@@ -23,6 +23,7 @@ from whippletree.contact.kinematics.broad_phase import Neighbourhood
 from whippletree.contact.kinematics.contact_set import ContactSet, contact_set, contact_set_named, contact_set_of_steps
 from whippletree.contact.kinematics.large_scenes import Snapshot
 from whippletree.model import WORLD
+from whippletree.model.frozen import found_once
 from whippletree.simulation.motion import Motion
 
 OF_JOINTS = ("limit_force", "friction_force")
@@ -52,8 +53,13 @@ class ContactLoads(NamedTuple):
     """Pulls of the ends of the ranges of tendons, N, positive where they make these longer, (k, tendons)."""
 
 
-def contact_loads(motion: Motion, q: Array, found: dict[str, tuple[tuple[str, ...], Array]]) -> ContactLoads:
-    """The loads at configurations q (k, nq), of variables by name: names of joints or contacts, and values (k, …)."""
+def contact_loads(
+    motion: Motion, q: Array, found: dict[str, tuple[tuple[str, ...], Array]], pressing: Array | slice = slice(None)
+) -> ContactLoads:
+    """The loads at configurations q (k, nq), of variables by name: names of joints or contacts, and values (k, …).
+
+    ``pressing``: numbers of the candidates of contact among which those are that have a force, (m,), or all.
+    """
     model = motion.model
     tau, forces, contacts = np.zeros((len(q), model.nv)), np.zeros((len(q), 0, 3)), contact_set(model)
     pulls, moments = np.zeros((len(q), 0)), np.zeros_like(forces)
@@ -69,21 +75,27 @@ def contact_loads(motion: Motion, q: Array, found: dict[str, tuple[tuple[str, ..
         names, forces = found["contact_force"]
         contacts = contact_set_named(model, names)
         moments = found["contact_moment"][1] if "contact_moment" in found else np.zeros_like(forces)
-        tau += _joint_forces(motion, q, contacts, forces, moments)
+        tau += _joint_forces(motion, q, contacts, forces, moments, pressing)
     return ContactLoads(tau, forces, moments, contacts, pulls)
 
 
-def _joint_forces(motion: Motion, q: Array, contacts: ContactSet, forces: Array, moments: Array) -> Array:
+def _joint_forces(
+    motion: Motion, q: Array, contacts: ContactSet, forces: Array, moments: Array, pressing: Array | slice
+) -> Array:
     """Jᵀ λ (k, nv) of forces and moments of candidates (k, contacts, 3) at configurations q (k, nq)."""
     nearby, model = Neighbourhood(contacts), motion.model
-    if nearby.is_compiled and contacts is contact_set(model) and not moments.any():
+    if nearby.is_compiled and contacts is contact_set(model) and not moments[:, pressing].any():
         J = motion.evaluate("contact_jacobian", q=q)
         return np.asarray(np.einsum("krv,kr->kv", J, forces.reshape(len(q), -1)))
     if _is_listed(contacts) and not model.is_flexible:
-        found = []
-        for part in rows_of_touches(len(contacts.candidates), len(q)):
-            touches = candidates_of_loads(motion, q[part], nearby, forces[part])
-            found.append(motion.dyn.contact_list_loads(q[part], touches, forces[part], moments[part]))
+        found, parts = [], rows_of_touches(len(contacts.candidates), len(q))
+        # of what few of many candidates carry, memory that has not been written to is not read
+        force, moment = (np.zeros((len(q[parts[0]]), len(contacts.candidates), 3)) for _ in range(2))
+        for part in parts:
+            n = len(q[part])
+            force[:n, pressing], moment[:n, pressing] = forces[part, pressing], moments[part, pressing]
+            touches = candidates_of_loads(motion, q[part], nearby, force[:n])
+            found.append(motion.dyn.contact_list_loads(q[part], touches, force[:n], moment[:n]))
         return np.concatenate(found)
     rows = zip(q, forces, moments, strict=True)
     return np.array([nearby.joint_forces(*row[:2]) + nearby.joint_forces(row[0], row[2], turning=True) for row in rows])
@@ -139,17 +151,27 @@ def _places(motion: Motion, q: Array, contacts: ContactSet, forces: Array) -> tu
 
 
 def candidates_of_loads(motion: Motion, q: Array, nearby: Neighbourhood, forces: Array) -> Array:
-    """The candidates of a model's compiled steps (k, contacts, 13) at configurations q (k, nq), as far as they are near
-    or carry a force (k, contacts, 3)."""
-    find, reach, loaded = motion.dyn.contact_list_touches, nearby.told_within, np.any(forces, axis=-1)
-    touches, rows = np.asarray(find(q, reach=reach)), np.arange(len(q))
+    """The candidates of a model's compiled steps (k, contacts, 13) at configurations q (k, nq), as far as they belong
+    to pairs that carry a force, of ``forces`` (k, contacts, 3); others are infinitely far."""
+    reach, loaded, rows = nearby.told_within, np.any(forces, axis=-1), np.arange(len(q))
+    first = first_candidates(nearby.contacts)
+    wanted = np.zeros(len(first))
+    wanted[first[loaded.any(axis=0)]] = 1
+    touches = np.asarray(motion.dyn.contact_list_touches(q, reach=reach, wanted=wanted))
     while True:
         # what bounced away within a step is far again at its end
         rows = rows[np.any(np.isinf(touches[rows, :, 0]) & loaded[rows], axis=-1)]
         if not len(rows) or np.isinf(reach):
             return touches
         reach = FARTHER_AWAY * reach if reach < FARTHEST_LOOK else np.inf
-        touches[rows] = find(q[rows], reach=reach)
+        touches[rows] = motion.dyn.contact_list_touches(q[rows], reach=reach, wanted=wanted)
+
+
+@found_once
+def first_candidates(contacts: ContactSet) -> Array:
+    """Number of the first candidate of each one's pair, (candidates,)."""
+    slots = [pair.slots for pair in contacts.pairs]
+    return np.repeat(np.cumsum([0, *slots])[:-1], slots)
 
 
 def _is_listed(contacts: ContactSet) -> bool:

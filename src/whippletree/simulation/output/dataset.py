@@ -257,6 +257,8 @@ class MethodForces(NamedTuple):
     """Forces of contacts, stops, taut tendons and dry friction, by variable: names, and values (k, …)."""
     motion: dict[str, Array]
     """Accelerations ``a`` (k, nv) and constraint forces ``f`` (k, rows), where they belong to these very states."""
+    pressing: Array | slice
+    """Numbers of the candidates of contact among which those are that have a force, or all."""
 
     @staticmethod
     def of(grid: _Grid, method: Method, record: Record) -> MethodForces:
@@ -268,7 +270,8 @@ class MethodForces(NamedTuple):
         }
         own = {"a": "a", "f": "constraint_forces"} if method.instants else {}
         motion = {word: grid.at_states(record.variable(n)) for word, n in own.items() if n in method.variables}
-        return MethodForces(forces, motion)
+        pressing = record.written("contact_force") if "contact_force" in forces else slice(None)
+        return MethodForces(forces, motion, pressing)
 
 
 EVERY_RUN = ("a", "tau", "kinetic_energy", "potential_energy", "diagonal_ratio", "scaled_diagonal_ratio")
@@ -399,7 +402,7 @@ class Output:
     @cached_property
     def loads(self) -> ContactLoads:
         """Loads of contacts, stops, taut tendons and dry friction."""
-        return contact_loads(self.motion, self.q, self.met.forces)
+        return contact_loads(self.motion, self.q, self.met.forces, self.met.pressing)
 
     @cached_property
     def diagonal(self) -> Array:

@@ -55,6 +55,13 @@ class Advance(NamedTuple):
     """0 in batches, which do not ask."""
     refusals: Mapping[int, str] = MappingProxyType({})
     """Scenes of a batch that could not be stepped, and why, if it was said."""
+    pressing: Array | slice = slice(None)
+    """Numbers of the blocks among which those are that carry an impulse, or all of them."""
+
+    @property
+    def columns(self) -> tuple[Any, ...]:
+        """All that is one per scene."""
+        return self[:-2]
 
     @staticmethod
     def of(
@@ -96,7 +103,7 @@ class Advance(NamedTuple):
         All of them are taken for solved, by sweeps and Newton's method. Steps beyond the last row are left out.
         """
         ends = np.cumsum(counts) - 1
-        steps = Steps(*[column[: ends[-1] + 1] for column in steps])
+        steps = steps.part(slice(ends[-1] + 1))
         firsts, nothing = ends - counts + 1, np.zeros(len(counts))
         every = np.concatenate([start[None], steps.states])
         state, before = every[ends + 1], every[ends]
@@ -125,6 +132,7 @@ class Advance(NamedTuple):
             friction_work=of_friction,
             joint_work=of_joints,
             correction_work=corrections,
+            pressing=steps.pressing,
         )
 
     def without(self, runs: Sequence[int]) -> Advance:
@@ -138,17 +146,18 @@ class Advance(NamedTuple):
 
     def as_rows(self) -> Advance:
         """This batch as one row of output: every array with a dimension of one in front."""
-        return Advance._make([*[np.asarray(x)[None] for x in self[:-1]], self.refusals])
+        return Advance._make([*[np.asarray(x)[None] for x in self.columns], self.refusals, self.pressing])
 
     def only_row(self) -> Advance:
         """The inverse of :meth:`as_rows`."""
-        return Advance._make([*[x[0] for x in self[:-1]], self.refusals])
+        return Advance._make([*[x[0] for x in self.columns], self.refusals, self.pressing])
 
     @staticmethod
     def none(stepper: ImpulseStep, y: Array, impulses: Array, a: Array) -> Advance:
         """The start y: nothing done yet, with forces and accelerations of the first step."""
         zero = np.zeros(y.shape[:-1])
-        return Advance._make([y, impulses, a, y[..., : stepper.model.nq], *[zero] * len(Advance._fields[4:-1]), {}])
+        nothing = [zero] * len(Advance._fields[4:-2])
+        return Advance._make([y, impulses, a, y[..., : stepper.model.nq], *nothing, {}, slice(None)])
 
 
 def _some_of(steps: Array, numbers: Array) -> Array:
@@ -315,8 +324,8 @@ def _in_turn(
         except IntegrationError as error:
             refusals[number] = str(error)
             runs.append(lost)
-    columns = zip(*[run[:-1] for run in runs], strict=True)
-    return Advance._make([*[np.array(column) for column in columns], refusals])
+    columns = zip(*[run.columns for run in runs], strict=True)
+    return Advance._make([*[np.array(column) for column in columns], refusals, slice(None)])
 
 
 def _in_turn_asked_once(
@@ -427,11 +436,11 @@ def _by_lists(
     columns = [state, steps.impulses[:, -1], a, stepper.motion.split(state)[0], impulse, velocity, cone, *sums]
     columns = [np.array(column) for column in (*columns, *[nothing] * 4, *works)]
     for run in np.flatnonzero(good < count):
-        solved = Steps(*[column[run, : good[run]] for column in steps])
+        solved = steps.part((run, slice(good[run])))
         own = _one_of_many(stepper, t, y[run], impulses[run], solved, count, h, first)
-        for column, value in zip(columns, own[:-1], strict=True):
+        for column, value in zip(columns, own.columns, strict=True):
             column[run] = value
-    return Advance._make([*columns, {}])
+    return Advance(*columns)
 
 
 def _one_of_many(

@@ -8,13 +8,14 @@ contact problem to the tolerance. A step that they do not solve, or whose end is
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.cpu.cpu_function import CompiledFunction
 from whippletree.compiler.named_function import NamedFunction
+from whippletree.compiler.rollout.contact_lists.contact_list_results import is_sparse
 from whippletree.compiler.rollout.step_space import Driven
 from whippletree.simulation.time_stepping.impulse_step import ImpulseStep, Step
 
@@ -35,16 +36,25 @@ class Steps(NamedTuple):
     friction_work: Array
     joint_work: Array
     correction_work: Array
+    pressing: Array | slice = slice(None)
+    """Numbers of the blocks among which those are that carry an impulse in any of these steps, or all of them: beside a
+    few that press, a large model has tens of thousands whose zeros nobody should have to read."""
 
     @property
     def number(self) -> int:
         """How many there are."""
         return len(self.states)
 
+    def part(self, some: Any) -> Steps:
+        """Some of these steps, by an index."""
+        return Steps._make([*[column[some] for column in self[:-1]], self.pressing])
+
     @staticmethod
     def join(parts: list[Steps]) -> Steps:
         """Steps that follow each other."""
-        return parts[0] if len(parts) == 1 else Steps(*[np.concatenate(column) for column in zip(*parts, strict=True)])
+        if len(parts) == 1:
+            return parts[0]
+        return Steps(*[np.concatenate(column) for column in zip(*[part[:-1] for part in parts], strict=True)])
 
     @staticmethod
     def of(step: Step) -> Steps:
@@ -102,7 +112,7 @@ def kernel_steps(
 def _solved_part(made: tuple[Steps, Array]) -> Steps:
     """Steps of one scene, as far as they are solved."""
     steps, good = made
-    return Steps(*[column[: int(good)] for column in steps])
+    return steps.part(slice(int(good)))
 
 
 def _steps_of_two_kernels(stepper: ImpulseStep, apart: Array, y: Array, impulses: Array, plan: StepPlan) -> Steps:
@@ -138,7 +148,7 @@ class AskedSteps(NamedTuple):
 
     def from_step(self, number: int, count: int) -> AskedSteps:
         """The part that there is of ``count`` steps after the first ones."""
-        steps = Steps(*[column[number : number + count] for column in self.steps])
+        steps = self.steps.part(slice(number, number + count))
         return AskedSteps(steps) if steps.number == count else self._replace(steps=steps)
 
 
@@ -157,11 +167,11 @@ def asked_steps(stepper: ImpulseStep, y: Array, impulses: Array, h: Array, clock
         found = kernel(*motion.split(y), motion.act(y), impulses, h, stepper.tolerance, clock)
         steps, good = _steps_of_results(stepper, y, kernel.tau, found, h, kernel.activations)
         if not stepper.written:  # faces that meet; the kernel stops there by itself
-            good &= ~_begins_to_press(impulses, steps.impulses, stepper.blocks.faces)
+            good &= ~_begins_to_press(impulses, steps, stepper.blocks.faces)
     solved = int(np.logical_and.accumulate(good).sum())
     # the kernel stops at a step that it does not solve, and asks no more
     left = None if solved == len(clock) or kernel.error else (kernel.tau.copy(), kernel.ctrl.copy())
-    return AskedSteps(Steps(*[column[:solved] for column in steps]), left, kernel.error)
+    return AskedSteps(steps.part(slice(solved)), left, kernel.error)
 
 
 def can_ask(stepper: ImpulseStep) -> bool:
@@ -201,7 +211,7 @@ def _steps(
         found = function(q, v, impulses, tau, *commands, h, stepper.tolerance, stepper.tolerance, *times, *dampers)
         steps, good = _steps_of_results(stepper, y, tau, found, h, act)
         if not stepper.written and not stepper.watched:  # faces that meet
-            good &= ~_begins_to_press(impulses, steps.impulses, stepper.blocks.faces)
+            good &= ~_begins_to_press(impulses, steps, stepper.blocks.faces)
     return steps, np.logical_and.accumulate(good, axis=-1).sum(axis=-1)
 
 
@@ -211,6 +221,10 @@ def _steps_of_results(
     """Steps (..., n) from the results of a kernel, and which of them are solved (..., n)."""
     q, v = stepper.motion.split(y)
     qs, vs, ps, measure, work, friction_work, correction_work, sweeps, newtons, *forces = found
+    pressing: Array | slice = slice(None)
+    if is_sparse(stepper.blocks):
+        noted = forces.pop()
+        pressing = np.flatnonzero(noted.reshape(-1, noted.shape[-1]).any(axis=0))
     states = np.concatenate([qs, vs, *act], axis=-1)
     # what is not finite, or NaN in every row behind it, is not within the tolerance
     good = (measure[..., 1] <= stepper.tolerance) & np.isfinite(states).all(axis=-1)
@@ -220,7 +234,8 @@ def _steps_of_results(
     # a force on a free body does its work along velocities in one set of axes, those in which it is given
     after = stepper.free_bodies.in_earlier_axes(places, qs, vs) if stepper.free_bodies.are_pushed(force) else vs
     joint_work = stepper.joint_work(force, places, before, after, h)
-    return Steps(states, ps, measure, sweeps, newtons, work, friction_work, joint_work, correction_work), good
+    works = work, friction_work, joint_work, correction_work
+    return Steps(states, ps, measure, sweeps, newtons, *works, pressing), good
 
 
 def _kernel(stepper: ImpulseStep, world_only: bool = False) -> NamedFunction:
@@ -230,17 +245,20 @@ def _kernel(stepper: ImpulseStep, world_only: bool = False) -> NamedFunction:
     return stepper.dyn.contact_steps
 
 
-def _begins_to_press(impulses: Array, found: Array, faces: Array) -> Array:
-    """Steps (..., n) that begin without any impulse and end with some, (..., n, blocks, 3), at faces that meet.
+def _begins_to_press(impulses: Array, steps: Steps, faces: Array) -> Array:
+    """Steps (..., n) that begin without any impulse and end with some at faces that meet.
 
-    ``impulses``: before the first of them; ``faces``: which of the candidates belong to faces (candidates,).
+    ``impulses``: before the first of them, (..., blocks, 3); ``faces``: which of the candidates belong to faces
+    (candidates,).
 
     Where forces are not unique, what can stay at rest does: the solver in Python tries that first, a kernel does not.
     Steps of long trees are not asked: a chain that lands would be halved as often as allowed, in vain, and a step in
     Python takes as long as all others together (0.12 s for a rope of 25 links).
     """
+    found = steps.impulses[..., steps.pressing, :]
     pressed = np.any(found, axis=(-1, -2))
     before = np.concatenate([np.any(impulses, axis=(-1, -2))[..., None], pressed[..., :-1]], axis=-1)
     begins = np.asarray(pressed & ~before)
-    begins[begins] = np.any(found[begins][:, : len(faces)][:, faces], axis=(-1, -2))
+    at_faces = np.append(faces, np.zeros(impulses.shape[-2] - len(faces), dtype=bool))[steps.pressing]
+    begins[begins] = np.any(found[begins][:, at_faces], axis=(-1, -2))
     return begins

@@ -74,7 +74,7 @@ def watched_steps(
         return Watched(steps, None)
     gain, tolerated = _gains(stepper, y, steps, plan.h[: steps.number])
     good = int(np.logical_and.accumulate(gain <= tolerated).sum())
-    taken, following = (Steps(*[column[part] for column in steps]) for part in (slice(good), slice(good, good + 1)))
+    taken, following = (steps.part(some) for some in (slice(good), slice(good, good + 1)))
     # what comes after a step that is refused is worked out in vain
     stepper.stride = min(2 * stepper.stride, STEPS_OF_CALL) if good == len(plan.h) else 1
     if good == len(plan.h):
@@ -191,7 +191,7 @@ def _gains(stepper: ImpulseStep, y: Array, steps: Steps, h: Array) -> tuple[Arra
 
 def _one_step(first: Steps, second: Steps) -> Steps:
     """Two steps as one: the last state, the sums of impulses and works, the worst residuals."""
-    sums = {name: getattr(first, name) + getattr(second, name) for name in Steps._fields[3:]}
+    sums = {name: getattr(first, name) + getattr(second, name) for name in Steps._fields[3:-1]}
     return Steps(
         states=second.states,
         impulses=first.impulses + second.impulses,

@@ -12,18 +12,20 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.named_function import NamedFunction
+from whippletree.compiler.rollout.contact_lists.contact_list_results import is_sparse
 from whippletree.contact.kinematics.joint_contacts import JointAxis
 from whippletree.contact.time_step import RELAXATION_SPEED, ROLLING, SPINNING
 from whippletree.errors import IntegrationError, list_items, warn_caller
 from whippletree.model import Model
 from whippletree.simulation.method import Chunk, Memo, Method, Task, Variable, positive, step_length, whole
 from whippletree.simulation.output.dataset import velocities
+from whippletree.simulation.sparse_rows import SparseRows
 from whippletree.simulation.time_stepping.impulse_batch import WORKS, Advance, advance_batch, step_clock
 from whippletree.simulation.time_stepping.impulse_kernel import AskedSteps, StepPlan, Steps, asked_steps, can_ask
 from whippletree.simulation.time_stepping.impulse_step import STEPS_OF_CALL, ImpulseStep
@@ -327,7 +329,7 @@ class TimeStepping(Method):
         with suppress(IntegrationError):  # it will be met again, and reported, in the first step
             trial = self._advance(0, y, impulses, h, 1)
         gaps = self.stepper.gaps(self.task.motion.split(y)[0][None])
-        none = Advance.none(self.stepper, y, trial.impulses, trial.a).as_rows()
+        none = Advance.none(self.stepper, y, trial.impulses, trial.a)._replace(pressing=trial.pressing).as_rows()
         chunk = self._rows(0, none, gaps, np.array([h]), {word: done[None] for word, done in work.items()})
         return replace(chunk, memo=chunk.memo | {"impulses": impulses})
 
@@ -415,8 +417,9 @@ class TimeStepping(Method):
 
     def _rows(self, first: int, made: Advance, found: Gaps, h: Array, work: Mapping[str, Array]) -> Chunk:
         """Rows of output from the first one on, steps of lengths h (rows,), and what the next step begins with."""
-        contacts, forces = self.stepper.contacts, made.impulses / h.reshape(-1, *[1] * (made.impulses.ndim - 1))
-        blocks = self.stepper.blocks
+        few = is_sparse(self.stepper.blocks) and self.task.start.ndim == 1
+        forces = _BlockForces.of(made, h, few)
+        blocks, contacts = self.stepper.blocks, self.stepper.contacts
         middle, end, last = blocks.first_tendon, blocks.closing, blocks.first_moment
         gaps, limits, signs = found
         values = (
@@ -424,32 +427,42 @@ class TimeStepping(Method):
             | dict(work)
             | {
                 "contact_gap": gaps,
-                "contact_force": forces[..., :contacts, :],
-                "limit_force": forces[..., contacts:middle, 0] * signs[..., : middle - contacts],
-                "tendon_limit_force": forces[..., middle:end, 0] * signs[..., middle - contacts :],
-                "friction_force": forces[..., end:last, 1],
-                "contact_moment": self._moments(forces),
+                "contact_force": forces.rows_of(contacts),
+                "limit_force": forces.part(contacts, middle)[..., 0] * signs[..., : middle - contacts],
+                "tendon_limit_force": forces.part(middle, end)[..., 0] * signs[..., middle - contacts :],
+                "friction_force": forces.part(end, last)[..., 1],
+                "contact_moment": self._moments(forces) if blocks.moments else None,
                 "penetration": np.maximum(-gaps.min(axis=-1, initial=0.0), 0.0),
                 "limit_overshoot": np.maximum(-limits.min(axis=-1, initial=0.0), 0.0),
                 "energy_balance": self._balance(made.state, work),
             }
         )
-        rows = {name: np.asarray(values[name], dtype=float) for name in self.variables}
+        rows = {
+            name: own if isinstance(own := values[name], SparseRows) else np.asarray(own, dtype=float)
+            for name in self.variables
+        }
         last_row = first + len(h) - 1
         memo = {"row": np.array(last_row), "state": made.state[-1], "impulses": made.impulses[-1]}
         memo |= {word: np.asarray(done[-1]) for word, done in work.items()}
         return Chunk(self.task.times[first : last_row + 1], made.state, memo, variables=rows)
 
-    def _moments(self, forces: Array) -> Array:
-        """Moments (..., contacts, 3) of torsional and rolling friction, of forces (..., blocks, 3)."""
-        blocks = self.stepper.blocks
-        found = np.zeros((*forces.shape[:-2], self.stepper.contacts, 3))
-        for axes in (SPINNING, ROLLING):
-            own = [(i, moment.candidate) for i, moment in enumerate(blocks.moments) if moment.axes == axes]
-            numbers, candidates = np.array(own, dtype=int).reshape(-1, 2).T
+    def _moments(self, forces: _BlockForces) -> Array | SparseRows:
+        """Moments (..., contacts, 3) of torsional and rolling friction."""
+        first, (candidates, rolling) = self.stepper.blocks.first_moment, self._hosts_of_moments
+        own = forces.among(first, first + len(candidates))
+        numbers = own.numbers - first
+        hosts, places = np.unique(candidates[numbers], return_inverse=True)
+        found = np.zeros((*own.values.shape[:-2], len(hosts), 3))
+        for axes, some in ((SPINNING, ~rolling[numbers]), (ROLLING, rolling[numbers])):
             for column, axis in enumerate(axes, start=1):
-                found[..., candidates, axis] = forces[..., blocks.first_moment + numbers, column]
-        return found
+                found[..., places[some], axis] = own.values[..., some, column]
+        return forces.spread(self.stepper.contacts, hosts, found)
+
+    @cached_property
+    def _hosts_of_moments(self) -> tuple[Array, Array]:
+        """Which candidate each moment belongs to, and whether it acts against rolling, (moments,)."""
+        moments = self.stepper.blocks.moments
+        return np.array([m.candidate for m in moments]), np.array([m.axes == ROLLING for m in moments])
 
     def account(self) -> dict[str, Any]:
         return {
@@ -463,6 +476,51 @@ class TimeStepping(Method):
             "path": self.stepper.path,
             "contact_energy_gained": self.gained,
         }
+
+
+class _BlockForces(NamedTuple):
+    """Forces of blocks in some rows of output, N or N m, of which all others have none."""
+
+    numbers: Array
+    """Numbers of these blocks, rising, (m,)."""
+    values: Array
+    """(..., m, 3)"""
+    sparse: bool
+    """Whether they are few among all."""
+
+    @staticmethod
+    def of(made: Advance, h: Array, sparse: bool) -> _BlockForces:
+        """Mean forces of steps of lengths h (rows,)."""
+        pressing = made.pressing
+        if sparse and isinstance(pressing, slice):  # a step that Python has taken
+            pressing = np.flatnonzero(made.impulses.any(axis=(0, 2)))
+        numbers, values = np.arange(made.impulses.shape[-2])[pressing], made.impulses[..., pressing, :]
+        return _BlockForces(numbers, values / h.reshape(-1, *[1] * (values.ndim - 1)), sparse)
+
+    def among(self, first: int, end: int) -> _BlockForces:
+        """Forces of blocks that follow each other."""
+        own = slice(*np.searchsorted(self.numbers, [first, end]))
+        return self._replace(numbers=self.numbers[own], values=self.values[..., own, :])
+
+    def part(self, first: int, end: int) -> Array:
+        """Forces of all blocks from one to before another, (..., end - first, 3)."""
+        own = self.among(first, end)
+        return np.asarray(own.spread(end - first, own.numbers - first, own.values))
+
+    def rows_of(self, contacts: int) -> Array | SparseRows:
+        """Forces of contacts, the first blocks, (..., contacts, 3)."""
+        own = self.among(0, contacts)
+        return self.spread(contacts, own.numbers, own.values)
+
+    def spread(self, count: int, numbers: Array, values: Array) -> Array | SparseRows:
+        """Values (..., m, 3) as those of some numbers among so many, the others 0."""
+        if self.sparse:
+            return SparseRows(count, numbers, values)
+        if len(numbers) == count:
+            return values
+        found = np.zeros((*values.shape[:-2], count, 3))
+        found[..., numbers, :] = values
+        return found
 
 
 def _twice(state: Array) -> Array:

@@ -18,6 +18,7 @@ contact_list_moments       torsional and rolling friction: rows that follow a co
 contact_list_forms         code of their own for blocks of one row: limits, dry friction, servos
 contact_list_rows          rows of blocks, and the linear systems made of them: dense
 contact_list_recursion     those of long trees that touch the world alone, by articulated recursions
+contact_list_parts         parts of a scene that nothing joins, solved one by one, and their linear systems
 contact_list_chains        those of chains, contact by contact from the base to the tip, which loses no digits
 contact_list_solver        sweeps, and which method has its turn
 contact_list_newton        Newton's method

@@ -16,7 +16,7 @@ from whippletree.compiler.frontend.node_wrenches import SCREW, NodeWrenches, ori
 from whippletree.compiler.named_function import NamedFunction
 from whippletree.compiler.program import Address, Buffer, Index, Lookup, Loop, Program, Statement
 from whippletree.compiler.program.traced_blocks import Piece, piece, traced_block
-from whippletree.compiler.rollout.contact_kinds import TOUCH, narrow_phase
+from whippletree.compiler.rollout.contact_kinds import TOUCH, Told, narrow_phase
 from whippletree.compiler.rollout.contact_lists.contact_list_trees import tree_in_step
 from whippletree.compiler.rollout.motion_space import screw_count
 from whippletree.compiler.rollout.step_space import BLOCK, Driven, StepSpace
@@ -43,20 +43,20 @@ def rows_of_touches(candidates: int, states: int) -> list[slice]:
 
 
 def contact_list_touches_program(model: Model) -> Program:
-    """(q (nq,), reach) → touches (candidates, 13) of a model whose steps are compiled over lists: gap, point and axes.
+    """(q (nq,), reach, wanted (candidates,)) → touches (candidates, 13) of a model whose steps are compiled over lists:
+    gap, point and axes.
 
-    Solids that are farther apart than ``reach`` (m), seen by the boxes around them, have infinite gaps.
+    Solids that are farther apart than ``reach`` (m), seen by the boxes around them, have infinite gaps; so have pairs
+    whose first candidate is not ``wanted`` (1 or 0).
     """
     space = StepSpace(model, Driven(), single=True)
-    space.add(Buffer("q", "input", (model.nq,)), Buffer("reach", "input", ()))
-    space.add(Buffer("touches", "output", (space.contacts, TOUCH)))
-    space.work(touch=(space.contacts, TOUCH))
+    told = Told(Buffer("reach", "input", ()), Buffer("wanted", "input", (space.contacts,)))
+    touches = Buffer("touches", "output", (space.contacts, TOUCH))
+    space.add(Buffer("q", "input", (model.nq,)), *told, touches)
     placed = _placed_tree(space)
-    pose, touch, reach = (space.buffers[name] for name in ("pose", "touch", "reach"))
-    narrow = narrow_phase(space.blocks.contacts.pairs, space.tree, pose, touch, None, reach)
+    narrow = narrow_phase(space.blocks.contacts.pairs, space.tree, space.buffers["pose"], touches, None, told)
     space.add(*narrow.buffers)
-    copy = traced_block(lambda touch: [touch], [space.at("touch", BLOCK)], [space.at("touches", BLOCK)])
-    return space.program("contact_list_touches", [*placed, *narrow.look, Loop(BLOCK, space.contacts, (copy,))])
+    return space.program("contact_list_touches", [*placed, *narrow.look])
 
 
 def contact_list_loads_program(model: Model) -> Program:

@@ -11,7 +11,7 @@ from typing import Any
 
 from whippletree.arithmetic.arrays import Array, vector
 from whippletree.arithmetic.scalars import less, select
-from whippletree.compiler.program import Address, Collect, Each, Index, Lookup, Loop, Statement
+from whippletree.compiler.program import Address, Collect, Each, If, Index, Lookup, Loop, Statement
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.contact_lists.contact_list_memory import ListSpace
 from whippletree.compiler.rollout.contact_lists.contact_list_positions import Positions, target_of
@@ -23,6 +23,9 @@ from whippletree.spatial import add_cross
 LIMITS_MISSED = "limits missed"
 """The list of those that were left out of a solution, and are beyond their ends after it."""
 
+LISTED_CONTACTS = "listed contacts"
+"""Contacts that were in the list of a step, where flags are cleared after it."""
+
 
 class ListMembers:
     """Statements that set ``flag`` of every block: 1 for those in the list, −1 for the others."""
@@ -32,6 +35,9 @@ class ListMembers:
         self.blocks, self.contacts = space.blocks, space.contacts
         if self.positions.limits_beside:
             space.numbers_list(LIMITS_MISSED, len(self.blocks.limited))
+        if self.positions.clears_behind:
+            space.work(stale=(1,))  # whether flags and targets of all candidates are to be cleared
+            space.numbers_list(LISTED_CONTACTS, self.contacts)
 
     def guess(self) -> list[Statement]:
         """Step 2: blocks that carried an impulse, or would close within the step at their present velocity.
@@ -61,7 +67,18 @@ class ListMembers:
         block = traced_block(near, reads, each(("flag", "target"), BLOCK))
         close = Collect(CLOSE, BLOCK, self.contacts, self.space.address("within", BLOCK))
         forget = [*self.positions.reach.forget("flag"), *self.positions.no_targets()]
-        return [*forget, close, Each(BLOCK, CLOSE, (*self.space.look_up("node 0", "node 1"), block))]
+        nodes = self.space.look_up("node 0", "node 1")
+        if not self.positions.clears_behind:
+            return [*forget, close, Each(BLOCK, CLOSE, (*nodes, block))]
+        # targets are those of deep overlaps, which most scenes never have
+        aimed = traced_block(
+            lambda target, stale: [[select(less(target, 0), 1, stale[0])]],
+            [at("target", BLOCK), at("stale")],
+            [at("stale")],
+        )
+        clear = If(self.space.address("stale"), (*forget, *self._clear_moments()))
+        guess = Each(BLOCK, CLOSE, (*nodes, block, aimed, *self.space.moments.with_contact()))
+        return [clear, self.space.put(-1, at("stale")), close, guess]
 
     def _guess_limits(self) -> list[Statement]:
         at, of, limits = self.space.at, self.positions.of_limit, self.blocks.limited
@@ -96,21 +113,38 @@ class ListMembers:
         """Flags of blocks that nothing has to close for: dry friction and moments, and servos at an end of a range."""
         space, blocks, found = self.space, self.blocks, list[Statement]()
         servos = range(blocks.passive, blocks.count)
-        # moments are taken in with their contacts, later; there may be thousands
-        for begin, count, flag in (
-            (blocks.closing, len(blocks.rubbing), 1),
-            (blocks.first_moment, len(blocks.moments), -1),
-        ):
-            if count:
-                places = [Piece((), (Address(name, (Index(BLOCK, begin),)),)) for name in ("flag", "gap")]
-                block = traced_block(lambda flag=flag: [flag, 0], [], places)
-                found.append(Loop(BLOCK, count, (block,), side_by_side=True))
+        found += self._flag_all(blocks.closing, len(blocks.rubbing), 1)
+        found += [] if self.positions.clears_behind else self._clear_moments()
         if servos:
             reads = [space.at("saturated")] if space.ranges.count else []
             writes = [space.some("flag", servos), space.some("gap", servos)]
             none = [0] * len(servos)
             found.append(traced_block(lambda *at_end: [*(at_end or [[1] * len(servos)]), none], reads, writes))
         return found
+
+    def _clear_moments(self) -> list[Statement]:
+        """Moments are taken in with their contacts; there may be thousands."""
+        return self._flag_all(self.blocks.first_moment, len(self.blocks.moments), -1)
+
+    def _flag_all(self, begin: int, count: int, flag: int) -> list[Statement]:
+        """The flag of so many blocks without a gap, from one on."""
+        if not count:
+            return []
+        places = [Piece((), (Address(name, (Index(BLOCK, begin),)),)) for name in ("flag", "gap")]
+        block = traced_block(lambda: [flag, 0], [], places)
+        return [Loop(BLOCK, count, (block,), side_by_side=True)]
+
+    def begin(self) -> list[Statement]:
+        """Before the first step: no flag is known."""
+        return [self.space.put(1, self.space.at("stale"))] if self.positions.clears_behind else []
+
+    def end(self) -> list[Statement]:
+        """After the last round: flags of contacts, and of their moments, as they were before the guess."""
+        if not (self.contacts and self.positions.clears_behind):
+            return []
+        listed = Collect(LISTED_CONTACTS, BLOCK, self.contacts, self.space.address("flag", BLOCK))
+        clear = (self.space.put(-1, self.space.at("flag", BLOCK)), *self.space.moments.with_contact())
+        return [listed, Each(BLOCK, LISTED_CONTACTS, clear)]
 
     def look_around(self) -> list[Statement]:
         """Step 5: whatever was left out and would overlap is taken in."""
@@ -133,7 +167,8 @@ class ListMembers:
         reads = [at("touch", BLOCK), *self._sides(), at("dt", STEP), at("flag", BLOCK), at("tolerance")]
         block = traced_block(contact, [*reads, *totals, *self._left_out()], [at("flag", BLOCK), *totals])
         late = self.positions.reach.look_back(self.positions.narrow.late)
-        return [*late, Each(BLOCK, LATE, (*self.space.look_up("node 0", "node 1"), block))]
+        followers = self.space.moments.with_contact() if self.positions.clears_behind else []
+        return [*late, Each(BLOCK, LATE, (*self.space.look_up("node 0", "node 1"), block, *followers))]
 
     def _look_at_limits(self) -> list[Statement]:
         at, flag, limits = self.space.at, self.positions.of_limit("flag"), self.blocks.limited

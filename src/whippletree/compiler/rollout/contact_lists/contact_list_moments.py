@@ -54,19 +54,21 @@ class MomentRows:
         return [AXES.index(moment.axes) for moment in self.blocks.moments]
 
     def with_contacts(self) -> list[Statement]:
-        """Moments are in the list where their contacts are, and where they have acted before."""
+        """Moments are in the list where their contacts are."""
+        if not self.blocks.moments:
+            return []
+        hosts = Collect(HOSTS, BLOCK, self.space.contacts, self.space.address("flag", BLOCK))
+        return [hosts, Each(BLOCK, HOSTS, tuple(self.with_contact()))]
+
+    def with_contact(self) -> list[Statement]:
+        """Flags of the moments of the contact in hand: its own."""
         if not self.blocks.moments:
             return []
         at, address = self.space.at, self.space.address
-
-        def follow() -> list[Any]:
-            return [1]
-
-        hosts = Collect(HOSTS, BLOCK, self.space.contacts, address("flag", BLOCK))
         own = Lookup(FOLLOWER, address("follower", BLOCK, FOLLOWING))
         count = Lookup("followers", address("followers", BLOCK))
-        body = (own, traced_block(follow, [], [at("flag", FOLLOWER)]))
-        return [hosts, Each(BLOCK, HOSTS, (count, Loop(FOLLOWING, Index("followers"), body)))]
+        body = (own, traced_block(lambda flag: [flag], [at("flag", BLOCK)], [at("flag", FOLLOWER)]))
+        return [count, Loop(FOLLOWING, Index("followers"), body)]
 
     def rows(self) -> list[tuple[Statement, ...]]:
         """Rows of J of one block, for each kind of moment; none where the model has no moments."""

@@ -46,6 +46,7 @@ from whippletree.compiler.rollout.contact_lists.contact_list_normals import (
     RecursiveNormals,
 )
 from whippletree.compiler.rollout.contact_lists.contact_list_reach import AT_THE_END, Reach
+from whippletree.compiler.rollout.contact_lists.contact_list_results import is_sparse
 from whippletree.compiler.rollout.contact_lists.contact_list_trees import TreeInStep
 from whippletree.compiler.rollout.step_space import BLOCK, STEP, StepSpace
 from whippletree.contact.problem.cones import both, largest, not_less
@@ -115,6 +116,8 @@ class Positions:
         space.numbers_list(NEAR, k)
         self.displacement = displacement(k)
         self.recursive = isinstance(self.displacement, RecursiveNormals)
+        self.clears_behind = is_sparse(blocks) and not self.recursive
+        """Whether what is set for few of many candidates is cleared where it was set, not everywhere before."""
         self.leaves_out = "left out" in space.buffers
         """Whether blocks that are no contacts with the world stay where they are, and are only told of."""
         self.limits_beside = space.limits_are_neighbours and not self.leaves_out
@@ -162,7 +165,7 @@ class Positions:
             reads += [at("left out", BLOCK)] if self.leaves_out else []
             writes = [at("gap", BLOCK), at("nearby", BLOCK), at("worst")]
             close = Collect(AT_THE_END, BLOCK, self.contacts, self.space.address("within", BLOCK))
-            found += [*self.reach.forget("nearby"), close]
+            found += [*([] if self.clears_behind and self.moves else self.reach.forget("nearby")), close]
             if self.reach.used:
                 more = self.reach.terms_of_leaving()
                 split = len(reads)
@@ -254,6 +257,7 @@ class Positions:
             put(self.rounds, at("rounds")),
             put(0, at("left over")),
             *self.no_targets(),
+            *(self.reach.forget("nearby") if self.clears_behind else []),
             *self.reach.begin(),
             *self.narrow.begin,
         ]
@@ -273,7 +277,13 @@ class Positions:
         at, each, put = self.space.at, self.space.each, self.space.put
         if not self.moves:
             return self._look()
-        body = (*self._look(), self._decide(), If(self.space.address("apart"), tuple(self._correct())))
+        body: tuple[Statement, ...] = (
+            *self._look(),
+            self._decide(),
+            If(self.space.address("apart"), tuple(self._correct())),
+        )
+        if self.contacts and self.clears_behind:
+            body = (*body, Each(BLOCK, AT_THE_END, (put(-1, at("nearby", BLOCK)),)))
         end = traced_block(
             lambda energy, corrected: [[corrected[0] + energy[0]]], each(("energy", "corrected")), [at("corrected")]
         )

@@ -16,10 +16,19 @@ from whippletree.compiler.program.traced_blocks import traced_block
 from whippletree.compiler.rollout.contact_lists.contact_list_motors import forces_of_motors
 from whippletree.compiler.rollout.step_space import ACTIVE, BLOCK, STEP, StepSpace
 from whippletree.contact.problem.cones import largest
+from whippletree.contact.time_step import ContactBlocks
 
 FEWEST_SPARSE = 1000
 """Blocks from which on a step writes the impulses of those in its list alone, and the rest begins as zeros. A copy of
 all takes 1 ns a block and step; to begin with zeros, some 5 µs a call."""
+
+
+PRESSING = "pressing"
+
+
+def is_sparse(blocks: ContactBlocks) -> bool:
+    """Whether a step writes impulses of blocks in its list alone, and tells which these were."""
+    return blocks.count >= FEWEST_SPARSE
 
 
 class StepResults:
@@ -28,13 +37,17 @@ class StepResults:
     def __init__(self, space: StepSpace, steps: tuple[Dimension, ...]) -> None:
         """``steps``: the dimension that all results have before their own, if there is one."""
         self.space = space
-        self.sparse = space.blocks.count >= FEWEST_SPARSE
+        self.sparse = is_sparse(space.blocks)
         """Whether impulses are zeros where nobody writes."""
         self.outputs = [
             Buffer(name, "output", (*steps, *shape), zeroed=self.sparse and name == "impulses")
             for name, shape in self._shapes().items()
         ]
+        self.tells_pressing = self.sparse and not space.single
+        """Whether there is a result beside those of each step: which blocks were in a list in any of them, 0 or 1."""
         space.add(*self.outputs)
+        if self.tells_pressing:
+            space.add(Buffer(PRESSING, "output", (space.blocks.count,), zeroed=True))
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         """Reports on a step, and their shapes."""
@@ -78,12 +91,18 @@ class StepResults:
 
     def of_list(self) -> list[Statement]:
         """Impulses of the blocks in the list as results, where others are known to have none."""
-        return [Each(BLOCK, ACTIVE, (self._copy(),))] if self.sparse else []
+        return [Each(BLOCK, ACTIVE, self._copy_and_note())] if self.sparse else []
 
     def _copies_beside_list(self) -> list[Statement]:
         """Impulses of servos with a force range, which have one also while they are not at its end."""
         blocks = self.space.blocks
-        return [Loop(BLOCK, len(blocks.servos), (self._copy(blocks.passive),))] if blocks.servos else []
+        return [Loop(BLOCK, len(blocks.servos), self._copy_and_note(blocks.passive))] if blocks.servos else []
+
+    def _copy_and_note(self, first: int = 0) -> tuple[Statement, ...]:
+        """:meth:`_copy`, where nobody looks at blocks that were in no list."""
+        if not self.tells_pressing:
+            return (self._copy(first),)
+        return self._copy(first), self.space.put(1, self.space.at(PRESSING, Index(BLOCK, first)))
 
     def _copy(self, first: int = 0) -> Statement:
         """The impulse of the block in hand as a result; ``first``: the block from which on they are counted."""

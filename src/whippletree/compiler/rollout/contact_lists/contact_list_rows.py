@@ -24,6 +24,7 @@ from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.compiler.rollout.contact_lists.contact_list_chains import ChainSystem
 from whippletree.compiler.rollout.contact_lists.contact_list_forms import FORM, FORMS, WHOLE, block_of_form, row_of
+from whippletree.compiler.rollout.contact_lists.contact_list_parts import PartSolve
 from whippletree.compiler.rollout.dense_solve import (
     ROW,
     SUPPORT,
@@ -106,11 +107,18 @@ class BlockRows(Protocol):
 
 
 def rows_of_blocks(
-    space: WorkSpace, velocities: int, supports: Sequence[Sequence[int]], ways: Sequence[Sequence[int]] | None = None
+    space: WorkSpace,
+    velocities: int,
+    supports: Sequence[Sequence[int]],
+    ways: Sequence[Sequence[int]] | None = None,
+    widest: int | None = None,
 ) -> DenseRows:
     """Rows in the form that suits them; ``supports``: for every block, the velocities at which they may not vanish;
-    ``ways``: for every velocity, those on its way to the base."""
+    ``ways``: for every velocity, those on its way to the base; ``widest``: velocities of the tree that has most, where
+    parts of the scene may be solved one by one."""
     narrow = bool(supports) and max(map(len, supports)) <= NARROW * velocities
+    if narrow and ways is not None and widest is not None:
+        return PartedRows(space, velocities, supports, ways, widest)
     return (NarrowRows if narrow else DenseRows)(space, velocities, supports, ways)
 
 
@@ -128,7 +136,7 @@ class DenseRows:
         velocity, those before it on the way to the base, if that is known."""
         self.space, self.velocities, self.swept, self.eager = space, velocities, "y", False
         self.width, self.unknowns = self._width(supports), padded(velocities)
-        self.system = DenseSolve(space, velocities, supports, ways)
+        self.system = self._system(supports, ways)
         self.chain: ChainSystem | None = None
         self.identity, self.factor, self.solve = self.system.identity, self.system.factor, self.system.solve
 
@@ -140,6 +148,10 @@ class DenseRows:
     def _width(self, supports: Sequence[Sequence[int]]) -> int:
         """Numbers of a row of B."""
         return padded(self.velocities)
+
+    def _system(self, supports: Sequence[Sequence[int]], ways: Sequence[Sequence[int]] | None) -> DenseSolve:
+        """What solves the systems."""
+        return DenseSolve(self.space, self.velocities, supports, ways)
 
     def raw(self, own: RowPlace) -> RowPlace:
         """In a loop over blocks, where F Jᵀ over all velocities is put that is to become rows ``own`` of the block."""
@@ -292,10 +304,35 @@ class NarrowRows(DenseRows):
             (len(rows), self.width), tuple([Address("E", (*head, Index(None, i))) for head in heads for i in columns])
         )
         into = Piece((len(rows), self.width), self._at_places("spread", *[(Index(None, i),) for i in rows]))
-        zeros = tuple([Address("spread", (Index(None, i), Index(None, k))) for i in rows for k in range(self.unknowns)])
+        zeros = tuple(
+            [Address("spread", (Index(None, i), Index(None, k))) for i in rows for k in range(padded(self.velocities))]
+        )
         spread = traced_block(lambda E: [E], [own], [into])
         nothing = self.space.put(0, Piece((len(zeros),), zeros))
         return [nothing, spread, *self.system.add(scale, rows, narrow=True)]
+
+
+class PartedRows(NarrowRows):
+    """Narrow rows of blocks that leave parts of a scene apart
+    (:mod:`~whippletree.compiler.rollout.contact_lists.contact_list_parts`); its unknowns are those of the widest tree,
+    which parts seldom exceed."""
+
+    def __init__(
+        self,
+        space: WorkSpace,
+        velocities: int,
+        supports: Sequence[Sequence[int]],
+        ways: Sequence[Sequence[int]],
+        widest: int,
+    ) -> None:
+        """``widest``: velocities of the tree that has most."""
+        super().__init__(space, velocities, supports, ways)
+        self.unknowns = padded(widest)
+
+    def _system(self, supports: Sequence[Sequence[int]], ways: Sequence[Sequence[int]] | None) -> DenseSolve:
+        """See :class:`DenseRows`."""
+        assert ways is not None
+        return PartSolve(self.space, self.velocities, supports, ways)
 
 
 def _rows_of(form: int) -> Sequence[int]:
