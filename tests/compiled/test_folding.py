@@ -19,11 +19,15 @@ from whippletree.arithmetic.trace.passes import live
 from whippletree.arithmetic.trace.signed import Emitter, Term, set_signs_apart
 from whippletree.compiler.cpu import result_lists
 from whippletree.compiler.cpu.cpu_function import compile_function
+from whippletree.compiler.cpu.cpu_target import numpy_loop
 from whippletree.compiler.cuda.cuda_function import compile_for_cuda
 from whippletree.compiler.cuda.ptx_target import kernel_ir, ptx_text
 from whippletree.compiler.frontend.code_forms import FOLDED_ON_GPU, Request, catalogue_program
 from whippletree.compiler.frontend.limbs import NODES, NUMBERS, rotations
 from whippletree.compiler.frontend.unrolled import unrolled_program
+from whippletree.compiler.llvm import jit
+from whippletree.compiler.llvm.ir import MachineLanes
+from whippletree.compiler.llvm.kernel import LOOP_SYMBOL
 from whippletree.compiler.named_function import as_tuple
 from whippletree.compiler.program import Block, Buffer, Loop, Program, every_block, folding
 from whippletree.compiler.program.check import check
@@ -99,6 +103,20 @@ def test_compiled_limbs_have_the_same_bits_alone_and_in_any_batch() -> None:
     np.testing.assert_allclose(together, reference, rtol=1e-10, atol=1e-10)
     still = [inputs[0], 0 * inputs[1], 0 * inputs[2]]
     np.testing.assert_allclose(dyn.forward_dynamics(*still), wt.reference(model).forward_dynamics(*still), atol=1e-10)
+
+
+def test_long_loops_over_limbs_are_compiled_with_less_effort_and_the_bits_of_none() -> None:
+    plain, _, loops = programs(walker(pairs=2, links=6), "forward_dynamics")
+    texts = [numpy_loop(program, MachineLanes(2, "double"), LOOP_SYMBOL) for program in (plain, loops)]
+    assert jit.LONG_TEXT_OF_STATEMENTS < len(texts[1]) < len(texts[0]) < jit.LONG_TEXT
+    machine, made = jit.host(), []
+    for program, text, effort in zip((plain, loops), texts, (2, 1), strict=True):
+        made.append(jit.object_code(text, machine, statements=len(program.body)))
+        assert made[-1] == jit.object_code(text, machine, level=effort)
+    assert made[1] != jit.object_code(texts[1], machine)  # level 2 would do something else
+    given_ = [np.stack([x, x + 0.1, x - 0.2]) for x in state(walker(pairs=2, links=6)).values()]
+    results = [compile_function(loops, level=level, threads=1)(*given_) for level in (0, 2)]
+    assert results[0].tobytes() == results[1].tobytes()
 
 
 @pytest.mark.parametrize("first", ["cuda", "cpu"])

@@ -37,7 +37,8 @@ def export_programs(
     for name, program in programs.items():
         check(program)
         path = folder / f"{prefix}_{name}.o"
-        path.write_bytes(jit.object_code(numpy_loop(program, MachineLanes(1, real), f"{prefix}_{name}_loop"), machine))
+        text = numpy_loop(program, MachineLanes(1, real), f"{prefix}_{name}_loop")
+        path.write_bytes(jit.object_code(text, machine, statements=len(program.body)))
         written.append(path)
     header, example = folder / f"{prefix}.h", folder / "example.c"
     header.write_text(_header(prefix, programs, real), encoding="utf-8")

@@ -196,8 +196,9 @@ class Kernel:
 
             lanes = "one state at a time" if width == 1 else f"{width} states at a time"
             with telling(f"{self._recipe.what or self.interface.name}: machine code for {lanes}"):
-                text = numpy_loop(self._build(), MachineLanes(width, o.real), LOOP_SYMBOL)
-                code = jit.object_code(text, o.machine, level=level)
+                program = self._build()
+                text = numpy_loop(program, MachineLanes(width, o.real), LOOP_SYMBOL)
+                code = jit.object_code(text, o.machine, level=level, statements=len(program.body))
             self.cache.store(key, code)
         return code
 
