@@ -69,7 +69,7 @@ class Bounces(ABC):
         again = (*self._keep("newton"), *self.without_restitution(), put(1, at("mixes")))
         return [
             put(0, at("bounced")),
-            Each(self.register, ACTIVE, (block,)),
+            self.each_that_bounces(block),
             put(-1, at("gained")),
             put(1, at("judged")),
             # a solution without restitution does not bounce
@@ -127,6 +127,10 @@ class Bounces(ABC):
     @abstractmethod
     def each(self, *statements: Statement) -> Statement:
         """Statements for every contact of the list, with a register for its island."""
+
+    def each_that_bounces(self, statement: Statement) -> Statement:
+        """A statement for every contact of the list that may bounce."""
+        return Each(self.register, ACTIVE, (statement,))
 
     def every(self, copy: Statement) -> Statement:
         """A copy for every contact that may carry an impulse in a later solution of the step."""
@@ -254,6 +258,10 @@ class SceneBounces(Bounces):
         """See :class:`Bounces`."""
         island = Lookup(ISLAND, Address("node", (Index(CONTACT), Index(None, 2))), "N")
         return self.contacts.each(island, *self.contacts.lead("vel"), *statements)
+
+    def each_that_bounces(self, statement: Statement) -> Statement:
+        """See :class:`Bounces`; none does where no row was made with a bounce."""
+        return If(self.space.address("rebounds"), (super().each_that_bounces(statement),))
 
     def every(self, copy: Statement) -> Statement:
         """See :class:`Bounces`; those that are not in the list, which others may join later, carry nothing."""

@@ -9,7 +9,7 @@ that no impulse moves them by itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -123,6 +123,11 @@ class BodyTraits(NamedTuple):
     """Their inertia is the same about every axis."""
 
 
+def balls_alone(kinds: Sequence[PairKind], traits: BodyTraits, mechanism: SceneMechanism | None, moments: bool) -> bool:
+    """Whether a scene has free balls only, which touch what they touch at one point and roll freely."""
+    return mechanism is None and traits.round and not moments and all(kind.slots == 1 for kind in kinds)
+
+
 class Unsuited(NamedTuple):
     """Why a model is no scene of many free bodies."""
 
@@ -155,6 +160,11 @@ class SceneLayout:
     groups: tuple[GroupedGeometries, ...]
     mechanism: SceneMechanism | None = None
     """Bodies that joints hold together, whose rows come first."""
+
+    @cached_property
+    def has_trends(self) -> bool:
+        """Whether steps may begin ahead of the last one: those of :func:`balls_alone`."""
+        return balls_alone(self.kinds, self.traits, self.mechanism, self.has_moments)
 
     @cached_property
     def has_moments(self) -> bool:

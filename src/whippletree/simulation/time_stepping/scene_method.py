@@ -251,8 +251,9 @@ class SceneStepping(TimeStepping):
         else:
             y, first = memo["state"], int(memo["row"]) + 1
             keys, impulses, anchor = memo["keys"], memo["impulses"].reshape(-1, 3), memo["anchor"].reshape(-1, 7)
-            rest = (memo[name] for name in Warm._fields[3:-1])
-            warm = Warm._make([keys.astype(np.int64), impulses, anchor, *rest, memo["moments"].reshape(-1, 3)])
+            rest = {name: memo[name] for name in Warm._fields[3:]}
+            rest |= {"moments": memo["moments"].reshape(-1, 3), "trends": memo["trends"].reshape(-1, 4)}
+            warm = Warm._make([keys.astype(np.int64), impulses, anchor, *rest.values()])
             work = {word: float(memo[word]) for word in SUMS}
         written = monotonic()
         for row in range(first, len(times)):

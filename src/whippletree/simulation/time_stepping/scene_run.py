@@ -16,6 +16,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.compiler.cpu.cpu_function import CompiledFunction, compile_function
 from whippletree.compiler.rollout.scenes.scene_step import ACCOUNT, scene_program
+from whippletree.compiler.rollout.scenes.scene_trends import UNKNOWN_TRENDS
 from whippletree.contact.kinematics.scene_layout import BODY, SceneLayout
 from whippletree.simulation.time_stepping.mechanism_rows import JointForces, MechanismRows, MechanismState
 from whippletree.simulation.time_stepping.pair_lists import MOST_SLOTS, PairListing, PairLists
@@ -45,7 +46,7 @@ STEPS_OF_THICK = 100
 while they moved hold twice as many pairs as touch, each of which costs in every step."""
 
 
-NONE, NO_MOMENTS = np.zeros(0), np.zeros((0, 3))
+NONE, NO_MOMENTS, NO_TRENDS = np.zeros(0), np.zeros((0, 3)), np.zeros((0, 4))
 
 
 class Warm(NamedTuple):
@@ -77,6 +78,11 @@ class Warm(NamedTuple):
     moments: Array
     """Moments of the candidates against spinning and rolling, about their axes, N m s, (n, 3); (0, 3) where nothing
     resists."""
+    trends: Array
+    """Changes of the impulses from step to step, N s, and how far the last one pushed, (n, 4); (0, 4) in scenes that
+    have no trends."""
+    foresight: Array
+    """How far trends are to be trusted: :data:`~whippletree.compiler.rollout.scenes.scene_trends.FORESIGHT`."""
 
     @staticmethod
     def cold() -> Warm:
@@ -94,6 +100,8 @@ class Warm(NamedTuple):
             allowance=np.zeros(0),
             of_joints=np.zeros(0),
             moments=np.zeros((0, 3)),
+            trends=NO_TRENDS,
+            foresight=UNKNOWN_TRENDS,
         )
 
 
@@ -118,6 +126,8 @@ class _SceneInMotion(NamedTuple):
     """Impulses of the candidates in the lists, N s, (candidates, 3)."""
     moments: Array
     """Theirs against spinning and rolling, N m s, (candidates, 3)."""
+    trends: Array
+    """How those impulses change from step to step, N s, and the last pushes, (candidates, 4)."""
     held: _HeldLists
     warm: Warm
     mechanism: MechanismState
@@ -147,12 +157,15 @@ class _KernelCall(NamedTuple):
     mechanism_poses: Array = NONE
     of_joints: Array = NONE
     moments: Array = NO_MOMENTS
+    trends: Array = NO_TRENDS
+    foresight: Array = UNKNOWN_TRENDS
 
     @staticmethod
     def of(results: Sequence[Any], layout: SceneLayout) -> _KernelCall:
         """From what the kernel returned."""
-        own, moments = (list(results[:-1]), results[-1]) if layout.has_moments else (list(results), NO_MOMENTS)
-        return _KernelCall(*own)._replace(moments=moments)
+        last = ("moments",) if layout.has_moments else ("trends", "foresight") if layout.has_trends else ()
+        own = len(results) - len(last)
+        return _KernelCall(*results[:own])._replace(**dict(zip(last, results[own:], strict=True)))
 
     def with_one_world(self, worlds: int) -> _KernelCall:
         """Results without the other worlds; the deepest overlap of each is that of the one."""
@@ -307,11 +320,13 @@ class SteppedScene:
         """The scene after a call of the kernel over some time, and whether an island has fallen asleep: it then has new
         lists, without those who sleep."""
         held = scene.held
-        warm = self._remember_impulses(held, call.impulses, call.moments, call.travel, scene.warm)
-        warm = warm._replace(calm=np.array(call.calm), allowance=call.allowance, of_joints=call.of_joints)
+        pushes = (call.impulses, call.moments, call.trends)
+        warm = self._remember_impulses(held, *pushes, call.travel, scene.warm)
+        known = {name: getattr(call, name) for name in ("allowance", "of_joints", "foresight")}
+        warm = warm._replace(calm=np.array(call.calm), **known)
         mechanism = MechanismState(call.mechanism_q, call.mechanism_v, call.of_joints)
         self.mechanism.remember(mechanism, call.mechanism_poses, call.q, call.v)
-        scene = _SceneInMotion(call.q, call.v, call.travel, call.impulses, call.moments, held, warm, mechanism)
+        scene = _SceneInMotion(call.q, call.v, call.travel, *pushes, held, warm, mechanism)
         if self.sleep is None or not call.finite:
             return scene, False
         held, slept = self._watch_islands(held, call.v, time)
@@ -320,21 +335,22 @@ class SteppedScene:
         if slept:
             scene.v[:-1][held.islands.asleep] = 0.0
             scene = self._with_new_lists(scene, self._skins(scene.q, scene.v, warm, dt))
-            warm = self._remember_impulses(scene.held, scene.impulses, scene.moments, scene.travel, warm)
+            warm = self._remember_impulses(scene.held, *scene[3:6], scene.travel, warm)
             scene = scene._replace(warm=warm)
         return scene, slept
 
     def _with_new_lists(self, scene: _SceneInMotion, skins: Skins) -> _SceneInMotion:
         """The scene with lists that were made where it is: nobody has travelled yet."""
         held = self._new_lists(scene.q, skins, scene.held.islands.quiet)
-        impulses, moments = self._recall(scene.warm, held)
-        return scene._replace(held=held, travel=np.zeros(len(scene.q)), impulses=impulses, moments=moments)
+        pushes, still = self._recall(scene.warm, held), np.zeros(len(scene.q))
+        return _SceneInMotion(scene.q, scene.v, still, *pushes, held, scene.warm, scene.mechanism)
 
-    def _recall(self, warm: Warm, held: _HeldLists) -> tuple[Array, Array]:
-        """Impulses and moments of the candidates in some lists, 0 where there were none."""
+    def _recall(self, warm: Warm, held: _HeldLists) -> tuple[Array, Array, Array]:
+        """Impulses, moments and trends of the candidates in some lists, 0 where there were none."""
         keys = held.lists.keys
         impulses = _recall_numbers(warm.keys, warm.impulses, keys)
-        return impulses, _recall_numbers(warm.keys, warm.moments, keys) if self.layout.has_moments else NO_MOMENTS
+        moments = _recall_numbers(warm.keys, warm.moments, keys) if self.layout.has_moments else NO_MOMENTS
+        return impulses, moments, _recall_numbers(warm.keys, warm.trends, keys) if self.layout.has_trends else NO_TRENDS
 
     def _still(self, Q: Array, warm: Warm, dt: Array, account: list[Array]) -> StepsTaken:
         """Steps of a scene that is all asleep: nothing happens."""
@@ -373,20 +389,27 @@ class SteppedScene:
             return held._replace(islands=held.islands._replace(quiet=warm.quiet))
         return self._new_lists(warm.anchor, Skins(warm.budget, warm.grain, warm.together), warm.quiet)
 
-    def _remember_impulses(self, held: _HeldLists, impulses: Array, moments: Array, travel: Array, warm: Warm) -> Warm:
+    def _remember_impulses(
+        self, held: _HeldLists, impulses: Array, moments: Array, trends: Array, travel: Array, warm: Warm
+    ) -> Warm:
         """The impulses that are not zero, those of sleepers included, and what the lists were made from."""
-        keys, quiet, resists = held.lists.keys, held.islands.quiet, self.layout.has_moments
+        keys, quiet = held.lists.keys, held.islands.quiet
         some = np.flatnonzero(impulses[:, 0] > 0)
-        keys, impulses, moments = keys[some], impulses[some], moments[some] if resists else moments
+        keys, impulses = keys[some], impulses[some]
+        moments = moments[some] if self.layout.has_moments else moments
+        trends = trends[some] if self.layout.has_trends else trends
         if held.islands.asleep.any():
             still = np.append(held.islands.asleep, True)[self.layout.nodes]
             first, second = np.divmod(warm.keys // MOST_SLOTS, len(self.layout.names))
             slept = still[first] & still[second]
             keys = np.concatenate([keys, warm.keys[slept]])
             impulses = np.concatenate([impulses, warm.impulses[slept]])
-            moments = np.concatenate([moments, warm.moments[slept]]) if resists else moments
+            moments = np.concatenate([moments, warm.moments[slept]]) if self.layout.has_moments else moments
+            trends = np.concatenate([trends, warm.trends[slept]]) if self.layout.has_trends else trends
         order = np.argsort(keys, kind="stable")
-        known = (warm.calm, warm.allowance, warm.of_joints, moments[order] if resists else moments)
+        moments = moments[order] if self.layout.has_moments else moments
+        trends = trends[order] if self.layout.has_trends else trends
+        known = (warm.calm, warm.allowance, warm.of_joints, moments, trends, warm.foresight)
         return Warm(keys[order], impulses[order], held.anchor, *held.lists.skins, travel, quiet, *known)
 
     def gaps(self, q: Array) -> tuple[Array, Array]:
@@ -426,7 +449,8 @@ class SteppedScene:
         *of_bodies, budget, allowance = (
             _with_worlds(rows, lists.worlds) for rows in (*state, lists.skins.budget, scene.warm.allowance)
         )
-        moments = [lists.shares, scene.moments] if layout.has_moments else []
+        last = [lists.shares, scene.moments] if layout.has_moments else []
+        last += [scene.trends, scene.warm.foresight] if layout.has_trends else []
         call = _KernelCall.of(
             run(
                 *(*of_bodies, scene.impulses),
@@ -435,7 +459,7 @@ class SteppedScene:
                 *(budget, lists.skins.grain, lists.skins.together, scene.warm.calm, allowance, self._edge_room),
                 *(lists.node, layout.open, layout.nodes, lists.pairs, lists.margins),
                 *self.mechanism.arguments(scene.mechanism, own_forces, lists.of_trees, lists.islands),
-                *moments,
+                *last,
             ),
             layout,
         )
@@ -474,8 +498,8 @@ def _with_worlds(rows: Array, worlds: int) -> Array:
 
 
 def _recall_numbers(known: Array, numbers: Array, keys: Array) -> Array:
-    """Numbers (n, 3) of candidates by their keys, 0 for those that are not ``known``, whose keys ascend."""
-    found = np.zeros((len(keys), 3))
+    """Numbers (n, m) of candidates by their keys, 0 for those that are not ``known``, whose keys ascend."""
+    found = np.zeros((len(keys), numbers.shape[1]))
     if len(known):
         place = np.minimum(np.searchsorted(known, keys), len(known) - 1)
         same = known[place] == keys

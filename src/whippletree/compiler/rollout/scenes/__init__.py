@@ -14,6 +14,7 @@ scene_loops       constraints of theirs: four-bars, grippers, bodies that are we
 scene_ties        rows over several velocities: stops of tendons, servos with a range
 scene_sticking    impulses with which everything sticks, for scenes that begin at rest
 scene_stirring    contacts that sweeps go over: those that are far from their laws, and their neighbours
+scene_trends      impulses of a pile at rest go on as they have changed
 scene_leaps       where the next sweeps begin: the least energy of a plane
 scene_islands     contacts that act on each other: what is solved is left alone
 scene_elimination linear systems on the graph of the bodies that touch, body by body

@@ -172,8 +172,16 @@ class SceneContacts:
     ``vel`` are the velocities that impulses lead to.
     """
 
-    def __init__(self, space: WorkSpace, trees: SceneTrees | None = None, joints: SceneJoints | None = None) -> None:
-        """``trees``, ``joints``: of the mechanism, where some bodies are those of one."""
+    def __init__(
+        self,
+        space: WorkSpace,
+        trees: SceneTrees | None = None,
+        joints: SceneJoints | None = None,
+        round_bodies: bool = False,
+    ) -> None:
+        """``trees``, ``joints``: of the mechanism, where some bodies are those of one; ``round_bodies``: whether the
+        inertia of each is the same about every axis."""
+        self.round_bodies = round_bodies
         self.space, self.active, self.touched = space, ACTIVE, TOUCHED
         self.trees, self.joints = trees, joints
         self.moments: SceneMoments | None = None
@@ -200,6 +208,7 @@ class SceneContacts:
             swept_flag=("C",),  # whether sweeps go over it
             afresh=(1,),  # whether the problem is a new one, for which no sweep was made
             resumes=(1,),  # whether it is not
+            rebounds=(1,),  # whether a contact of it bounces
         )
 
     def on_lists(self, active: str, touched: str, with_moments: bool = True) -> SceneContacts:
@@ -241,6 +250,19 @@ class SceneContacts:
         if whole.shape != (2, LANES):
             return whole
         return Piece((6,), (*whole.addresses[:3], *whole.addresses[LANES : LANES + 3]))
+
+    def mobilities(self) -> list[Piece]:
+        """What moves both bodies, in the form of :meth:`mobility`."""
+        if not self.round_bodies:
+            return self.both("mobility")
+        return [Piece((2,), self.space.at("mobility", body).addresses[:2]) for body in (FIRST, SECOND)]
+
+    def mobility(self, numbers: Array) -> Array:
+        """What moves a body, (7,), from what a block has read; zeros of round ones fold away in its code."""
+        if not self.round_bodies:
+            return numbers
+        m, spin = numbers
+        return np.array([m, spin, 0, 0, spin, 0, spin], dtype=object)
 
     def both(self, name: str) -> list[Piece]:
         """Parts of a buffer for both bodies."""
@@ -365,7 +387,7 @@ class SceneContacts:
             *self.of_joints("prepare"),
             Loop(CONTACT, "C", (put(1, at("unknown", CONTACT)), put(-1, *self.of_contact("stirs", "swept flag")))),
             put(1, at("afresh")),
-            put(-1, at("resumes")),
+            put(-1, at("resumes"), at("rebounds")),
         ]
 
     def prepare(self) -> list[Statement]:
@@ -376,21 +398,25 @@ class SceneContacts:
         """
         each = self.space.each
 
-        def rows(touch: Array, p: Array, e: Any, restores: Array, h: Any, *of_bodies: Array) -> list[Any]:
+        def rows(
+            touch: Array, p: Array, e: Any, restores: Array, h: Any, rebounds: Array, *of_bodies: Array
+        ) -> list[Any]:
             of_trees, of_bodies = of_bodies[8:], of_bodies[:8]
             centres, mobilities, start, velocities = (of_bodies[i : i + 2] for i in (0, 2, 4, 6))
+            mobilities = tuple(map(self.mobility, mobilities))
             row = np.concatenate([touch[4:], touch[1:4] - centres[0], touch[1:4] - centres[1]])
             approach = relative_velocity(row, *start)
             shift = shifts(vector(touch[0]), approach[:1], vector(e * restores[0]), h)[0]
             mean = mean_mobility(row, *mobilities) + sum((own[0] + own[3] + own[5]) / 3 for own in of_trees)
             found = [row, [mean], [shift], approach, p, p, *pushed(row, p, mobilities, velocities)]
+            found.append([select(less(shift, 0), 1, rebounds[0])])
             return [*found, [1], [1], [-1], [1], *[p for _ in of_trees]]
 
-        reads = [*each(("touch", "impulse", "restitution"), CONTACT), *each(("restores", "now dt"))]
-        reads += [piece for name in ("centre", "mobility", "start", "vel") for piece in self.both(name)]
+        reads = [*each(("touch", "impulse", "restitution"), CONTACT), *each(("restores", "now dt", "rebounds"))]
+        reads += [*self.both("centre"), *self.mobilities(), *self.both("start"), *self.both("vel")]
         reads += self.of_contact("tree own") if self.trees else []
         writes = self.of_contact("row", "mean mobility", "shift", "approach", "impulse before", "impulse start")
-        writes += self.both("vel")
+        writes += [*self.both("vel"), self.space.at("rebounds")]
         writes += [*self.both("loaded"), *each(("unknown", "untabled"), CONTACT), *self.giving()]
         of_trees = self.trees.make_rows() if self.trees else []
         own = (*of_trees, traced_block(rows, reads, writes), *self.follow("vel"), *self.of_moments("prepare"))
@@ -404,11 +430,12 @@ class SceneContacts:
         """Numbers of the contacts that sweeps need, unless they are there already."""
 
         def tables(row: Array, mu: Any, first: Array, second: Array, *of_trees: Array) -> list[Any]:
+            first, second = self.mobility(first), self.mobility(second)
             G = sum(map(matrix_of, of_trees), start=own_block(row, first, second))
             scaling = scaling_of_trees(G) if of_trees else block_scaling(G)
             return [*lever_tables(row, first, second), G[UPPER], list(scaling), [mu], [-1]]
 
-        reads = [*self.of_contact("row", "friction"), *self.both("mobility")]
+        reads = [*self.of_contact("row", "friction"), *self.mobilities()]
         reads += self.of_contact("tree own") if self.trees else []
         writes = self.of_contact("columns", "rows", "own", "scaling", "roughness", "untabled")
         make = (*self.bodies(), traced_block(tables, reads, writes))

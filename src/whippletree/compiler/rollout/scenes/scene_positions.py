@@ -29,8 +29,10 @@ SCENE_CORRECTIONS = 300
 class ScenePositions:
     """Statements that find ``moved``, from the contacts of the list."""
 
-    def __init__(self, contacts: SceneContacts) -> None:
-        self.space, self.contacts = contacts.space, contacts
+    def __init__(self, contacts: SceneContacts, repeats: bool) -> None:
+        """``repeats``: whether sweeps begin with the pushes of the last step, for bodies that no joint holds. What
+        steps leave of their residuals changes slowly while a pile comes to rest."""
+        self.space, self.contacts, self.repeats = contacts.space, contacts, repeats
         self.space.work(
             push=("C",),
             push_before=("C",),
@@ -57,7 +59,11 @@ class ScenePositions:
             return largest([touch[0] + h * rate, -h * RELAXATION_SPEED])
 
         reads = [*self.space.each(("touch", "row"), CONTACT), self.space.at("now dt"), *self.contacts.both("vel")]
-        return self._apart(begin, [*reads, *self.contacts.leading()], self.contacts.of_joints("forecast"))
+        reads, joints = [*reads, *self.contacts.leading()], self.contacts.of_joints("forecast")
+        if not self.repeats:
+            return self._apart(begin, reads, joints)
+        again = traced_block(lambda apart: [apart], [self.space.at("apart")], [self.space.at("pushes again")])
+        return [*self._apart(begin, reads, joints, self._push_again(), self._keep()), again]
 
     def move_ends_apart(self) -> list[Statement]:
         """Sweeps that move apart what overlaps at the end of the step by more than the bodies may."""
@@ -68,10 +74,34 @@ class ScenePositions:
         reads = [self.space.at("touch", CONTACT), *self.contacts.both("allowed")]
         return self._apart(begin, reads, self.contacts.of_joints("look"))
 
-    def _apart(self, gap: Callable[..., Any], reads: Sequence[Piece], joints: Sequence[Statement]) -> list[Statement]:
+    def _push_again(self) -> list[Statement]:
+        """Pushes of the last step, if there were any, and where they move the bodies."""
+
+        def push(normal: Array, kept: Any, *of_bodies: Any) -> list[Any]:
+            return [[kept], *_moved_by(normal, kept, of_bodies[:2], of_bodies[2:])]
+
+        at, moved = self.space.at, self.contacts.both("moved")
+        reads = [self._normal()[0], at("push then", CONTACT), *self.contacts.masses(), *moved]
+        block = traced_block(push, reads, [at("push", CONTACT), *moved])
+        return [If(self.space.address("pushes again"), (self.contacts.each(block),))]
+
+    def _keep(self) -> list[Statement]:
+        """Pushes for the next step to begin with."""
+        at = self.space.at
+        return [self.contacts.each(traced_block(lambda x: [[x]], [at("push", CONTACT)], [at("push then", CONTACT)]))]
+
+    def _apart(
+        self,
+        gap: Callable[..., Any],
+        reads: Sequence[Piece],
+        joints: Sequence[Statement],
+        before: Sequence[Statement] = (),
+        after: Sequence[Statement] = (),
+    ) -> list[Statement]:
         """Sweeps that end where a pair moves no contact farther than ``overlap tolerance``, if anything overlaps.
 
-        ``joints``: statements that tell how far those of the mechanism are beyond their ranges.
+        ``joints``: statements that tell how far those of the mechanism are beyond their ranges; ``before`` and
+        ``after``: statements around the sweeps.
         """
         at, each, put, address = self.space.at, self.space.each, self.space.put, self.space.address
 
@@ -84,7 +114,8 @@ class ScenePositions:
 
         first = traced_block(begin, [at("overlap"), *reads], [*each(("ahead", "push"), CONTACT), at("overlap")])
         decide = traced_block(needed, each(("overlap", "overlap tolerance")), each(("apart", "done", "corrections")))
-        sweeps = (*self.contacts.tables(), *self.contacts.remember("push", "moved"), self._iterate())
+        begun = (*before, *self.contacts.remember("push", "moved"))
+        sweeps = (*self.contacts.tables(), *begun, self._iterate(), *after)
         listed = self.contacts.each(*self.contacts.lead("vel"), first)
         return [put(0, at("overlap")), listed, *joints, decide, If(address("apart"), sweeps)]
 
@@ -158,13 +189,19 @@ class ScenePositions:
 
 def _improve(normal: Array, own: Any, ahead: Any, push: Any, *of_bodies: Any) -> Any:
     """A push that closes what is left of a gap, its change, and how far both bodies have been moved with it."""
-    n, (A, B, KA, KB) = normal[:3], normal[3:].reshape(4, 3)
-    (m, k), (first, second), led = of_bodies[:2], of_bodies[2:4], of_bodies[4:]
+    n, (A, B) = normal[:3], normal[3:9].reshape(2, 3)
+    (first, second), led = of_bodies[2:4], of_bodies[4:]
     gap = ahead + n @ (first[3:] - second[3:]) + A @ first[:3] - B @ second[:3] + sum(x[0] for x in led)
     after = largest([push - gap * own, 0])
     d = after - push
-    moved = [
+    return after, d, _moved_by(normal, d, of_bodies[:2], of_bodies[2:4])
+
+
+def _moved_by(normal: Array, d: Any, masses: Sequence[Any], bodies: Sequence[Array]) -> list[Array]:
+    """How far both bodies have been moved after a push d along the normal of a contact."""
+    n, (KA, KB) = normal[:3], normal[9:].reshape(2, 3)
+    (m, k), (first, second) = masses, bodies
+    return [
         np.concatenate([first[:3] + d * KA, first[3:] + m * d * n]),
         np.concatenate([second[:3] - d * KB, second[3:] - k * d * n]),
     ]
-    return after, d, moved

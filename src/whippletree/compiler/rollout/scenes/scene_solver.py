@@ -25,7 +25,7 @@ residual.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -42,6 +42,9 @@ from whippletree.compiler.rollout.scenes.scene_stirring import Stirring
 from whippletree.compiler.rollout.scenes.scene_trees import CONTACT
 from whippletree.contact.problem.cones import both, largest
 from whippletree.contact.problem.contact_problem import BlockScaling, block_measure, step_block
+
+if TYPE_CHECKING:  # which ask for what a step is close to
+    from whippletree.compiler.rollout.scenes.scene_trends import SceneTrends
 
 MOST_SWEEPS = 1_000_000
 """Sweeps of a solution at most; a call says how many it allows."""
@@ -94,10 +97,11 @@ class SceneSolver:
     ``residual``, ``works``, ``listed`` and ``made`` tell of the solution.
     """
 
-    def __init__(self, contacts: SceneContacts, by_factors: bool) -> None:
+    def __init__(self, contacts: SceneContacts, by_factors: bool, trends: SceneTrends | None = None) -> None:
         """``by_factors``: whether there is more than sweeps. A thousand balls took a fifth more of these with attempts
-        at other steps; and Newton's method knows impulses alone, no moments."""
-        self.by_factors = by_factors
+        at other steps; and Newton's method knows impulses alone, no moments. ``trends``: of impulses, if they are
+        followed."""
+        self.by_factors, self.trends = by_factors, trends
         self.space, self.contacts = contacts.space, contacts
         self.sticking, self.stirring = Sticking(contacts), Stirring(contacts)
         self.swept = self.stirring.swept
@@ -115,6 +119,7 @@ class SceneSolver:
             reached=(1,),  # whether the tolerance is
             calm=(1,),  # residual at which there is nothing to do
             residual=(3,),
+            first_residual=(1,),  # of the step as it begins, m/s
             works=(2,),
             made=(1,),
             listed=(1,),  # how many contacts there are
@@ -150,19 +155,24 @@ class SceneSolver:
         """Pairs of sweeps, each begun ahead of the last, until the residual is small; none if it is from the start."""
         at, each, put, address = self.space.at, self.space.each, self.space.put, self.space.address
 
-        def look_first(residual: Array, calm: Array, tolerance: Any, *counts: Array) -> list[Any]:
-            made, left, remaining = (count[0] for count in counts)
+        def look_first(residual: Array, calm: Array, tolerance: Any, first: Array, *counts: Array) -> list[Any]:
+            made, left, remaining = (count[0] for count in counts[:3])
             # sweeps that this step has made already come closer wherever they lead: they tell nothing of rest
-            close = both(less(residual[1], CLOSE * tolerance), less(made, 1))
-            most = INVESTED if self.by_factors else INVESTED_ALONE
+            fresh = less(made, 1)
+            close = both(less(residual[1], CLOSE * tolerance), fresh)
+            most: Any = INVESTED if self.by_factors else INVESTED_ALONE
+            if self.trends:
+                most = self.trends.invested(most, residual[1] / calm[0], counts[3])
             more = select(close, select(less(remaining, most), remaining, most), 0)
             rests = select(less(calm[0], residual[1]), -1, 1)
-            return [[rests], [1], [-rests], [made + more], [left + more], [remaining - more]]
+            found = select(fresh, residual[1], first[0])
+            return [[rests], [1], [-rests], [found], [made + more], [left + more], [remaining - more]]
 
+        trusted = ("foresees",) if self.trends else ()
         fine = traced_block(
             look_first,
-            each(("residual", "calm", "tolerance", "made", "left sweeps", "remaining")),
-            each(("done", "reached", "going on", "invested", "left sweeps", "remaining")),
+            each((*("residual", "calm", "tolerance", "first residual", "made", "left sweeps", "remaining"), *trusted)),
+            each(("done", "reached", "going on", "first residual", "invested", "left sweeps", "remaining")),
         )
         begin = (*self.stirring.forget(), put(PAIRS_BEFORE, at("countdown")), put(PAIRS_BETWEEN, at("pairs between")))
         return [

@@ -45,10 +45,11 @@ from whippletree.compiler.rollout.scenes.scene_overlaps import SceneOverlaps
 from whippletree.compiler.rollout.scenes.scene_positions import ScenePositions
 from whippletree.compiler.rollout.scenes.scene_solver import SceneSolver
 from whippletree.compiler.rollout.scenes.scene_trees import CONTACT, TREE_ROW, SceneTrees
+from whippletree.compiler.rollout.scenes.scene_trends import SceneTrends
 from whippletree.compiler.rollout.step_bounces import SceneBounces
 from whippletree.contact.geometry.box_pairs import NOWHERE
 from whippletree.contact.geometry.shape_numbers import POSE
-from whippletree.contact.kinematics.scene_layout import BODY, BodyTraits, GeometryClass, PairKind
+from whippletree.contact.kinematics.scene_layout import BODY, BodyTraits, GeometryClass, PairKind, balls_alone
 from whippletree.contact.kinematics.scene_mechanism import SceneMechanism
 from whippletree.contact.problem.cones import largest
 
@@ -153,6 +154,9 @@ def scene_program(
     impulses. Its actuators take ``commands`` (T, actuators), before those impulses; stops of tendons and servos with a
     force range have impulses, too.
 
+    Scenes of :func:`~whippletree.contact.kinematics.scene_layout.balls_alone` have trends (C, 4) as input and output,
+    and numbers that tell how far to trust them (:mod:`~whippletree.compiler.rollout.scenes.scene_trends`).
+
     With ``moments``, which resist spinning and rolling: their shares (C, 2) of the normal impulse, m, and as input and
     output the moments (C, 3) about the axes of each contact, N m s.
     """
@@ -216,16 +220,17 @@ class _StepBuilder(WorkSpace):
         self.numbers_list(TOUCHED, "N")
         self.trees = None if mechanism is None else SceneTrees(self, mechanism, moments)
         self.joints = None if self.trees is None else SceneJoints(self.trees)
-        self.contacts = SceneContacts(self, self.trees, self.joints)
+        self.contacts = SceneContacts(self, self.trees, self.joints, traits.round and mechanism is None)
         self.bodies = SceneBodies(self, traits, self.contacts)
         self.contacts.moments = SceneMoments(self.contacts) if moments else None
         balls = traits.round and all(kind.slots == 1 for kind in kinds)
-        self.solver = SceneSolver(self.contacts, by_factors=not (balls or moments))
-        self.positions = ScenePositions(self.contacts)
+        self.trends = SceneTrends(self) if balls_alone(kinds, traits, mechanism, moments) else None
+        self.solver = SceneSolver(self.contacts, not (balls or moments), self.trends)
+        self.positions = ScenePositions(self.contacts, repeats=self.trends is not None)
         self.overlaps = SceneOverlaps(self.contacts, self.positions)
         self.bounces = SceneBounces(self, self.contacts, self.solver)
         self.narrow, lists = scene_narrow_phase(classes, kinds, self)
-        of_trees = [part.arguments() for part in (self.trees, self.joints, self.contacts.moments) if part]
+        of_trees = [part.arguments() for part in (self.trees, self.joints, self.contacts.moments, self.trends) if part]
         self.add(*lists, *[b for inputs, _ in of_trees for b in inputs])
         self.add(*self.outputs, *[b for _, outputs in of_trees for b in outputs])
 
@@ -233,6 +238,7 @@ class _StepBuilder(WorkSpace):
         """The whole program: bodies and gaps, the contact problem, the end of the step."""
         impulses = (
             self.put(1, self.at("restores")),
+            *([self.trends.foresee()] if self.trends else []),
             self.bounces.begin(),
             *self._begin_solution(),
             Until("round", SOLVER_ROUNDS, self.address("solved"), tuple(self._round())),
@@ -297,6 +303,7 @@ class _StepBuilder(WorkSpace):
             self.solver.begin_calm(self.at("calm0")),
             *self.solver.newton.graph.begin_call(),
             self.overlaps.begin(),
+            *(self.trends.begin_call() if self.trends else []),
             *([*self.trees.begin(), *self.joints.begin_call()] if self.trees and self.joints else []),
             self.put(1, self.at("alive")),
             self.put(0, self.at("made steps"), self.at("spent")),
@@ -461,7 +468,9 @@ class _StepBuilder(WorkSpace):
 
         names = ("residual", "left", "works", "joint work", "corrected", "made", "listed", "made steps", "spent")
         told = traced_block(tell, self.each(names), [self.at("account", STEP), *self.each(("made steps", "spent"))])
-        return [Loop(NODE, "N", (copy, self.overlaps.allow())), self.solver.calm_down(), told]
+        # where nothing touches there is nothing to learn
+        learn = (If(self.address("busy"), tuple(self.trends.learn())),) if self.trends else ()
+        return [Loop(NODE, "N", (copy, self.overlaps.allow())), *learn, self.solver.calm_down(), told]
 
     def _results(self) -> list[Statement]:
         bodies = traced_block(
@@ -477,7 +486,8 @@ class _StepBuilder(WorkSpace):
         )
         trees = [*self.trees.results(), *self.joints.results()] if self.trees and self.joints else []
         every = Loop(CONTACT, "C", (contacts, *self.contacts.of_moments("results")))
-        return [Loop(NODE, "N", (bodies,)), every, *trees, self.overlaps.keep(), told]
+        trends = self.trends.results() if self.trends else []
+        return [Loop(NODE, "N", (bodies,)), every, *trends, *trees, self.overlaps.keep(), told]
 
     def _gaps(self) -> Statement:
         gap = Piece((), (Address("touch", (Index(CONTACT), Index(None, 0))),))
