@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import xarray
 
 
-CHECKPOINT_FORMAT = 3
+CHECKPOINT_FORMAT = 4
 _HEADER, _FINISHED, _LOCK = "run.json", "finished.json", "lock"
 _SEAL = hashlib.sha256().digest_size
 """Bytes at the end of a part: a digest of all that comes before."""
