@@ -56,7 +56,7 @@ class HeldTolerance:
         allowed: Callable[[Array], float] | None,
         may_rise: bool,
     ) -> None:
-        """As asked for.
+        """The tolerances that a user asks for hold first.
 
         Args:
             rates: of the motion.
