@@ -23,7 +23,8 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.scalars import less, select
 from whippletree.compiler.program import Address, Buffer, If, Index, Lookup, Loop, Register, Statement
 from whippletree.compiler.program.traced_blocks import Piece, looped_block, piece, traced_block
-from whippletree.compiler.rollout.contact_lists.contact_list_reach import Reach, can_be_far
+from whippletree.compiler.rollout.contact_lists.contact_list_balls import can_be_far
+from whippletree.compiler.rollout.contact_lists.contact_list_reach import Reach
 from whippletree.contact.geometry.box_pairs import boxes_at_least_apart
 from whippletree.contact.geometry.closed_forms import Touch, closed_form
 from whippletree.contact.geometry.shape_numbers import (

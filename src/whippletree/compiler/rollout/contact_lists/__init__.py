@@ -27,6 +27,7 @@ contact_list_search        how far Newton steps go
 contact_list_interior      the interior-point method, for scenes that are jammed
 contact_list_cones         numbers that it calculates with, of contacts in space and in a plane
 contact_list_path          its central path on chains, followed where it turns back
+contact_list_balls         balls about shapes: how far apart these are at least
 contact_list_reach         pairs that are too far apart to meet within a step
 contact_list_parted        pairs whose shapes never meet, whatever the coordinates
 contact_list_positions     coordinates: poses, gaps, and the projection that moves apart what overlaps

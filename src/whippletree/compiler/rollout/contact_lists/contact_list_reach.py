@@ -40,8 +40,8 @@ shapes that turn past each other (:mod:`~whippletree.compiler.rollout.contact_li
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Container, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -49,9 +49,17 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.scalars import less, select, sqrt
 from whippletree.compiler.program import Address, Buffer, Collect, Each, If, Index, Lookup, Loop, Register, Statement
 from whippletree.compiler.program.traced_blocks import Piece, looped_block, piece, traced_block
+from whippletree.compiler.rollout.contact_lists.contact_list_balls import (
+    BallOfShape,
+    PlacedPair,
+    balls_of,
+    can_be_far,
+    is_ground,
+    radii_of,
+    swings_of,
+)
 from whippletree.compiler.rollout.contact_lists.contact_list_parted import HeightsKept
 from whippletree.compiler.rollout.step_space import BLOCK, STEP, StepSpace
-from whippletree.contact.geometry.bounds import bound_about_middle, bounding_radius, middle
 from whippletree.contact.geometry.height_field import HeightsAround
 from whippletree.contact.geometry.shape_numbers import POSE, pose_of
 from whippletree.contact.geometry.shapes import HalfSpace, HeightField
@@ -65,9 +73,6 @@ FARTHER = 1.25
 arms that swing have a pair in reach the more often the larger this is: with 4, robosuite's Sawyer took 11 µs a step
 where it takes 1.6, and gymnasium's humanoid 7.5 instead of 6.8."""
 
-SHAPE_LEEWAY = 0.01
-"""Share of the smallest shape of a body by which pairs must be farther apart, for bodies that start from rest."""
-
 TIMES_RADIUS = 2
 """Times the radius of a ball within which the highest place of a height field counts: no ball is known to be farther
 above it than by this, less its radius."""
@@ -79,18 +84,16 @@ LEFT = -2
 """``within`` of a candidate that leaves: what tells that its own gap counts, not that of its pair."""
 
 NODE, BALL, ROOM, PARTED = "moving node", "ball", "number of a room", "parted"
-PlacedPair: TypeAlias = tuple[Pair, Sequence[Place]]
-"""A pair, and where its shapes are on the tree."""
 
 CLOSE, LATE, AT_THE_END = "close", "late", "beside"
 """Lists of candidates of close pairs: as a step begins, at the velocity of its end, and at the place of its end."""
 
 
-def can_be_far(pair: Pair, places: Sequence[Place]) -> bool:
-    """Whether balls tell how far apart a pair is: both shapes end somewhere, or the second is ground that rests."""
-    first, second = pair.shapes
-    ground = _is_ground(pair) and places[1].node < 0
-    return bool(np.isfinite(bounding_radius(first)) and (ground or np.isfinite(bounding_radius(second))))
+def _slots_of(pairs: Sequence[Pair], names: Container[str]) -> list[int]:
+    """Numbers of the candidates of pairs with these names."""
+    ends = np.cumsum([pair.slots for pair in pairs]).tolist()
+    chosen = [(pair, end) for pair, end in zip(pairs, ends, strict=True) if pair.contact.name in names]
+    return [slot for pair, end in chosen for slot in range(end - pair.slots, end)]
 
 
 class Reach:
@@ -125,78 +128,62 @@ class Reach:
         self.space, self.contacts, self.wider = space, space.contacts, wider
         self.fall = sqrt(sum(float(x) ** 2 for x in space.model.gravity))
         """What gravity alone does to a velocity, m/s²."""
-        nodes = len(space.tree.nodes)
         pairs = [(pair, pair.places(space.tree)) for pair in space.blocks.contacts.pairs]
         self._heights = HeightsKept(space.model, space.tree)
         self.parted = {pair.contact.name for pair, places in pairs if self._heights.are_parted(pair, places)}
         """Contacts whose shapes never meet."""
         self.used = any(can_be_far(*one) for one in pairs)
         """Whether any pair can be far."""
-        self.remembers = any(can_be_far(*one) and not _is_ground(one[0]) for one in pairs)
+        self.remembers = any(can_be_far(*one) and not is_ground(one[0]) for one in pairs)
         """Whether distances of some pairs are remembered."""
-        arm, leeway = np.zeros(nodes + 1), np.full(nodes + 1, np.inf)
-        for pair, places in pairs:
-            for shape, place in zip(pair.shapes, places, strict=True):
-                if np.isfinite(size := bounding_radius(shape)) and place.node >= 0:
-                    arm[place.node] = max(arm[place.node], np.linalg.norm(place.pose.p.astype(float)) + size)
-                    leeway[place.node] = min(leeway[place.node], SHAPE_LEEWAY * size)
-        # a point at the origin of its body has no arm, and moves all the same
-        self.moving = np.flatnonzero(np.isfinite(leeway))
-        held = {
-            name: place
-            for pair, places in pairs
-            for name, shape, place in zip((pair.contact.first, pair.contact.second), pair.shapes, places, strict=True)
-            if np.isfinite(bounding_radius(shape))
-        }
-        middles = {
-            name: middle(shape)
-            for pair, _ in pairs
-            for name, shape in zip((pair.contact.first, pair.contact.second), pair.shapes, strict=True)
-            if name in held
-        }
-        self.balls = {name: number for number, name in enumerate(held)}
+        balls = balls_of(pairs)
+        self.balls = {name: number for number, name in enumerate(balls)}
         """Numbers of the balls about shapes, by name."""
-        space.work(within=(self.contacts,))
-        space.numbers_list(CLOSE, self.contacts)
-        space.numbers_list(LATE, self.contacts)
-        space.numbers_list(AT_THE_END, self.contacts)
-        if self.used:
-            space.work(speed=(nodes + 1,), end_speed=(nodes + 1,), outrun=(1,), looked_ahead=(1,))
-            space.table("arm", arm)
-            yields = np.where(np.isfinite(leeway), leeway, 0)
-            space.table("leeway", yields)
-            space.index("carriers", self.moving)
-            slots = [pair.slots for pair, _ in pairs]
-            space.index("leading", np.repeat(np.cumsum([0, *slots])[:-1], slots))
-            slack = [sum(yields[p.node] for p in own[1]) if can_be_far(*own) else np.inf for own in pairs]
-            space.table("both leeways", np.repeat(slack, slots))
-            space.work(centre=(len(held), 3))
-            space.index("held by", [place.node if place.node >= 0 else nodes for place in held.values()])
-            centres = [place.pose.point(middles[name]).astype(float) for name, place in held.items()]
-            space.table("middle", centres)
         self._crossings: list[Statement] = []
         """That tell whether a pair that is held apart by a plane crosses it after all."""
         self._rooms = 0
         """Rooms of pairs whose statements are written."""
         moving = [one for one in pairs if one[0].contact.name not in self.parted]
-        self.pairs = sum(can_be_far(*one) and not _is_ground(one[0]) for one in moving)
+        self.pairs = sum(can_be_far(*one) and not is_ground(one[0]) for one in moving)
         """How many pairs have a room."""
+        space.work(within=(self.contacts,))
+        for name in (CLOSE, LATE, AT_THE_END):
+            space.numbers_list(name, self.contacts)
+        arm, leeway = swings_of(len(space.tree.nodes), pairs)
+        # a point at the origin of its body has no arm, and moves all the same
+        self.moving = np.flatnonzero(np.isfinite(leeway))
+        if self.used:
+            self._declare_motions(pairs, balls, arm, np.where(np.isfinite(leeway), leeway, 0))
         if self.remembers:
-            space.work(travelled=(nodes + 1,), clear=(self.contacts,), pose_seen=(nodes + 1, POSE))
-            space.work(room=(self.pairs,), due=(self.pairs,), passing=(self.pairs,), mileage_then=(self.contacts,))
-            space.work(mileage=(1,), horizon=(1,), last_stretch=(1,), quickest=(2,))
-            space.work(seen_normal=(self.contacts, 3))
-            space.work(moved=(nodes + 1,), known=(self.contacts,), anew=(1,))
-        starts = np.cumsum([0, *[pair.slots for pair, _ in pairs]])
-        slots = [
-            k
-            for (pair, _), start in zip(pairs, starts, strict=False)
-            for k in range(start, start + pair.slots)
-            if pair.contact.name in self.parted
-        ]
-        self._parted_slots = len(slots)
-        if slots:
-            space.index(PARTED, slots)
+            self._declare_memory()
+        parted = _slots_of([pair for pair, _ in pairs], self.parted)
+        self._parted_slots = len(parted)
+        if parted:
+            space.index(PARTED, parted)
+
+    def _declare_motions(
+        self, pairs: Sequence[PlacedPair], balls: Mapping[str, BallOfShape], arm: Array, leeway: Array
+    ) -> None:
+        """Buffers and tables by which a pair is found to be far."""
+        space, nodes = self.space, len(self.space.tree.nodes)
+        space.work(speed=(nodes + 1,), end_speed=(nodes + 1,), outrun=(1,), looked_ahead=(1,), centre=(len(balls), 3))
+        space.table("arm", arm)
+        space.table("leeway", leeway)
+        space.index("carriers", self.moving)
+        slots = [pair.slots for pair, _ in pairs]
+        space.index("leading", np.repeat(np.cumsum([0, *slots])[:-1], slots))
+        slack = [sum(leeway[p.node] for p in own[1]) if can_be_far(*own) else np.inf for own in pairs]
+        space.table("both leeways", np.repeat(slack, slots))
+        space.index("held by", [ball.place.node if ball.place.node >= 0 else nodes for ball in balls.values()])
+        space.table("middle", [ball.place.pose.point(ball.middle).astype(float) for ball in balls.values()])
+
+    def _declare_memory(self) -> None:
+        """Buffers of distances that are remembered."""
+        space, nodes = self.space, len(self.space.tree.nodes)
+        space.work(travelled=(nodes + 1,), clear=(self.contacts,), pose_seen=(nodes + 1, POSE))
+        space.work(room=(self.pairs,), due=(self.pairs,), passing=(self.pairs,), mileage_then=(self.contacts,))
+        space.work(mileage=(1,), horizon=(1,), last_stretch=(1,), quickest=(2,))
+        space.work(seen_normal=(self.contacts, 3), moved=(nodes + 1,), known=(self.contacts,), anew=(1,))
 
     def begin(self) -> list[Statement]:
         """Before the first look: all are close, and the world rests."""
@@ -349,7 +336,7 @@ class Reach:
         self, kind: str, register: Register, pairs: Sequence[PlacedPair], body: Sequence[Statement]
     ) -> list[Statement]:
         """Statements for every pair of a kind that is to be judged, those of :meth:`judge` among them."""
-        if _is_ground(pairs[0][0]):
+        if is_ground(pairs[0][0]):
             return [Loop(register, len(pairs), tuple(body))]
         first = self._rooms - len(pairs)
         name = f"{kind} due"
@@ -374,8 +361,8 @@ class Reach:
             nodes: registers of its moving nodes.
         """
         slots = pairs[0][0].slots
-        ground, plane = _is_ground(pairs[0][0]), isinstance(pairs[0][0].shapes[1], HalfSpace)
-        numbers = np.array([self._plane(*pair) if plane else [_radii(pair[0])] for pair in pairs], dtype=float)
+        ground, plane = is_ground(pairs[0][0]), isinstance(pairs[0][0].shapes[1], HalfSpace)
+        numbers = np.array([self._plane(*pair) if plane else [radii_of(pair[0])] for pair in pairs], dtype=float)
         above = _above_field(pairs) if ground and not plane else None
         tables = [Buffer(f"{kind} apart", "table", numbers.shape, numbers)]
         lookups = []
@@ -420,7 +407,7 @@ class Reach:
     ) -> list[Statement]:
         """Statements that compare the pair in hand if it is close, unless its candidates are those of the last look:
         neither body has moved since."""
-        if _is_ground(pair):
+        if is_ground(pair):
             return list(compare)
 
         def judge(within: Any, known: Any, *moved: Any) -> list[Any]:
@@ -504,7 +491,7 @@ class Reach:
         given, a distance that they have at least and what it is found from. Points that move by some length change the
         distance by no more than the length.
         """
-        if _is_ground(pair):
+        if is_ground(pair):
             return []
         at = self.space.at
         gaps = self._slots("touch", first, pair.slots, 0)
@@ -529,7 +516,7 @@ class Reach:
         normal = X.R[:, 2].astype(float)
         if self._heights.keeps_height(places[0].node, normal):
             return [*normal, -math.inf]
-        return [*normal, float(normal @ X.p.astype(float)) + _radii(pair)]
+        return [*normal, float(normal @ X.p.astype(float)) + radii_of(pair)]
 
     def _ball(self, pair: Pair, places: Sequence[Place], side: int) -> int:
         """Number of the ball about a shape of a pair."""
@@ -545,7 +532,7 @@ def _above_field(pairs: Sequence[PlacedPair]) -> Callable[[Array], Any]:
     pair, places = pairs[0]
     field, Y = pair.shapes[1], places[1].pose
     assert isinstance(field, HeightField)
-    around = HeightsAround(field.grid, TIMES_RADIUS * max(_radii(own) for own, _ in pairs))
+    around = HeightsAround(field.grid, TIMES_RADIUS * max(radii_of(own) for own, _ in pairs))
     return lambda point: around.clearance(Y.R.T @ (point - Y.p))
 
 
@@ -557,14 +544,3 @@ def _is_far(distance: Any, impulses: Array, h: Any, moving: Sequence[Any]) -> An
 def _carries_nothing(impulses: Array) -> Any:
     """Whether no candidate of a pair carries an impulse: what does is close in any case."""
     return not_less(0, largest(list(impulses)))
-
-
-def _is_ground(pair: Pair) -> bool:
-    """Whether the second shape is a floor or a height field."""
-    return isinstance(pair.shapes[1], HalfSpace | HeightField)
-
-
-def _radii(pair: Pair) -> float:
-    """Radii of the balls that hold the shapes of a pair, together with its margin, m; the ground has none."""
-    sizes = [0.0 if isinstance(shape, HalfSpace | HeightField) else bound_about_middle(shape) for shape in pair.shapes]
-    return float(sum(sizes)) + float(pair.contact.margin)
