@@ -56,6 +56,10 @@ CLEAR = 1e-3
 """Share of the tolerance that errors of accelerations may have without being looked at. They are not where the last
 digits of the state do less than this share of this share."""
 
+A_DIGIT = 10.0
+"""Times the tolerance of the start that rounding must allow on the way before a run warns: what it leaves is not known
+any better. ``largest_rtol`` tells of less."""
+
 SINGULAR_START = 1e-3
 """Predicted error from which no tolerance is raised to it: either the start is a singular configuration, a matter of
 other routes, or its accelerations are noise, which is told."""
@@ -239,7 +243,7 @@ class Watch:
         found = []
         if np.isinf(self.predicted):
             found.append("rounding leaves no digit of the accelerations at the start for certain")
-        if self.largest_rtol > self.rtol:
+        if self._loses_digits:
             found.append(
                 f"rtol = {self.asked:.1e} asks for digits that the accelerations lose on the way: rounding allows "
                 f"rtol = {self.largest_rtol:.1e} there"
@@ -250,6 +254,11 @@ class Watch:
                 f"{self.predicted:.1e}); rtol = {self.rtol:.1e} was used"
             )
         return found
+
+    @property
+    def _loses_digits(self) -> bool:
+        """Whether accelerations lose digits on the way that were asked for."""
+        return self.largest_rtol >= A_DIGIT * self.rtol
 
     def _ill(self, scaled: Array, times: Array, diagonal: Array) -> list[str]:
         known = np.where(np.isnan(scaled), 0.0, scaled)
@@ -274,7 +283,7 @@ class Watch:
         start = conditioning(self.model, self._q) if self.model.nv <= MATRIX_UP_TO else None
         if start is not None and start.lightest is not None and start.lightest != start.heaviest:
             names = f"merge {start.lightest.body!r} with a neighbour or give its joint a rotor, "
-        larger = "ask for a larger rtol, " if self.largest_rtol > self.rtol else ""
+        larger = "ask for a larger rtol, " if self._loses_digits else ""
         return f"Cures: {larger}{names}use other units or coordinates, another route; see wt.conditioning(model, q)"
 
 
