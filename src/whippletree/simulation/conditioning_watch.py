@@ -258,7 +258,7 @@ class Watch:
     @property
     def _loses_digits(self) -> bool:
         """Whether accelerations lose digits on the way that were asked for."""
-        return self.largest_rtol >= A_DIGIT * self.rtol
+        return self.largest_rtol > A_DIGIT * self.rtol
 
     def _ill(self, scaled: Array, times: Array, diagonal: Array) -> list[str]:
         known = np.where(np.isnan(scaled), 0.0, scaled)
