@@ -104,6 +104,7 @@ def cut_always(monkeypatch):
     found = cached_property(ways)
     found.__set_name__(Unknowns, "_ways")
     monkeypatch.setattr(Unknowns, "_ways", found)
+    monkeypatch.setenv("WHIPPLETREE_CACHE", "off")  # others must not meet programs that only these tests write
 
 
 CASES = {

@@ -12,7 +12,7 @@ import heapq
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from whippletree.graph.elimination import distances_within, least_degree_order
+from whippletree.graph.elimination import THINNED_CUTS, directions_through, distances_within, least_degree_order
 
 SMALLEST_PART = 4
 """Nodes up to which a part is not cut: of grids of 78 to 4656 rods 12 took 1.1 and 40 took 1.2 to 1.8 times the
@@ -20,12 +20,6 @@ operations."""
 
 LEAST_HALF = 0.35
 """Share of its nodes that either side of a cut keeps."""
-
-ENDS_OF_PART = 4
-"""Nodes far from each other from which distances are counted: a plane grid has four corners."""
-
-REFINED_CUTS = 3
-"""Cuts of a part that are made thinner."""
 
 MOVES_IN_VAIN = 60
 """Moves that a cut is followed through without getting thinner."""
@@ -130,31 +124,13 @@ class _PartedGraph:
         if len(part) <= SMALLEST_PART:
             return None
         trials: list[_EdgeCut] = []
-        for field in self._directions(part, set(part)):
+        for field in directions_through(part, set(part), self.near):
             ordered = sorted(part, key=field.__getitem__)
             trials.append(_EdgeCut(self, {k: int(i >= len(part) // 2) for i, k in enumerate(ordered)}))
         trials.sort(key=lambda cut: cut.weight)
-        best = min((cut.thin_repeatedly() for cut in trials[:REFINED_CUTS]), key=lambda cut: cut.measure)
+        best = min((cut.thin_repeatedly() for cut in trials[:THINNED_CUTS]), key=lambda cut: cut.measure)
         one, other = ([k for k in part if best.side[k] == s] for s in (0, 1))
         return one, other
-
-    def _directions(self, part: Sequence[int], inside: set[int]) -> Iterator[dict[int, int]]:
-        """Numbers that grow along some direction through a part: distances from nodes that are far from each other,
-        and the sums and differences of two of them."""
-        far = distances_within(part[0], inside, self.near)
-        if len(far) < len(part):  # in pieces: one after the other
-            yield {k: i for i, k in enumerate([*far, *(k for k in part if k not in far)])}
-            return
-        distances: list[dict[int, int]] = []
-        for _ in range(ENDS_OF_PART):
-            # next to the ends that are known, the node that is farthest from all of them
-            nearest = far if not distances else {k: min(own[k] for own in distances) for k in part}
-            distances.append(distances_within(max(part, key=nearest.__getitem__), inside, self.near))
-        for i, one in enumerate(distances):
-            yield one
-            for other in distances[:i]:
-                yield {k: one[k] + other[k] for k in part}
-                yield {k: one[k] - other[k] for k in part}
 
 
 class _EdgeCut:

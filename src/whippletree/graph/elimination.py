@@ -193,7 +193,7 @@ def _cut(part: Sequence[int], near: Sequence[set[int]]) -> _Cut | None:
     """
     inside = set(part)
     trials: list[tuple[int, int, int, dict[int, int], set[int]]] = []
-    for number, field in enumerate(_directions(part, inside, near)):
+    for number, field in enumerate(directions_through(part, inside, near)):
         middle = sorted(field.values())[len(part) // 2]
         for side in ({k: int(x >= middle) for k, x in field.items()}, {k: int(x > middle) for k, x in field.items()}):
             between = {k for k in part if side[k] and any(not side.get(i, 1) for i in near[k])}
@@ -220,7 +220,7 @@ def _thin_repeatedly(side: dict[int, int], between: set[int], near: Sequence[set
         cut = further
 
 
-def _directions(part: Sequence[int], inside: set[int], near: Sequence[set[int]]) -> Iterator[dict[int, int]]:
+def directions_through(part: Sequence[int], inside: set[int], near: Sequence[set[int]]) -> Iterator[dict[int, int]]:
     """Numbers that grow along some direction through a part of a graph: distances from nodes that are far from each
     other, and the sums and differences of two of them."""
     far = distances_within(part[0], inside, near)
