@@ -62,6 +62,11 @@ RELAXATION_SPEED = 1
 themselves is of the order of their square, and far below."""
 
 
+FARTHEST = 1.0
+"""rad or m: a velocity that would have to go farther than that to undo an overlap does nothing about it: normals are
+others by then. Of shapes about the axis of their own joint it would be divided by rounding, or by what single precision
+leaves of the normals of a mesh: arms that begin folded into themselves were turned by 4e15 and 2e20 rad in a step."""
+
 POSITION_ROUNDS = 6
 """Times that overlaps are moved apart at the end of a step with fresh normals; each squares what is left of them."""
 
@@ -400,6 +405,11 @@ def _constrained_step(
     response = at.factor.solve(J.T, zeros(len(at.kept), J.shape[0])).a
     G = linalg.symmetric_product(J, response.T)
     return FreeStep(J, v + change, G, (response,), at.factor.solve(zeros(nv), at.right(residual)).a)
+
+
+def counted(rate: Any, left: Any) -> Any:
+    """By how much a velocity opens a gap that is too small by −left; 0 where no sensible displacement undoes that."""
+    return select(less(FARTHEST * abs(rate), -left), 0, rate)
 
 
 def without_held_rows(J: Array, A: Array, residual: Array) -> Array:

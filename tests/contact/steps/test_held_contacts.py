@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 import whippletree as wt
-from whippletree.contact.time_step import RELAXATION_SPEED
+from whippletree.compiler.rollout.contact_lists.contact_list_recursion import suits_recursion
+from whippletree.contact.time_step import RELAXATION_SPEED, ContactBlocks
 from whippletree.simulation.time_stepping import impulse_step
+from whippletree.simulation.time_stepping.scene_method import is_scene
 
 
 def pinned_chain(seed, overlap, links=6):
@@ -62,9 +64,10 @@ def test_shapes_that_a_pin_holds_together_are_told_of_as_such():
         wt.simulate(pinned_chain(1, 2e-3), duration=1e-3, step=1e-3, method="time_stepping")
 
 
-def folded_arm(angle, along, radius):
+def folded_arm(angle, along, radius, off=0.0, balls=0):
     """A turret on a box that is turned by an angle, and an arm that begins in line with its axis: shoulder and wrist
-    are in the box, and about its axis nothing takes them out."""
+    are in the box, and about its axis nothing takes them out; ``off``: by how much the shoulder is not on it, m;
+    ``balls``: so many lie on the ground beside it."""
     c, s = np.cos(angle), np.sin(angle)
     turned = np.array([[c, -s, 0], [s, c, 0], [0, 0, 1.0]])
     b = wt.Builder("folded arm").geometry("base", "world", "box", size=(0.1, 0.1, 0.3), rotation=turned)
@@ -74,10 +77,18 @@ def folded_arm(angle, along, radius):
     ):
         b.body(name, 1.0, inertia=(0.01, 0.01, 0.01))
         b.joint(kind, "revolute", parent, name, axis=axis, position=(0, 0, height))
-    b.geometry("shoulder", "turret", "sphere", radius=radius, position=(0, 0, -0.02))
+    b.geometry("shoulder", "turret", "sphere", radius=radius, position=(off * c, off * s, -0.02))
     b.geometry("wrist", "arm", "sphere", radius=0.03, position=(0, 0, along))
     b.contact("wrist in base", "wrist", "base", friction=0.5)
-    return b.contact("shoulder in base", "shoulder", "base", friction=0.5).build()
+    b.contact("shoulder in base", "shoulder", "base", friction=0.5)
+    if balls:
+        b.geometry("ground", "world", "half_space", position=(0, 0, -1))
+    for k in range(balls):
+        b.body(f"ball {k}", 1.0, inertia=(0.01, 0.01, 0.01))
+        b.joint(f"free {k}", "free", "world", f"ball {k}", position=(k, 3, -0.95))
+        b.geometry(f"shell {k}", f"ball {k}", "sphere", radius=0.05)
+        b.contact(f"ball {k} on ground", f"shell {k}", "ground", friction=0.5)
+    return b.build()
 
 
 @pytest.mark.parametrize(("angle", "along", "radius"), [(0.3, -0.02, 0.04), (1.1, -0.1, 0.02)])
@@ -94,3 +105,46 @@ def test_an_arm_that_begins_in_its_base_is_not_thrown_about(angle, along, radius
     np.testing.assert_allclose(after[1], before[1], rtol=0, atol=1e-12)
     moved, freed = after[0] - before[0], RELAXATION_SPEED * h if along < -0.05 else 0.0
     assert freed - 1e-8 < moved < 2 * freed + 1e-8  # it turns, and so comes somewhat farther than along a line
+
+
+ROUTES = {"kernel": 0, "python": 0, "recursion": 6, "scene": 60}
+
+
+def takes_route(model, route):
+    if route == "recursion":
+        return suits_recursion(model, ContactBlocks(model, servos=True, alone=True))
+    return is_scene(model) == (route == "scene")
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("off", [0.0, 1e-15, 1e-11, 1e-7, 1e-4])
+def test_nor_is_one_whose_base_passes_the_axis_by_little(route, off, monkeypatch):
+    """As normals of meshes in single precision do: it would take 2e-3 m / off, in rad, to move the shoulder apart."""
+    model, h = folded_arm(0.3, -0.1, 0.02, off=off, balls=ROUTES[route]), 2e-3
+    assert takes_route(model, route)
+    if route == "python":
+        monkeypatch.setattr(impulse_step, "suits_lists", lambda model: False)
+    with pytest.warns(RuntimeWarning, match="at the start"):
+        run = wt.simulate(model, duration=5 * h, step=h, output_dt=h, method="time_stepping")
+    assert np.abs(run.q.values[:, :2]).max() < 0.5
+    # the wrist moves apart, 5 h of the 0.03 m that it is in the base or more
+    assert run.contact_gap.values[-1, 0] - run.contact_gap.values[0, 0] > 4.9 * RELAXATION_SPEED * h
+
+
+@pytest.mark.parametrize("route", ["kernel", "python"])
+def test_nor_is_one_that_is_jammed(route, monkeypatch):
+    """Between a floor and a ceiling, on joints 1e-4 m apart: only some 60 rad of both, against each other, would do."""
+    b = wt.Builder("jammed", (0, 0, 0)).geometry("floor", "world", "half_space", position=(0, 0, 0.005))
+    b.geometry("ceiling", "world", "half_space", position=(0, 0, -0.005), rotation=np.diag([1.0, -1.0, -1.0]))
+    b.body("crank", 1.0, inertia=(0.01, 0.01, 0.01)).joint("first", "revolute", "world", "crank", axis=(0, 1, 0))
+    b.body("arm", 1.0, inertia=(0.01, 0.01, 0.01))
+    b.joint("second", "revolute", "crank", "arm", axis=(0, 1, 0), position=(-1e-4, 0, 0))
+    for name, place, other in (("near", 0.1, "floor"), ("far", 0.2, "ceiling")):
+        b.geometry(name, "arm", "sphere", radius=0.01, position=(place, 0, 0))
+        b.contact(name, name, other, friction=0.0)
+    model, h = b.build(), 2e-3
+    if route == "python":
+        monkeypatch.setattr(impulse_step, "suits_lists", lambda model: False)
+    with pytest.warns(RuntimeWarning, match="at the start"):
+        run = wt.simulate(model, duration=5 * h, step=h, output_dt=h, method="time_stepping")
+    assert np.abs(np.diff(run.q.values, axis=0)).max() <= 1

@@ -35,7 +35,14 @@ from whippletree.contact.problem.independent_parts import parts_of, responses
 from whippletree.contact.problem.solver import ContactSolution, solve
 from whippletree.contact.restitution_share import gains, islands_of, may_gain, restitution_share
 from whippletree.contact.servos import AT_AN_END, Servo
-from whippletree.contact.time_step import POSITION_PROGRESS, POSITION_ROUNDS, RELAXATION_SPEED, ContactBlocks, shifts
+from whippletree.contact.time_step import (
+    FARTHEST,
+    POSITION_PROGRESS,
+    POSITION_ROUNDS,
+    RELAXATION_SPEED,
+    ContactBlocks,
+    shifts,
+)
 from whippletree.model import Model
 from whippletree.model.frozen import found_once
 from whippletree.simulation.fixed_step.free_bodies import FreeBodies
@@ -421,11 +428,11 @@ class ImpulseStep:
             overlap = -float(left.min(initial=0.0))
             if overlap <= h * self.tolerance or overlap > POSITION_PROGRESS * before:
                 break
-            rows = self.near.without_held(t + h, q, near.J)
+            rows = self.near.without_held(t + h, q, _counted_rows(near.J, left))
             response, before = respond(rows), overlap
             G = rows @ response.T if isinstance(rows, np.ndarray) else delassus(rows, response, self._parts)
             d = response.T @ self._separation(G, left, h)
-            if not d.any():  # nothing can move it apart
+            if not 0 < np.abs(d).max() <= FARTHEST:  # nothing can move it apart, or nothing that makes sense
                 break
             state = self.motion.project(t + h, self._move(q, v, d))
         return state
@@ -457,6 +464,16 @@ def _stiffened_functions(model: Model, h: float, servos: Array) -> Compiled:
 def _stiffened_models(model: Model) -> OrderedDict[tuple[float, bytes], Compiled]:
     """The last of them, by the length of a step and the servos' dampers."""
     return OrderedDict()
+
+
+def _counted_rows(rows: Any, left: Array) -> Any:
+    """:func:`whippletree.contact.time_step.counted` of all entries of rows (3 k, nv), dense or sparse."""
+    missing = np.repeat(-left, 3)
+    if isinstance(rows, np.ndarray):
+        return np.where(FARTHEST * np.abs(rows) < missing[:, None], 0.0, rows)
+    found = rows.tocoo(copy=True)
+    found.data[FARTHEST * np.abs(found.data) < missing[found.coords[0]]] = 0.0
+    return found.tocsr()
 
 
 def _shifts(gaps: Array, speeds: Array, restitution: Array, h: float) -> Array:

@@ -32,6 +32,7 @@ from whippletree.compiler.rollout.contact_lists.contact_list_trees import TreeIn
 from whippletree.compiler.rollout.dense_solve import multiply_in_strands
 from whippletree.compiler.rollout.step_space import BLOCK, STEP, RowPlace, StepSpace, jacobian_rows
 from whippletree.contact.problem.cones import largest
+from whippletree.contact.time_step import FARTHEST
 
 ROUND_SWEEPS = 50
 """Sweeps over the normals in a round, at most."""
@@ -205,14 +206,17 @@ class RecursiveNormals:
         at, put = self.space.at, self.space.put
         rows = self.rows
 
-        def prepare(B: Array, yielding: Array) -> list[Any]:
-            own = B[0] @ yielding @ B[0]
-            some = less(0, own)
+        def prepare(B: Array, yielding: Array, gap: Any, target: Any) -> list[Any]:
+            own, *across = (row @ yielding @ row for row in B)
+            # by how much, to the square, a push turns the body or leads it aside beside what it opens the gap by
+            aside = yielding[0, 0] + yielding[1, 1] + yielding[2, 2] + sum(across)
+            needed = largest([target - gap, 0]) / FARTHEST
+            some = less(needed * needed * aside, own)
             return [[select(some, 1 / select(some, own, 1), 0)], [0]]
 
         mass = traced_block(
             prepare,
-            [at("B", BLOCK), self.space.at("yielding", "touched")],
+            [at("B", BLOCK), self.space.at("yielding", "touched"), *self.space.each(("gap", "target"), BLOCK)],
             self.space.each(("ease", "push"), BLOCK),
         )
         note = traced_block(lambda even: [-even], [at("even")], [at("uneven")])

@@ -50,7 +50,7 @@ from whippletree.compiler.rollout.contact_lists.contact_list_results import is_s
 from whippletree.compiler.rollout.contact_lists.contact_list_trees import TreeInStep
 from whippletree.compiler.rollout.step_space import BLOCK, STEP, StepSpace
 from whippletree.contact.problem.cones import both, largest, not_less
-from whippletree.contact.time_step import POSITION_PROGRESS, POSITION_ROUNDS, RELAXATION_SPEED
+from whippletree.contact.time_step import FARTHEST, POSITION_PROGRESS, POSITION_ROUNDS, RELAXATION_SPEED
 from whippletree.tree.mechanism import Mechanism
 
 ROUNDS_WITH_LOOPS, PROGRESS_WITH_LOOPS = 20, 0.99
@@ -340,18 +340,20 @@ class Positions:
     def _weigh(self) -> Block:
         """Whether a displacement is worth another look: what overlaps and is held where it is stays as it is, unless
         loops have to be closed. So does what no sensible displacement moves apart: one that changes a gap by more than
-        counts was found by dividing by next to nothing."""
+        counts, or goes too far, was found by dividing by next to nothing."""
 
-        def weigh(stirred: Array, worst: Array, h: Any, tolerance: Any, *gone: Array) -> list[Any]:
+        def weigh(stirred: Array, worst: Array, away: Array, h: Any, tolerance: Any, *gone: Array) -> list[Any]:
             stirs = select(less(stirred[0], FINE_DISPLACEMENT * h * tolerance), -1, 1)
             if not self.recursive:
                 stirs = select(less(GAPS_THAT_COUNT * worst[0], stirred[0]), -1, stirs)
             if gone:
                 stirs = select(less(LOOPS_CLOSED, gone[0][0]), 1, stirs)
+            if not self.recursive:
+                stirs = select(not_less(FARTHEST, largest([abs(d) for d in away])), stirs, -1)
             return [[stirs], [-stirs]]
 
         at, each = self.space.at, self.space.each
-        reads = [*each(("stirred", "worst before")), at("dt", STEP), at("tolerance")]
+        reads = [*each(("stirred", "worst before", "away")), at("dt", STEP), at("tolerance")]
         reads += [at("gone")] if self.closures.count else []
         return traced_block(weigh, reads, each(("stirs", "together")))
 

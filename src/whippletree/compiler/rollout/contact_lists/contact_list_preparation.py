@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 from whippletree.arithmetic.arrays import Array, vector
-from whippletree.arithmetic.scalars import less, select
 from whippletree.compiler.program import Each, Index, Lookup, Loop, Statement, Switch
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.contact_lists.contact_list_closures import Closures
@@ -37,13 +36,8 @@ from whippletree.compiler.rollout.step_space import (
     symmetric_block,
 )
 from whippletree.contact.problem.contact_problem import block_mass
-from whippletree.contact.time_step import shifts
+from whippletree.contact.time_step import counted, shifts
 from whippletree.spatial import add_cross
-
-ROUNDING_OF_LEVER = 2.0**-44
-"""Share (6e-14) of its distance from an axis by which a contact must be off it, along its normal, for a turn about the
-axis to move it apart. Less is rounding, by which an overlap would be divided: robosuite's Jaco, whose wrist begins
-8 cm in its base, was turned by 4e15 rad in the first step."""
 
 MOVER = "row"
 """The register of one of the velocities that move a contact."""
@@ -174,23 +168,22 @@ class BlockPreparation:
         return [*own, traced_block(prepare, reads, writes), rows.add_to("y", "impulse")]
 
     def _contact_rows(self, form: int) -> tuple[Statement, ...]:
-        """Rows of J, or that of the normal: a velocity that moves one of the bodies moves the material points at the
-        contact."""
+        """Rows of J: a velocity that moves one of the bodies moves the material points at the contact. Or that of the
+        normal alone, which undoes an overlap: what no sensible displacement does anything about counts as 0."""
         at = self.space.at
         count = 3 if form == WHOLE else 1
 
-        def along(touch: Array, screw: Array, side: Any) -> list[Any]:
-            lever = touch[1:4] - screw[6:]
-            velocity = add_cross(screw[3:6], screw[:3], lever)
+        def along(touch: Array, screw: Array, side: Any, gap: Any = 0, target: Any = 0) -> list[Any]:
+            velocity = add_cross(screw[3:6], screw[:3], touch[1:4] - screw[6:])
             found = side * (touch[4:].reshape(3, 3)[:count] @ velocity)
             if form == WHOLE:
                 return [found]
-            whole = screw[3:6] @ screw[3:6] + (screw[:3] @ screw[:3]) * (lever @ lever)
-            return [select(less(ROUNDING_OF_LEVER**2 * whole, x * x), x, 0) for x in found]
+            return [counted(x, gap - target) for x in found]
 
         # rows of screws have the numbers of their velocities, but for those of modes
         names = ("path", "screw row") if self.space.model.is_flexible else ("path",)
         reads = [at("touch", BLOCK), at("screw", names[-1]), at("side", BLOCK, MOVER)]
+        reads += [] if form == WHOLE else [*self.space.each(("gap", "target"), BLOCK)]
         found = [Lookup(name, self.space.address(name, BLOCK, MOVER)) for name in names]
         body: tuple[Statement, ...] = (*found, traced_block(along, reads, [jacobian_rows(count).column("path")]))
         return (*self.space.look_up("moving"), Loop(MOVER, Index("moving"), body))

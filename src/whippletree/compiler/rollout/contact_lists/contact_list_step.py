@@ -194,8 +194,12 @@ class _ListBuilder(ListSpace):
         """How overlaps are undone."""
         if isinstance(rows, RecursiveRows):
             return lambda closing: RecursiveNormals(self, rows, closing)
-        normal = self.preparation.jacobian(NORMAL)
-        return lambda closing: DenseNormals(self, self.in_tree, self.closures, closing, normal, rows)
+
+        def by_normals(closing: int) -> Displacement:
+            normal = self.preparation.jacobian(NORMAL)
+            return DenseNormals(self, self.in_tree, self.closures, closing, normal, rows)
+
+        return by_normals
 
     # ---- statements ----------------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.scenes.scene_contacts import SceneContacts, relative_velocity
 from whippletree.compiler.rollout.scenes.scene_trees import CONTACT, LANES
 from whippletree.contact.problem.cones import largest
-from whippletree.contact.time_step import RELAXATION_SPEED
+from whippletree.contact.time_step import FARTHEST, RELAXATION_SPEED, counted
 
 SCENE_CORRECTIONS = 300
 """Sweeps that move apart what would overlap, at most."""
@@ -105,13 +105,22 @@ class ScenePositions:
         """
         at, each, put, address = self.space.at, self.space.each, self.space.put, self.space.address
 
+        of_trees = bool(self.contacts.trees)
+
         def begin(overlap: Array, *given: Any) -> list[Any]:
+            if of_trees:
+                *given, leverage, first, second = given  # type: ignore[assignment]
             ahead = gap(*given)
+            if of_trees:  # what no sensible displacement of joints undoes counts as open
+                sensible = select(less(0, first + second), 1, counted(leverage, ahead))
+                ahead = select(less(0, sensible), ahead, largest([ahead, FARTHEST]))
             return [[ahead], [0], [largest([overlap[0], -ahead])]]
 
         def needed(overlap: Array, smallest: Any) -> list[Any]:
             return [[select(less(smallest, overlap[0]), 1, -1)], [-1], [0]]
 
+        if of_trees:
+            reads = [*reads, at("leverage", CONTACT), *self.contacts.masses()]
         first = traced_block(begin, [at("overlap"), *reads], [*each(("ahead", "push"), CONTACT), at("overlap")])
         decide = traced_block(needed, each(("overlap", "overlap tolerance")), each(("apart", "done", "corrections")))
         begun = (*before, *self.contacts.remember("push", "moved"))

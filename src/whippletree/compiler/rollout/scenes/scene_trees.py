@@ -42,6 +42,7 @@ from whippletree.compiler.rollout.step_space import Driven, RowPlace, StepSpace
 from whippletree.contact.geometry.shape_numbers import POSE
 from whippletree.contact.implicit_springs import dampings
 from whippletree.contact.kinematics.scene_mechanism import SceneMechanism
+from whippletree.contact.problem.cones import largest
 from whippletree.model.force_elements import FluidBox, Tendon
 from whippletree.spatial import add_cross, cross
 from whippletree.tree.element_forces import element_forces
@@ -72,6 +73,7 @@ class SceneTrees:
     carried            J of the contact in hand on the trees as they move without impulses
     given              the impulse that :meth:`follow` passes on
     tree own           the trees' part of a contact's own block, its upper triangle
+    leverage           by how much one of their velocities opens the contact in hand at most
 
     Those whose names begin with ``turning`` are of moments, that is of angular velocities about a contact's axes.
     """
@@ -134,6 +136,8 @@ class SceneTrees:
                 "given": (3,),
                 "tree own": ("C", 6),
             }
+            if not turning:
+                shapes["leverage"] = ("C",)
             space.add(*[Buffer(_of_rows(name, turning), "work", shape) for name, shape in shapes.items()])
         self.loops = SceneLoops(self, mechanism, group_of) if mechanism.is_tied else None
 
@@ -337,7 +341,7 @@ class SceneTrees:
 
         add_up = traced_block(square, [rows, own[0]], [own[0]])
         return [
-            put(0, *own),
+            put(0, *own, *([] if turning else [self.space.at("leverage", CONTACT)])),
             self.if_touched(
                 *self._ends(put(0, rows)),
                 *self._add_side(0, turning),
@@ -350,18 +354,19 @@ class SceneTrees:
         """Rows of one body of the contact in hand."""
         at, carries = self.space.at, _of_rows("carried", turning)
 
-        def along(touch: Array, screw: Array, v: Any, carried: Array) -> list[Any]:
+        def along(touch: Array, screw: Array, v: Any, carried: Array, *most: Any) -> list[Any]:
             motion = screw[:3] if turning else add_cross(screw[3:6], screw[:3], touch[1:4] - screw[6:])
             J = touch[4:].reshape(3, 3) @ motion
             J = J if side == 0 else -J
-            return [J, carried + J * v]
+            return [J, carried + J * v, *[largest([x, abs(J[0])]) for x in most]]
 
         def add(B: Array, J: Array, F: Any) -> list[Any]:
             return [B + J * F]
 
         speed = Piece((), (Address("tree free", (Index("moving"),)),))
-        reads = [at("touch", CONTACT), self.at("screw", "moving"), speed, at(carries, CONTACT)]
-        axes = traced_block(along, reads, [at("along axes"), at(carries, CONTACT)])
+        most = [] if turning else [at("leverage", CONTACT)]
+        reads = [at("touch", CONTACT), self.at("screw", "moving"), speed, at(carries, CONTACT), *most]
+        axes = traced_block(along, reads, [at("along axes"), at(carries, CONTACT), *most])
         row = self._column_of_rows(turning)
         entry = Piece((), (Address("F", (Index(GROUP), Index("place in tree"), Index(COLUMN))),))
         columns = Loop(
