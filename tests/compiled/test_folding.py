@@ -17,7 +17,6 @@ from whippletree import functions
 from whippletree.arithmetic.trace import Straight, Trace, evaluate, finish
 from whippletree.arithmetic.trace.passes import live
 from whippletree.arithmetic.trace.signed import Emitter, Term, set_signs_apart
-from whippletree.compiler.cpu import result_lists
 from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.compiler.cpu.cpu_target import numpy_loop
 from whippletree.compiler.cuda.cuda_function import compile_for_cuda
@@ -25,7 +24,7 @@ from whippletree.compiler.cuda.ptx_target import kernel_ir, ptx_text
 from whippletree.compiler.frontend.code_forms import FOLDED_ON_GPU, Request, catalogue_program
 from whippletree.compiler.frontend.limbs import NODES, NUMBERS, rotations
 from whippletree.compiler.frontend.unrolled import unrolled_program
-from whippletree.compiler.llvm import jit
+from whippletree.compiler.llvm import copied_results, jit
 from whippletree.compiler.llvm.ir import MachineLanes
 from whippletree.compiler.llvm.kernel import LOOP_SYMBOL
 from whippletree.compiler.named_function import as_tuple
@@ -223,7 +222,7 @@ def test_many_results_wait_in_work_space_and_are_copied_from_there(name: str, mo
     model = walker(pairs=1, links=2, odd=True)
     directly = programs(model, name)[2]
     monkeypatch.setattr(folding, "MANY_RESULTS", 1)
-    monkeypatch.setattr(result_lists, "FEWEST_LISTED", 1)
+    monkeypatch.setattr(copied_results, "FEWEST_LISTED", 1)
     copied = programs(model, name)[2]
     check(copied)
     assert {node[0] for node in copied.body[-1].code.nodes} <= {"input", "neg"}

@@ -102,6 +102,7 @@ def kernel_ir(program: Program, real: Real, form: Form | None = None, rows: bool
     declarations = _declarations({lanes, MachineLanes(1, "double")})
     functions = [far_arguments_function(lanes), division_functions(lanes) if kernel.calls else ""]
     functions += [table_text(name, table.values, real, GLOBAL) for name, table in tables_of(program).items()]
+    functions += kernel.lists
     return "\n".join([f"; {head}", declarations, text, *functions, _METADATA])
 
 
@@ -142,6 +143,8 @@ class _Kernel:
         self.in_global = global_work(program, lanes.real) > 0
         self.parameters = parameters(program, lanes.real)
         self.slots = 0  # of shared memory, for each thread
+        self.lists: list[str] = []
+        """Tables of places that the module has to define."""
 
     def text(self) -> str:
         w = self.new_writer()
@@ -227,6 +230,7 @@ class _Kernel:
         else:
             emit_body(main, w, memory)
         self.slots = max(self.slots, aside.slots)
+        self.lists += memory.lists
 
 
 _PART = "whippletree_part_"

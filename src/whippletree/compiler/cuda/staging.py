@@ -20,6 +20,7 @@ from itertools import accumulate, groupby, pairwise
 
 from whippletree.arithmetic.trace import Node, Straight
 from whippletree.compiler.cuda.ptx_memory import RESULTS, WAITING, WARP, Aside
+from whippletree.compiler.cuda.walks import Handed, Walk, roll_loop
 from whippletree.compiler.llvm.ir import Operand, Writer
 from whippletree.compiler.llvm.sine import sines_and_cosines
 from whippletree.compiler.program import Address, Block, Buffer, Index, Program
@@ -175,9 +176,6 @@ GROUP = 3
 ANGLES = 2
 """Angles that one pass of a loop treats."""
 
-Handed = list[Operand]
-"""Values that a loop hands from pass to pass."""
-
 Copy = Callable[[Sequence[Operand], Sequence[Operand]], None]
 """Emits the copying of some numbers: their slots, and their addresses in an array."""
 
@@ -198,15 +196,6 @@ class _Array:
     first: int
     size: int
     place: ArrayPlace
-
-
-@dataclass(frozen=True)
-class _Walk:
-    """So many numbers to treat: where it starts (types and values), and the code that takes some more steps."""
-
-    count: int
-    start: list[tuple[str, Operand]]
-    step: Callable[[Handed, int], Handed]
 
 
 class Stager:
@@ -271,7 +260,7 @@ class Stager:
             w.emit(f"br label %{join}")
         w.start(join)
 
-    def _column(self, array: _Array, copy: Copy) -> _Walk:
+    def _column(self, array: _Array, copy: Copy) -> Walk:
         """Every thread walks over the numbers of its own state."""
         place = array.place
         start = self._move_pointer(place.pointer, self.writer.value(f"mul i64 {self.state}, {place.step}"))
@@ -284,11 +273,9 @@ class Stager:
             copy(slots[:count], numbers[:count])
             return [numbers[-1], slots[-1]]
 
-        return _Walk(
-            array.size, [("ptr addrspace(1)", start), ("ptr addrspace(3)", self.aside.slot(array.first))], step
-        )
+        return Walk(array.size, [("ptr addrspace(1)", start), ("ptr addrspace(3)", self.aside.slot(array.first))], step)
 
-    def _row(self, array: _Array, copy: Copy) -> _Walk:
+    def _row(self, array: _Array, copy: Copy) -> Walk:
         """The warp walks over the numbers of its states together, 32 at a time."""
         w, size, pitch = self.writer, array.size, self.aside.pitch
         member, position = (w.value(f"{o} i32 {self.lane}, {size}") for o in ("udiv", "urem"))
@@ -310,7 +297,7 @@ class Stager:
             return [numbers[-1], slot, position]
 
         start = [("ptr addrspace(1)", self._own_element(array)), ("ptr addrspace(3)", self._element(slot, member))]
-        return _Walk(size, [*start, ("i32", position)], step)
+        return Walk(size, [*start, ("i32", position)], step)
 
     def _copies_in(self, slots: Sequence[Operand], numbers: Sequence[Operand]) -> None:
         w = self.writer
@@ -350,11 +337,11 @@ class Stager:
                     self.writer.emit(f"store {self.real} {value}, ptr addrspace(3) {target}")
             return [aside.beyond(at[0], count)]
 
-        self._roll_loop(_Walk(run.count, [("ptr addrspace(3)", aside.slot(run.angle))], step), ANGLES)
+        roll_loop(self.writer, Walk(run.count, [("ptr addrspace(3)", aside.slot(run.angle))], step), ANGLES)
 
     # ---- loops ---------------------------------------------------------------------------------------------------
 
-    def _side_by_side(self, walks: Sequence[_Walk]) -> None:
+    def _side_by_side(self, walks: Sequence[Walk]) -> None:
         """Several walks in one loop, for as long as all have something to do, then each for itself."""
         common = min(walk.count for walk in walks)
         cuts = list(accumulate((len(walk.start) for walk in walks), initial=0))
@@ -364,37 +351,12 @@ class Stager:
             return [x for walk, part in zip(walks, parts, strict=True) for x in walk.step(part, count)]
 
         start = [x for walk in walks for x in walk.start]
-        reached = self._roll_loop(_Walk(common, start, step), GROUP)
+        reached = roll_loop(self.writer, Walk(common, start, step), GROUP)
         for walk, (a, b) in zip(walks, pairwise(cuts), strict=True):
             kinds = [kind for kind, _ in walk.start]
-            self._roll_loop(_Walk(walk.count - common, list(zip(kinds, reached[a:b], strict=True)), walk.step), GROUP)
-
-    def _roll_loop(self, walk: _Walk, group: int) -> Handed:
-        """A loop that takes some numbers at a time, then those that are left; where the walk arrives."""
-        passes, rest = divmod(walk.count, group)
-        at = [value for _, value in walk.start]
-        if passes:
-            at = self._loop(walk, passes, group)
-        return walk.step(at, rest) if rest else at
-
-    def _loop(self, walk: _Walk, passes: int, group: int) -> Handed:
-        w = self.writer
-        before, head, end = w.block, w.label("loop"), w.label("end")
-        w.emit(f"br label %{head}")
-        w.start(head)
-        place = len(w.lines)
-        done, following = w.fresh(), w.fresh()
-        names = [w.fresh() for _ in walk.start]
-        after = walk.step(names, group)
-        w.emit(f"{following} = add i32 {done}, 1")
-        more = w.value(f"icmp ult i32 {following}, {passes}")
-        phis = [f"  {done} = phi i32 [ 0, %{before} ], [ {following}, %{w.block} ]"]
-        for (kind, start), name, value in zip(walk.start, names, after, strict=True):
-            phis.append(f"  {name} = phi {kind} [ {start}, %{before} ], [ {value}, %{w.block} ]")
-        w.lines[place:place] = phis
-        w.emit(f"br i1 {more}, label %{head}, label %{end}, !llvm.loop !2")  # which forbids to unroll it
-        w.start(end)
-        return after
+            roll_loop(
+                self.writer, Walk(walk.count - common, list(zip(kinds, reached[a:b], strict=True)), walk.step), GROUP
+            )
 
     # ---- addresses -----------------------------------------------------------------------------------------------
 
