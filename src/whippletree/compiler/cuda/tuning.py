@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from whippletree.arithmetic.trace import Straight
 from whippletree.arithmetic.trace.schedule import order_for_registers
 from whippletree.compiler.cuda.staging import Staging, results, stage_program
+from whippletree.compiler.cuda.thread_pairs import pair_program
 from whippletree.compiler.llvm.ir import Real
 from whippletree.compiler.llvm.spill_plan import plan
 from whippletree.compiler.program import Program, Statement, every_block, map_blocks
@@ -20,6 +21,7 @@ class Form:
     registers: int = 0  # at most so many per thread; 0: as many as there are
     keep: int = 0  # arrange straight-line code for so many values in registers; 0: as it was traced
     room: int = 0  # slots of shared memory that each thread may put other values into
+    pair: bool = False  # two threads work on a state, where it has two limbs
 
 
 SMALL_KERNEL = 1800
@@ -44,6 +46,23 @@ ROOMIEST: dict[Real, Form] = {"float": Form(160, keep=240, room=358), "double": 
 """Forms of kernels that are longer than the instruction cache and whose values find no room in any of the others."""
 
 
+PAIR_FORMS: dict[Real, tuple[Form, ...]] = {
+    "float": (
+        Form(128, registers=168, keep=135, room=148, pair=True),
+        Form(64, keep=220, room=216, pair=True),
+        Form(128, registers=128, keep=96, room=108, pair=True),
+    ),
+    "double": (
+        Form(128, keep=110, room=108, pair=True),
+        Form(64, keep=110, room=148, pair=True),
+    ),
+}
+"""Forms of kernels in which two threads work on a state."""
+
+WORTH_PAIRING: dict[Real, range] = {}
+"""Operations of a thread for which loops over two limbs become pairs of threads; none where that was not faster."""
+
+
 @dataclass(frozen=True)
 class Shaped:
     """A program arranged for a form: its main part, and what goes through shared memory around it."""
@@ -51,10 +70,16 @@ class Shaped:
     main: Program
     form: Form = field(default_factory=Form)
     staging: Staging = field(default_factory=Staging)
+    distances: tuple[int, ...] = ()
+    """Of a pair of threads: how far apart they read and write."""
 
 
 def fit_program(program: Program, real: Real, rows: bool) -> Shaped:
     """The program arranged for the first form in which its values find room."""
+    if real in WORTH_PAIRING and (found := fit_pair(program, real)):
+        (block,) = every_block(found.main.body)
+        if block.code.operations in WORTH_PAIRING[real]:
+            return found
     operations = max((block.code.operations for block in every_block(program.body)), default=0)
     if operations <= SMALL_KERNEL:
         return Shaped(program)
@@ -67,8 +92,22 @@ def fit_program(program: Program, real: Real, rows: bool) -> Shaped:
     return replace(found, form=form or forms[-1])
 
 
+def fit_pair(program: Program, real: Real) -> Shaped | None:
+    """The program arranged for pairs of threads, if it has two limbs, in the first form in which its values find room,
+    or else in the one with most."""
+    forms = PAIR_FORMS[real]
+    found = [shape_program(program, form) for form in forms]
+    if not found[0].form.pair:
+        return None
+    return next((s for s in found if _slots(s, s.form.keep) <= s.form.room), max(found, key=lambda s: s.form.room))
+
+
 def shape_program(program: Program, form: Form, through_shared_memory: bool = True) -> Shaped:
     """The program arranged for a form."""
+    if form.pair and (paired := pair_program(program)):
+        alone = shape_program(paired.program, replace(form, pair=False), through_shared_memory=False)
+        return replace(alone, form=form, distances=paired.distances)
+    form = replace(form, pair=False)
     if not form.keep:
         return Shaped(program, form)
     arranged = replace(program, body=_arrange(program.body, form.keep))
