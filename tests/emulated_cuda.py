@@ -13,7 +13,7 @@ import threading
 
 from whippletree.compiler.cuda import driver, ptx_target
 from whippletree.compiler.cuda.cuda_arrays import DeviceArray, column_strides
-from whippletree.compiler.cuda.thread_pairs import AMONG_PAIRS, SHUFFLE
+from whippletree.compiler.cuda.thread_pairs import AMONG_PAIRS, FROM_HALVES, HALVES, SHUFFLE
 from whippletree.compiler.llvm import jit
 
 DEVICES = 2
@@ -211,12 +211,20 @@ def for_the_host(ir, arch):
     ir = re.sub(r"declare \w+ @llvm\.nvvm.*\n", "", ir)
     ir = ir.replace("call void @llvm.nvvm.bar.warp.sync(i32 -1)", "call void %wait()")
     ir = re.sub(
-        rf"call i32 @{re.escape(SHUFFLE)}\(i32 -1, (i32 %\w+), (i32 [01]), i32 {AMONG_PAIRS}\)",
+        rf"call i32 @{re.escape(SHUFFLE)}\(i32 -1, (i32 %\w+), (i32 %?\w+), i32 {AMONG_PAIRS}\)",
         r"call i32 %shuffle(i32 %tid.x, \1, \2)",
         ir,
     )
     ir = re.sub(r"  call void @llvm\.nvvm\.cp\.async\.(commit|wait).*\n", "", ir)
     ir = re.sub(r"call void @llvm\.nvvm\.cp\.async\.ca\.shared\.global\.", "call void @copy", ir)
+    for k, half in enumerate(HALVES):
+        ir += f"define internal i32 @half{k}(double %x) {{\n  %bits = bitcast double %x to i64\n"
+        ir += f"  %moved = lshr i64 %bits, {32 * k}\n  %half = trunc i64 %moved to i32\n  ret i32 %half\n}}\n"
+        ir = ir.replace(f"@{half}(", f"@half{k}(")
+    ir = ir.replace(f"@{FROM_HALVES}(", "@whole(")
+    ir += "define internal double @whole(i32 %low, i32 %high) {\n  %a = zext i32 %low to i64\n"
+    ir += "  %b = zext i32 %high to i64\n  %c = shl i64 %b, 32\n  %d = or i64 %a, %c\n"
+    ir += "  %x = bitcast i64 %d to double\n  ret double %x\n}\n"
     for size in (4, 8):
         ir += f"define internal void @copy{size}(ptr %to, ptr %from) {{\n  %x = load i{8 * size}, ptr %from\n"
         ir += f"  store i{8 * size} %x, ptr %to\n  ret void\n}}\n"

@@ -13,7 +13,7 @@ from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.compiler.cuda import tuning
 from whippletree.compiler.cuda.cuda_function import compile_for_cuda
 from whippletree.compiler.cuda.ptx_target import how_to_start, kernel_ir, ptx_text
-from whippletree.compiler.cuda.thread_pairs import CHOOSE, FIRST, MIRROR, SECOND, pair_program
+from whippletree.compiler.cuda.thread_pairs import CHOOSE, FIRST, MIRROR, OTHER, SECOND, pair_program
 from whippletree.compiler.cuda.tuning import PAIR_FORMS, Form, fit_program
 from whippletree.compiler.program import Address, Block, Buffer, Index, Loop, Program, every_block
 from whippletree.compiler.program.check import check
@@ -90,6 +90,12 @@ class RandomLimbs:
         stores = [Address(alone, (Index(None, c),)) for c in range(self.columns)]
         stores += [Address(limbs, (Index(None, p), Index(None, c))) for c in range(self.columns) for p in (0, 1)]
         nodes, loads, outputs = self.block(stores, in_loop=False)
+        # a sum of both limbs, where there are some already
+        sums = [a for a, only in self.known.items() if not only and a.indices[0].offset == 0 and len(a.indices) == 2]
+        if sums:
+            nodes += [("input", len(loads)), ("input", len(loads) + 1), ("add", len(nodes), len(nodes) + 1)]
+            loads += [sums[-1], Address(sums[-1].buffer, (Index(None, 1), sums[-1].indices[1]))]
+            outputs[0] = len(nodes) - 1
         # pairs of inputs, the second with another sign
         own, other = (len(nodes) + k for k in (0, 1))
         nodes += [("input", len(loads)), ("input", len(loads) + 1), ("neg", other)]
@@ -141,7 +147,7 @@ def test_random_limbs_take_every_way():
         (block,) = pair_program(RandomLimbs(seed).program).program.body
         used |= {node[0] for node in block.code.nodes}
         moved += sum(address.indices[0].register is not None for address in block.stores)
-    assert used >= {FIRST, SECOND, MIRROR, CHOOSE}
+    assert used >= {FIRST, SECOND, OTHER, MIRROR, CHOOSE}
     assert moved > 12
 
 

@@ -37,14 +37,14 @@ from typing import Any
 from whippletree.compiler.cuda.ptx_memory import ASIDE, WARP, Aside, GpuArray, GpuMemory, pitch
 from whippletree.compiler.cuda.split import part_program, parts_of
 from whippletree.compiler.cuda.staging import ArrayPlace, Stager, results
-from whippletree.compiler.cuda.thread_pairs import PAIR, SHUFFLE, PairCode
+from whippletree.compiler.cuda.thread_pairs import FROM_HALVES, HALVES, PAIR, SHUFFLE, PairCode
 from whippletree.compiler.cuda.tuning import Form, Shaped, fit_program, shape_program
 from whippletree.compiler.llvm import jit
 from whippletree.compiler.llvm.emit import emit_body
 from whippletree.compiler.llvm.ir import INTRINSICS, MachineLanes, Operand, Real, Writer, table_text
 from whippletree.compiler.llvm.sine import far_arguments_function
 from whippletree.compiler.llvm.target_memory import Registers
-from whippletree.compiler.program import Block, Program, every_block, tables_of
+from whippletree.compiler.program import Address, Block, Program, every_block, tables_of
 from whippletree.errors import DeviceError, UnsupportedError
 
 KERNEL_SYMBOL = "whippletree_kernel"
@@ -250,10 +250,15 @@ class _Kernel:
         if staging.waiting:
             places = {name: ArrayPlace(f"%array{i}", f"%step{i}", f"%stride{i}.0") for i, name in enumerate(arrays)}
             stager = Stager(w, aside, state, w.value(f"and i32 {within}, {WARP - 1}"), self.copies)
-            stager.read(staging, places)
+
+            def place_of(address: Address) -> ArrayPlace:
+                (stride,) = arrays[address.buffer].strides
+                return ArrayPlace(memory.in_array(address, registers or {}), "", stride)
+
+            stager.read(staging, places, place_of)
             (block,) = every_block(main.body)
             aside.waiting, aside.results = staging.waiting, results(block.code, staging)
-            emit_body(main, w, memory)
+            emit_body(main, w, memory, registers)
             stager.write(staging, places)
         else:
             emit_body(main, w, memory, registers)
@@ -314,7 +319,8 @@ def named_dimensions(program: Program) -> list[str]:
 def _declarations(kinds: set[MachineLanes]) -> str:
     lines = [f"@{ASIDE} = external addrspace(3) global [0 x double], align 16"]
     lines += [f"declare i32 @llvm.nvvm.read.ptx.sreg.{name}()" for name in ("ctaid.x", "ntid.x", "tid.x")]
-    lines.append(f"declare i32 @{SHUFFLE}(i32, i32, i32, i32)")
+    lines += [f"declare i32 @{SHUFFLE}(i32, i32, i32, i32)", f"declare double @{FROM_HALVES}(i32, i32)"]
+    lines += [f"declare i32 @{half}(double)" for half in HALVES]
     lines += [
         f"declare void @llvm.nvvm.cp.async.ca.shared.global.{n}(ptr addrspace(3), ptr addrspace(1))" for n in (4, 8)
     ]

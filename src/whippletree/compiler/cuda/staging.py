@@ -14,16 +14,17 @@ threads read neighbouring numbers. In any other layout each thread copies its ow
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, groupby, pairwise
 
 from whippletree.arithmetic.trace import Node, Straight
+from whippletree.arithmetic.trace.passes import live
 from whippletree.compiler.cuda.ptx_memory import RESULTS, WAITING, WARP, Aside
 from whippletree.compiler.cuda.walks import Handed, Walk, roll_loop
 from whippletree.compiler.llvm.ir import Operand, Writer
 from whippletree.compiler.llvm.sine import sines_and_cosines
-from whippletree.compiler.program import Address, Block, Buffer, Index, Program
+from whippletree.compiler.program import Address, Block, Buffer, Index, Program, every_block
 
 SHORTEST_RUN = 4
 """Arrays and runs of angles shorter than this are not worth a loop."""
@@ -40,11 +41,21 @@ class Angles:
 
 
 @dataclass(frozen=True)
+class AnglesOfArray:
+    """Likewise, of neighbours in an array from an address on."""
+
+    angle: Address
+    sine: int
+    cosine: int
+    count: int
+
+
+@dataclass(frozen=True)
 class Staging:
     """Which numbers go through shared memory. Input number i of the code waits in slot i, for i below ``waiting``."""
 
     inputs: tuple[tuple[int, Buffer], ...] = ()  # first slot, array
-    angles: tuple[Angles, ...] = ()
+    angles: tuple[Angles | AnglesOfArray, ...] = ()
     results: tuple[Buffer, ...] = ()  # their numbers are the first outputs of the code, in this order
     waiting: int = 0
 
@@ -64,6 +75,47 @@ def stage_program(program: Program, room: int) -> tuple[Program, Staging]:
         case (Block() as block,):
             return _Division(program, block).divide(room)
     return program, Staging()
+
+
+def stage_angles(program: Program) -> tuple[Program, Staging]:
+    """The one block of a program with sines and cosines waiting, whose angles are read where they are."""
+    (block,) = every_block(program.body)
+    nodes = list(block.code.nodes)
+    wanted: dict[tuple[str, str | None], dict[int, dict[str, int]]] = {}  # by array and register, offset -> node
+    for i, node in enumerate(nodes):
+        if node[0] in ("sin", "cos") and nodes[node[1]][0] == "input":
+            address = block.loads[nodes[node[1]][1]]
+            if len(address.indices) == 1 and address.buffer in {b.name for b in program.of_role("input")}:
+                (index,) = address.indices
+                wanted.setdefault((address.buffer, index.register), {}).setdefault(index.offset, {})[node[0]] = i
+    runs: list[AnglesOfArray] = []
+    free = 0
+    for (array, register), own in wanted.items():
+        for places in _neighbours(own):
+            run = AnglesOfArray(Address(array, (Index(register, places[0]),)), free, free + len(places), len(places))
+            free += 2 * len(places)
+            runs.append(run)
+            for i, place in enumerate(places):
+                for name, number in own[place].items():
+                    nodes[number] = (WAITS, (run.sine if name == "sin" else run.cosine) + i)
+    nodes = [("input", free + n[1]) if n[0] == "input" else ("input", n[1]) if n[0] == WAITS else n for n in nodes]
+    loads = tuple(Address(WAITING, (Index(None, i),)) for i in range(free))
+    changed = Block(live(Straight(nodes, block.code.outputs)), (*loads, *block.loads), block.stores)
+    extra = (Buffer(WAITING, "work", (free,)),) if free else ()
+    staged = replace(program, buffers=(*program.buffers, *extra), body=(changed,))
+    return staged, Staging(angles=tuple(runs), waiting=free)
+
+
+WAITS = "waits"
+"""A node that is in a slot of that number."""
+
+
+def _neighbours(numbers: Iterable[int]) -> Iterator[list[int]]:
+    """Runs of numbers that follow each other, as long as they are worth a loop."""
+    for _, group in groupby(enumerate(sorted(numbers)), key=lambda pair: pair[1] - pair[0]):
+        found = [number for _, number in group]
+        if len(found) >= SHORTEST_RUN:
+            yield found
 
 
 class _Division:
@@ -123,10 +175,7 @@ class _Division:
         busy = {self._slot(first, self.nodes[i][1]) for i in others if self._argument(first, i) is not None}
         self.turned: set[int] = set()
         found: list[Angles] = []
-        for _, group in groupby(enumerate(sorted(wanted)), key=lambda pair: pair[1] - pair[0]):
-            slots = [slot for _, slot in group]
-            if len(slots) < SHORTEST_RUN:
-                continue
+        for slots in _neighbours(wanted):
             # sines take the place of the angles where nobody needs those any more
             sine = free if busy.intersection(slots) else slots[0]
             free += len(slots) * (sine == free)
@@ -210,8 +259,8 @@ class Stager:
         self.real = writer.lanes.real
         self.bytes = writer.lanes.bytes
 
-    def read(self, staging: Staging, places: dict[str, ArrayPlace]) -> None:
-        """Inputs to their slots, then sines and cosines to theirs."""
+    def read(self, staging: Staging, places: dict[str, ArrayPlace], place_of: Callable[[Address], ArrayPlace]) -> None:
+        """Inputs to their slots, then sines and cosines to theirs. ``place_of`` emits where a number of a state is."""
         arrays = [_Array(first, b.size, places[b.name]) for first, b in staging.inputs]
 
         def rows() -> None:
@@ -223,9 +272,10 @@ class Stager:
             self._side_by_side([self._column(array, self._copies_in) for array in arrays])
             self._wait_for_copies()
 
-        self._either(arrays, rows, columns)
+        if arrays:
+            self._either(arrays, rows, columns)
         for run in staging.angles:
-            self._angles(run)
+            self._angles(run) if isinstance(run, Angles) else self._angles_of_array(run, place_of(run.angle))
 
     def write(self, staging: Staging, places: dict[str, ArrayPlace]) -> None:
         """Results from their slots to the outputs."""
@@ -331,13 +381,31 @@ class Stager:
         def step(at: Handed, count: int) -> Handed:
             places = [aside.beyond(at[0], i) for i in range(count)]
             values = [self.writer.value(f"load {self.real}, ptr addrspace(3) {place}") for place in places]
-            for place, (sine, cosine) in zip(places, sines_and_cosines(self.writer, values), strict=True):
-                for slot, value in ((run.sine, sine), (run.cosine, cosine)):
-                    target = aside.beyond(place, slot - run.angle)
-                    self.writer.emit(f"store {self.real} {value}, ptr addrspace(3) {target}")
+            self._put_sines([aside.beyond(place, run.sine - run.angle) for place in places], run, values)
             return [aside.beyond(at[0], count)]
 
         roll_loop(self.writer, Walk(run.count, [("ptr addrspace(3)", aside.slot(run.angle))], step), ANGLES)
+
+    def _angles_of_array(self, run: AnglesOfArray, array: ArrayPlace) -> None:
+        """Sines and cosines of neighbours in an array."""
+        aside = self.aside
+
+        def step(at: Handed, count: int) -> Handed:
+            numbers = [at[0]]
+            for _ in range(count):
+                numbers.append(self._move_pointer(numbers[-1], array.stride))
+            loads = (f"load {self.real}, ptr addrspace(1) {number}, !invariant.load !1" for number in numbers[:count])
+            self._put_sines([aside.beyond(at[1], i) for i in range(count)], run, [self.writer.value(x) for x in loads])
+            return [numbers[-1], aside.beyond(at[1], count)]
+
+        start = [("ptr addrspace(1)", array.pointer), ("ptr addrspace(3)", aside.slot(run.sine))]
+        roll_loop(self.writer, Walk(run.count, start, step), ANGLES)
+
+    def _put_sines(self, slots: Sequence[Operand], run: Angles | AnglesOfArray, values: Sequence[Operand]) -> None:
+        """Sines of some angles to these slots, cosines to theirs."""
+        for slot, pair in zip(slots, sines_and_cosines(self.writer, values), strict=True):
+            for place, value in zip((slot, self.aside.beyond(slot, run.cosine - run.sine)), pair, strict=True):
+                self.writer.emit(f"store {self.real} {value}, ptr addrspace(3) {place}")
 
     # ---- loops ---------------------------------------------------------------------------------------------------
 

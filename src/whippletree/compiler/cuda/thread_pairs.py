@@ -6,7 +6,7 @@ rounds leave to later rounds stays in registers, where a loop needs an address t
 rest, both get from the thread that has it, by a shuffle within the warp: fifty numbers of a humanoid's forward
 dynamics, each from either side. A thread so has 0.56 of the operations, and little more than half of the numbers.
 
-Beside the operations of every block, such a block has four of its own (:data:`FIRST` to :data:`CHOOSE`). Numbers of
+Beside the operations of every block, such a block has five of its own (:data:`FIRST` to :data:`CHOOSE`). Numbers of
 inputs, results and tables may be others for the two threads, at a distance that the register :func:`beyond` stands for.
 """
 
@@ -21,15 +21,18 @@ from whippletree.arithmetic.trace.passes import live
 from whippletree.compiler.llvm.ir import Operand, Writer
 from whippletree.compiler.program import Address, Block, Index, Loop, Program, Register, Statement
 
-FIRST, SECOND, MIRROR, CHOOSE = "first", "second", "mirror", "choose"
-"""The number of the first thread, and of the second; a number with its sign changed in the second thread; one number in
-the first thread and another one in the second."""
+FIRST, SECOND, OTHER, MIRROR, CHOOSE = "first", "second", "other", "mirror", "choose"
+"""The number of the first thread, of the second, and of the other one of the two; a number with its sign changed in the
+second thread; one number in the first thread and another one in the second."""
 
 PAIR = 2
 """Threads of a state."""
 
 SHUFFLE = "llvm.nvvm.shfl.sync.idx.i32"
 """What hands a number from thread to thread of a warp."""
+
+HALVES, FROM_HALVES = ("llvm.nvvm.d2i.lo", "llvm.nvvm.d2i.hi"), "llvm.nvvm.lohi.i2d"
+"""What takes a float64 apart and puts it together again: shuffles are of four bytes."""
 
 Place: TypeAlias = tuple[str, tuple[Index, ...]]
 """A place of work space, or one in each limb, of which the index that counts limbs is left out."""
@@ -137,7 +140,7 @@ class _Pairing:
                 case "const":
                     known.append(self.node(node))
                 case operation:
-                    known.append(self.node((operation, *[known[i] for i in node[1:]])))
+                    known.append(self.operation(operation, [known[i] for i in node[1:]]))
         for address, output in zip(block.stores, block.code.outputs, strict=True):
             if address.buffer in self.work:
                 self.store(address, known[output] if isinstance(output, int) else self.node(("const", output)))
@@ -150,6 +153,15 @@ class _Pairing:
         if found == len(self.nodes):
             self.nodes.append(node)
         return found
+
+    def operation(self, operation: str, operands: list[int]) -> int:
+        """The node of an operation. A sum or a product of the numbers of both limbs takes one of them to each thread:
+        there either thread has its own, and the order of two makes no difference."""
+        kinds = {self.nodes[i][0]: self.nodes[i][-1] for i in operands}
+        if operation in ("add", "mul") and kinds.keys() == {FIRST, SECOND} and len(set(kinds.values())) == 1:
+            own = kinds[FIRST]
+            operands = [own, self.node((OTHER, own))]
+        return self.node((operation, *operands))
 
     def load(self, address: Address) -> int:
         """The node that reads a number of an input or a table."""
@@ -280,6 +292,7 @@ class PairCode:
         """``thread``: the number of this thread among all, i64."""
         self.writer = w = writer
         self.number = w.value(f"and i64 {thread}, {PAIR - 1}")
+        self.other = w.value(f"xor i32 {w.value(f'trunc i64 {self.number} to i32')}, 1")
         self.is_second = w.value(f"icmp ne i64 {self.number}, 0")
 
     def registers(self, distances: Sequence[int]) -> dict[Register, Operand]:
@@ -289,22 +302,21 @@ class PairCode:
     def operations(self) -> dict[str, Callable[[Sequence[Operand]], Operand]]:
         """How each operation is emitted."""
         return {
-            FIRST: lambda x: self._from_thread(x[0], 0),
-            SECOND: lambda x: self._from_thread(x[0], 1),
+            FIRST: lambda x: self._from_thread(x[0], "0"),
+            SECOND: lambda x: self._from_thread(x[0], "1"),
+            OTHER: lambda x: self._from_thread(x[0], self.other),
             MIRROR: lambda x: self._mirrored(x[0]),
             CHOOSE: lambda x: self.writer.select(self.is_second, x[1], x[0]),
         }
 
-    def _from_thread(self, x: Operand, thread: int) -> Operand:
+    def _from_thread(self, x: Operand, thread: Operand) -> Operand:
         w = self.writer
-        bits = w.to_bits(x)
         if w.lanes.bits == "i32":
-            return w.from_bits(self._shuffle(bits, thread))
-        low, high = (w.value(f"trunc i64 {half} to i32") for half in (bits, w.value(f"lshr i64 {bits}, 32")))
-        low, high = (w.value(f"zext i32 {self._shuffle(half, thread)} to i64") for half in (low, high))
-        return w.from_bits(w.value(f"or i64 {w.value(f'shl i64 {high}, 32')}, {low}"))
+            return w.from_bits(self._shuffle(w.to_bits(x), thread))
+        low, high = (self._shuffle(w.value(f"call i32 @{HALVES[k]}(double {x})"), thread) for k in (0, 1))
+        return w.value(f"call double @{FROM_HALVES}(i32 {low}, i32 {high})")
 
-    def _shuffle(self, bits: Operand, thread: int) -> Operand:
+    def _shuffle(self, bits: Operand, thread: Operand) -> Operand:
         return self.writer.value(
             f"call i32 @{SHUFFLE}(i32 {_ALL_OF_WARP}, i32 {bits}, i32 {thread}, i32 {AMONG_PAIRS})"
         )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from whippletree.arithmetic.trace import Straight
 from whippletree.arithmetic.trace.schedule import order_for_registers
-from whippletree.compiler.cuda.staging import Staging, results, stage_program
+from whippletree.compiler.cuda.staging import Staging, results, stage_angles, stage_program
 from whippletree.compiler.cuda.thread_pairs import pair_program
 from whippletree.compiler.llvm.ir import Real
 from whippletree.compiler.llvm.spill_plan import plan
@@ -106,7 +106,8 @@ def shape_program(program: Program, form: Form, through_shared_memory: bool = Tr
     """The program arranged for a form."""
     if form.pair and (paired := pair_program(program)):
         alone = shape_program(paired.program, replace(form, pair=False), through_shared_memory=False)
-        return replace(alone, form=form, distances=paired.distances)
+        main, staging = stage_angles(alone.main) if form.keep else (alone.main, alone.staging)
+        return Shaped(main, form, staging, paired.distances)
     form = replace(form, pair=False)
     if not form.keep:
         return Shaped(program, form)
