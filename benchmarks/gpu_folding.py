@@ -19,7 +19,8 @@ from benchmarks.robots import States, states
 from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.compiler.cuda import driver, ptx_target
 from whippletree.compiler.cuda.cuda_function import CudaFunction, compile_for_cuda
-from whippletree.compiler.cuda.tuning import PAIR_FORMS, Form, shape_program
+from whippletree.compiler.cuda.thread_pairs import pair_program
+from whippletree.compiler.cuda.tuning import PAIR_FORMS, Form
 from whippletree.compiler.frontend.unrolled import Folds, unrolled_program
 from whippletree.compiler.llvm.ir import Real
 from whippletree.compiler.named_function import as_tuple
@@ -43,14 +44,14 @@ class Variant(NamedTuple):
 
 
 def variants(real: Real) -> list[Variant]:
-    """Copies, loops, and two limbs on two threads in each form that there is for it."""
+    """Copies, loops, and two limbs on two threads in the form that is chosen and in each that there is for it."""
     pairs = [
         Variant(
             f"pairs ({f.threads} threads, {f.registers or 'all'} registers, keep {f.keep}, room {f.room})", "loops", f
         )
         for f in PAIR_FORMS[real]
     ]
-    return [Variant("copies", "copies"), Variant("loops", "loops"), *pairs]
+    return [Variant("copies", "copies"), Variant("loops", "loops"), Variant("pairs", "pairs"), *pairs]
 
 
 def folding(cases: list[str]) -> Iterator[str]:
@@ -64,7 +65,7 @@ def folding(cases: list[str]) -> Iterator[str]:
             for dtype in ("float32", "float64"):
                 real: Real = "float" if dtype == "float32" else "double"
                 for variant in variants(real):
-                    if variant.form is not None and name == "inverse_dynamics_derivatives":
+                    if variant.fold == "pairs" and name == "inverse_dynamics_derivatives":
                         continue  # thousands of results, each a line
                     yield f"{case}, {name} {dtype}, {variant.name}: {_measured(model, name, variant, dtype, given)}"
 
@@ -72,7 +73,7 @@ def folding(cases: list[str]) -> Iterator[str]:
 def _measured(model: Model, name: str, variant: Variant, dtype: str, given: States) -> str:
     start = time.process_time()
     program = unrolled_program(model, find(name, model), fold=variant.fold)
-    if variant.form is not None and not shape_program(program, variant.form).form.pair:
+    if variant.fold == "pairs" and pair_program(program) is None:
         return "no two limbs"
     # a cache of its own: what is written is read again when it is loaded, and known to no other run
     with tempfile.TemporaryDirectory() as folder:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import whippletree as wt
 from emulated_cuda import install, on_device
 from nvidia_assembler import assemble, needs_assembler
 from walkers import programs, state, walker
@@ -15,10 +16,13 @@ from whippletree.compiler.cuda.cuda_function import compile_for_cuda
 from whippletree.compiler.cuda.ptx_target import how_to_start, kernel_ir, ptx_text
 from whippletree.compiler.cuda.thread_pairs import CHOOSE, FIRST, MIRROR, OTHER, SECOND, pair_program
 from whippletree.compiler.cuda.tuning import PAIR_FORMS, Form, fit_program
+from whippletree.compiler.frontend.code_forms import PAIRED_ON_GPU
+from whippletree.compiler.frontend.unrolled import unrolled_program
 from whippletree.compiler.program import Address, Block, Buffer, Index, Loop, Program, every_block
 from whippletree.compiler.program.check import check
 from whippletree.compiler.program.interpret import interpret
 from whippletree.files.cache import CodeCache
+from whippletree.functions import find
 
 REALS = {"float32": "float", "float64": "double"}
 
@@ -178,13 +182,38 @@ def test_a_limb_that_reads_what_the_other_leaves_in_the_same_loop_is_not_for_pai
 
 
 @pytest.mark.parametrize("real", ["float", "double"])
-def test_pairs_where_they_are_worth_it(real, monkeypatch):
-    loops = programs(walker(pairs=1, links=5), "forward_dynamics")[2]
-    assert fit_program(loops, real, rows=False).form.pair == (real in tuning.WORTH_PAIRING)
-    monkeypatch.setitem(tuning.WORTH_PAIRING, real, range(1000, 5000))
-    assert fit_program(loops, real, rows=False).form in PAIR_FORMS[real]
-    monkeypatch.setitem(tuning.WORTH_PAIRING, real, range(10))
+def test_pairs_only_where_they_are_asked_for(real):
+    model = walker(pairs=1, links=5)
+    loops, pairs = (unrolled_program(model, find("forward_dynamics", model), fold=fold) for fold in ("loops", "pairs"))
     assert not fit_program(loops, real, rows=False).form.pair
+    assert fit_program(pairs, real, rows=False).form == PAIR_FORMS[real][0]
+    many = unrolled_program(walker(pairs=2, links=3), find("forward_dynamics", model), fold="pairs")
+    assert [type(statement) for statement in many.body] == [Block]
+
+
+@pytest.mark.parametrize("form", [PAIR_FORMS["float"][1], PAIR_FORMS["float"][2]])
+def test_values_that_find_no_room_take_a_form_with_more_of_it(form, monkeypatch):
+    """Rooms that are too small before that form."""
+    forms = [f if f == form else replace(f, room=0) for f in PAIR_FORMS["float"]]
+    monkeypatch.setitem(tuning.PAIR_FORMS, "float", tuple(forms))
+    model = walker(pairs=1, links=7)
+    program = unrolled_program(model, find("forward_dynamics", model), fold="pairs")
+    assert fit_program(program, "float", rows=False).form == form
+
+
+def test_a_function_of_the_catalogue_in_pairs(monkeypatch):
+    install(monkeypatch)
+    monkeypatch.setitem(PAIRED_ON_GPU, "forward_dynamics", {"float32": 1000})
+    model = walker(pairs=1, links=5)
+    inputs = [np.stack(x) for x in zip(*[state(model, seed).values() for seed in range(5)], strict=True)]
+    single, double = (wt.compile(model, target="cuda", dtype=dtype) for dtype in ("float32", "float64"))
+    on_cpu = wt.compile(model, dtype="float32", threads=1).forward_dynamics(*[x.astype("float32") for x in inputs])
+    assert np.asarray(single.forward_dynamics(*[x.astype("float32") for x in inputs])).tobytes() == on_cpu.tobytes()
+    assert how_to_start(single.forward_dynamics._kernel.image("sm_90")).states == 64
+    assert how_to_start(double.forward_dynamics._kernel.image("sm_90")).states == 128
+    monkeypatch.setitem(PAIRED_ON_GPU, "forward_dynamics", {"float32": 10_000})
+    alone = wt.compile(model, target="cuda", dtype="float32").forward_dynamics
+    assert how_to_start(alone._kernel.image("sm_90")).states == 128
 
 
 @needs_assembler

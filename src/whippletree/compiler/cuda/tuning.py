@@ -10,7 +10,7 @@ from whippletree.compiler.cuda.staging import Staging, results, stage_angles, st
 from whippletree.compiler.cuda.thread_pairs import pair_program
 from whippletree.compiler.llvm.ir import Real
 from whippletree.compiler.llvm.spill_plan import plan
-from whippletree.compiler.program import Program, Statement, every_block, map_blocks
+from whippletree.compiler.program import Loop, Program, Statement, every_block, map_blocks
 
 
 @dataclass(frozen=True)
@@ -48,19 +48,13 @@ ROOMIEST: dict[Real, Form] = {"float": Form(160, keep=240, room=358), "double": 
 
 PAIR_FORMS: dict[Real, tuple[Form, ...]] = {
     "float": (
-        Form(128, registers=168, keep=135, room=148, pair=True),
+        Form(128, registers=168, keep=140, room=148, pair=True),
+        Form(64, registers=200, keep=168, room=170, pair=True),
         Form(64, keep=220, room=216, pair=True),
-        Form(128, registers=128, keep=96, room=108, pair=True),
     ),
-    "double": (
-        Form(128, keep=110, room=108, pair=True),
-        Form(64, keep=110, room=148, pair=True),
-    ),
+    "double": (Form(128, keep=110, room=108, pair=True),),
 }
-"""Forms of kernels in which two threads work on a state."""
-
-WORTH_PAIRING: dict[Real, range] = {}
-"""Operations of a thread for which loops over two limbs become pairs of threads; none where that was not faster."""
+"""Forms of kernels in which two threads work on a state, the one with most threads first."""
 
 
 @dataclass(frozen=True)
@@ -76,10 +70,8 @@ class Shaped:
 
 def fit_program(program: Program, real: Real, rows: bool) -> Shaped:
     """The program arranged for the first form in which its values find room."""
-    if real in WORTH_PAIRING and (found := fit_pair(program, real)):
-        (block,) = every_block(found.main.body)
-        if block.code.operations in WORTH_PAIRING[real]:
-            return found
+    if any(isinstance(s, Loop) and s.on_threads for s in program.body) and (found := fit_pair(program, real)):
+        return found
     operations = max((block.code.operations for block in every_block(program.body)), default=0)
     if operations <= SMALL_KERNEL:
         return Shaped(program)
@@ -93,13 +85,12 @@ def fit_program(program: Program, real: Real, rows: bool) -> Shaped:
 
 
 def fit_pair(program: Program, real: Real) -> Shaped | None:
-    """The program arranged for pairs of threads, if it has two limbs, in the first form in which its values find room,
-    or else in the one with most."""
-    forms = PAIR_FORMS[real]
-    found = [shape_program(program, form) for form in forms]
+    """The program arranged for pairs of threads in the first form in which its values find room, or else in the last;
+    None if it is not one of two limbs."""
+    found = [shape_program(program, form) for form in PAIR_FORMS[real]]
     if not found[0].form.pair:
         return None
-    return next((s for s in found if _slots(s, s.form.keep) <= s.form.room), max(found, key=lambda s: s.form.room))
+    return next((s for s in found if _slots(s, s.form.keep) <= s.form.room), found[-1])
 
 
 def shape_program(program: Program, form: Form, through_shared_memory: bool = True) -> Shaped:
