@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, get_args
 
 from benchmarks.contacts import STANCES
 from benchmarks.folding import model_named
@@ -47,27 +47,36 @@ def variants(real: Real) -> list[Variant]:
     """Copies, loops, and two limbs on two threads in the form that is chosen and in each that there is for it."""
     pairs = [
         Variant(
-            f"pairs ({f.threads} threads, {f.registers or 'all'} registers, keep {f.keep}, room {f.room})", "loops", f
+            f"pairs ({f.threads} threads, {f.registers or 'all'} registers, keep {f.keep}, room {f.room})", "pairs", f
         )
         for f in PAIR_FORMS[real]
     ]
     return [Variant("copies", "copies"), Variant("loops", "loops"), Variant("pairs", "pairs"), *pairs]
 
 
-def folding(cases: list[str]) -> Iterator[str]:
-    """For every robot, function and dtype: one line for unrolled code, one for loops, and some for pairs of threads."""
-    for case in cases or CASES:
+def folding(words: list[str]) -> Iterator[str]:
+    """For every robot, function and dtype: one line for unrolled code, one for loops, and some for pairs of threads.
+
+    ``words``: robots, functions, dtypes and ways to write limbs (``copies``, ``loops``, ``pairs``); of a sort that is
+    not named, all.
+    """
+
+    def among(known: Sequence[str]) -> Sequence[str]:
+        return [word for word in known if word in words] or known
+
+    functions, dtypes, folds = among(FUNCTIONS), among(("float32", "float64")), among(get_args(Folds))
+    others = {*FUNCTIONS, "float32", "float64", *get_args(Folds)}
+    for case in [word for word in words if word not in others] or CASES:
         model = model_named(case)
         given = states(model, CHECKED, seed=1)
         if "feet" in case:
             given = standing_states(model, STANCES[case.split()[0]][1], CHECKED)
-        for name in FUNCTIONS if not model.constraints else FUNCTIONS[:1]:
-            for dtype in ("float32", "float64"):
-                real: Real = "float" if dtype == "float32" else "double"
-                for variant in variants(real):
-                    if variant.fold == "pairs" and name == "inverse_dynamics_derivatives":
-                        continue  # thousands of results, each a line
-                    yield f"{case}, {name} {dtype}, {variant.name}: {_measured(model, name, variant, dtype, given)}"
+        for name in functions if not model.constraints else FUNCTIONS[:1]:
+            for dtype in dtypes:
+                for variant in variants("float" if dtype == "float32" else "double"):
+                    # thousands of results are a line each for pairs
+                    if variant.fold in folds and (variant.fold != "pairs" or name != FUNCTIONS[-1]):
+                        yield f"{case}, {name} {dtype}, {variant.name}: {_measured(model, name, variant, dtype, given)}"
 
 
 def _measured(model: Model, name: str, variant: Variant, dtype: str, given: States) -> str:

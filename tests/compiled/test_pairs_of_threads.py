@@ -16,6 +16,7 @@ from whippletree.compiler.cuda.cuda_function import compile_for_cuda
 from whippletree.compiler.cuda.ptx_target import how_to_start, kernel_ir, ptx_text
 from whippletree.compiler.cuda.thread_pairs import CHOOSE, FIRST, MIRROR, OTHER, SECOND, pair_program
 from whippletree.compiler.cuda.tuning import PAIR_FORMS, Form, fit_program
+from whippletree.compiler.cuda.unrolled_limbs import unroll_limbs
 from whippletree.compiler.frontend.code_forms import PAIRED_ON_GPU
 from whippletree.compiler.frontend.unrolled import unrolled_program
 from whippletree.compiler.program import Address, Block, Buffer, Index, Loop, Program, every_block
@@ -214,6 +215,39 @@ def test_a_function_of_the_catalogue_in_pairs(monkeypatch):
     monkeypatch.setitem(PAIRED_ON_GPU, "forward_dynamics", {"float32": 10_000})
     alone = wt.compile(model, target="cuda", dtype="float32").forward_dynamics
     assert how_to_start(alone._kernel.image("sm_90")).states == 128
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_rows_are_for_single_threads_that_do_both_limbs(dtype, monkeypatch):
+    """They copy rows together, which is not what pairs do; the bits are those of pairs, and of a CPU."""
+    install(monkeypatch)
+    model = walker(pairs=1, links=5, odd=True)
+    pairs = unrolled_program(model, find("forward_dynamics", model), fold="pairs")
+    inputs = [np.stack(x).astype(dtype) for x in zip(*[state(model, k).values() for k in range(40)], strict=True)]
+    f = compile_for_cuda(pairs, dtype=dtype, cache=CodeCache(None))
+    found = [f(*[on_device(x, columns=columns) for x in inputs]).numpy() for columns in (False, True)]
+    on_cpu = compile_function(pairs, dtype=dtype, cache=CodeCache(None), threads=1)(*inputs)
+    assert {x.tobytes() for x in found} == {on_cpu.tobytes()}
+    starts = [how_to_start(f._kernel.image("sm_90", rows)) for rows in (False, True)]
+    assert [start.threads // start.states for start in starts] == [2, 1]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_limbs_written_out(seed):
+    program = RandomLimbs(seed).program
+    unrolled = unroll_limbs(program)
+    check(unrolled)
+    assert [type(statement) for statement in unrolled.body] == [Block]
+    q = np.random.default_rng(seed).normal(size=9)
+    expected, found = (interpret(p, {"q": q})["y"] for p in (program, unrolled))
+    assert found.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("odd", [False, True])
+def test_limbs_written_out_are_as_long_as_copies(odd):
+    _, copies, loops = programs(walker(pairs=1, links=5, odd=odd), "forward_dynamics")
+    count, expected = (next(every_block(p.body)).code.operations for p in (unroll_limbs(loops), copies))
+    assert count < 1.01 * expected
 
 
 @needs_assembler

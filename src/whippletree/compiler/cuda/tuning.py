@@ -8,6 +8,7 @@ from whippletree.arithmetic.trace import Straight
 from whippletree.arithmetic.trace.schedule import order_for_registers
 from whippletree.compiler.cuda.staging import Staging, results, stage_angles, stage_program
 from whippletree.compiler.cuda.thread_pairs import pair_program
+from whippletree.compiler.cuda.unrolled_limbs import unroll_limbs
 from whippletree.compiler.llvm.ir import Real
 from whippletree.compiler.llvm.spill_plan import plan
 from whippletree.compiler.program import Loop, Program, Statement, every_block, map_blocks
@@ -71,7 +72,9 @@ class Shaped:
 def fit_program(program: Program, real: Real, rows: bool) -> Shaped:
     """The program arranged for the first form in which its values find room."""
     if any(isinstance(s, Loop) and s.on_threads for s in program.body) and (found := fit_pair(program, real)):
-        return found
+        if not rows:
+            return found
+        program = unroll_limbs(program)
     operations = max((block.code.operations for block in every_block(program.body)), default=0)
     if operations <= SMALL_KERNEL:
         return Shaped(program)
