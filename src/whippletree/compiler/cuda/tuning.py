@@ -90,10 +90,11 @@ def fit_program(program: Program, real: Real, rows: bool) -> Shaped:
 def fit_pair(program: Program, real: Real) -> Shaped | None:
     """The program arranged for pairs of threads in the first form in which its values find room, or else in the last;
     None if it is not one of two limbs."""
-    found = [shape_program(program, form) for form in PAIR_FORMS[real]]
-    if not found[0].form.pair:
+    forms = PAIR_FORMS[real]
+    found = shape_program(program, forms[0])
+    if not found.form.pair:
         return None
-    return next((s for s in found if _slots(s, s.form.keep) <= s.form.room), found[-1])
+    return replace(found, form=next((f for f in forms if _slots(found, f.keep) <= f.room), forms[-1]))
 
 
 def shape_program(program: Program, form: Form, through_shared_memory: bool = True) -> Shaped:

@@ -72,7 +72,7 @@ def _unrolled_program(model: Model, how: _How, fold: Folds | None) -> Program:
 
 
 def _folded(folding: Folding, name: str, fold: Folds) -> Program:
-    if fold == "copies" or (fold == "pairs" and folding.plan.parts != PAIR):
+    if fold == "copies" or (fold == "pairs" and folding.plan.parts != PAIRED_LIMBS):
         return folding.straight_program(name)
     program = folding.program(name)
     if fold == "loops":
@@ -84,8 +84,8 @@ def _folded(folding: Folding, name: str, fold: Folds) -> Program:
     return replace(program, body=tuple(body))
 
 
-PAIR = 2
-"""Limbs that threads take in pairs."""
+PAIRED_LIMBS = 2
+"""So many limbs are for pairs of threads."""
 
 
 class _How(NamedTuple):
