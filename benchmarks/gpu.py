@@ -4,7 +4,7 @@ python -m benchmarks.gpu smoke       correct to the bit? and first rates; a minu
 python -m benchmarks.gpu variants    block sizes, register limits and layouts of the heavy kernels
 python -m benchmarks.gpu contacts    constrained dynamics of a humanoid
 python -m benchmarks.gpu derivatives of forward dynamics of humanoids: kernels in parts; minutes, for their assembly
-python -m benchmarks.gpu folding     limbs that are alike as loops, beside unrolled code
+python -m benchmarks.gpu folding     limbs that are alike as loops or on threads, beside unrolled code
 python -m benchmarks.gpu rollout     whole trajectories
 python -m benchmarks.gpu peers       frax and MuJoCo MJX, where they are installed
 python -m benchmarks.gpu             the whole table
@@ -219,7 +219,8 @@ def main() -> int:
         "what",
         nargs="*",
         default=["table"],
-        help="smoke, variants [robot ...], contacts, derivatives, folding [robot ...], rollout, peers or table",
+        help="smoke, variants [robot ...], contacts, derivatives, folding [robot, function, dtype, copies, loops or "
+        "pairs ...], rollout, peers or table",
     )
     what, *names = parser.parse_args().what
     try:

@@ -1,21 +1,25 @@
 """A CUDA driver made of host memory, for tests without a GPU.
 
 Device memory is host memory that only this driver knows, a module is the kernel's LLVM IR compiled for the CPU, and a
-launch runs one thread after the other; the 32 threads of a warp run at once where they wait for each other. What LLVM's
+launch runs one thread after the other; the 32 threads of a warp run at once where they wait for each other, and the two
+of a pair where they hand numbers to each other. What LLVM's
 and NVIDIA's assemblers do is not tested this way; everything around them is.
 """
 
 import ctypes
+import itertools
 import re
 import threading
 
 from whippletree.compiler.cuda import driver, ptx_target
 from whippletree.compiler.cuda.cuda_arrays import DeviceArray, column_strides
+from whippletree.compiler.cuda.thread_pairs import AMONG_PAIRS, FROM_HALVES, HALVES, SHUFFLE
 from whippletree.compiler.llvm import jit
 
 DEVICES = 2
 WARP = 32
 Wait = ctypes.CFUNCTYPE(None)
+Shuffle = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_int32] * 3)
 
 
 class EmulatedDriver:
@@ -25,6 +29,7 @@ class EmulatedDriver:
         self.capacity = capacity
         self.memory = {}  # address -> (buffer, device)
         self.modules = {}
+        self.paired = set()  # addresses of kernels whose threads go in pairs
         self.contexts = []
         self.streams = []
         self.launches = 0
@@ -116,7 +121,9 @@ class EmulatedDriver:
     def cuModuleLoadDataEx(self, module, image, count, options, values):
         code = jit.object_code(image.value.decode().partition("\n")[2], jit.host())
         module._obj.value = len(self.modules) + 1
-        self.modules[module._obj.value] = jit.LoadedObject(code, [ptx_target.KERNEL_SYMBOL])
+        loaded = self.modules[module._obj.value] = jit.LoadedObject(code, [ptx_target.KERNEL_SYMBOL])
+        if b"call i32 %shuffle(" in image.value:
+            self.paired.add(loaded[ptx_target.KERNEL_SYMBOL])
         return 0
 
     def cuModuleUnload(self, module):
@@ -142,8 +149,12 @@ class EmulatedDriver:
         self.streams.append(stream.value or 0)
         size = ctypes.c_size_t.from_address(extra[3]).value
         packed = (ctypes.c_uint64 * (size // 8)).from_address(extra[1])
-        kinds = [*[ctypes.c_int32] * 3, Wait, *[ctypes.c_uint64] * len(packed)]
+        kinds = [*[ctypes.c_int32] * 3, Wait, Shuffle, *[ctypes.c_uint64] * len(packed)]
         run = ctypes.CFUNCTYPE(None, *kinds)(function.value)
+        if function.value in self.paired:
+            for block, thread in itertools.product(range(blocks), range(0, threads, 2)):
+                self.pair(run, block, thread, threads, packed)
+            return 0
         for first in range(0, blocks * threads, WARP):
             # a warp without a state for each of its threads does not wait
             together = shared and first + WARP <= packed[0]
@@ -152,15 +163,36 @@ class EmulatedDriver:
             )
         return 0
 
+    def pair(self, run, block, first, threads, packed):
+        """Two neighbours that hand numbers to each other, in step."""
+        handed, barrier = [0, 0], threading.Barrier(2)
+
+        def shuffle(thread, bits, source):
+            handed[thread % 2] = bits
+            barrier.wait()
+            found = handed[source]
+            barrier.wait()
+            return found
+
+        callbacks = Wait(lambda: None), Shuffle(shuffle)
+        workers = [
+            threading.Thread(target=run, args=(block, threads, thread, *callbacks, *packed))
+            for thread in (first, first + 1)
+        ]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+
     def warp(self, run, members, threads, packed, together):
         """All threads of a warp."""
         barrier = threading.Barrier(WARP if together else 1)
-        wait = Wait(lambda: barrier.wait() and None)
+        callbacks = Wait(lambda: barrier.wait() and None), Shuffle()
         if not together:
             for block, thread in members:
-                run(block, threads, thread, wait, *packed)
+                run(block, threads, thread, *callbacks, *packed)
             return
-        workers = [threading.Thread(target=run, args=(*(b, threads, t), wait, *packed)) for b, t in members]
+        workers = [threading.Thread(target=run, args=(*(b, threads, t), *callbacks, *packed)) for b, t in members]
         for worker in workers:
             worker.start()
         for worker in workers:
@@ -174,12 +206,25 @@ def for_the_host(ir, arch):
     ir = re.sub(r" addrspace\([134]\)", "", ir).replace("ptx_kernel ", "")
     ir = ir.replace(
         f"@{ptx_target.KERNEL_SYMBOL}(",
-        f"@{ptx_target.KERNEL_SYMBOL}(i32 %ctaid.x, i32 %ntid.x, i32 %tid.x, ptr %wait, ",
+        f"@{ptx_target.KERNEL_SYMBOL}(i32 %ctaid.x, i32 %ntid.x, i32 %tid.x, ptr %wait, ptr %shuffle, ",
     )
     ir = re.sub(r"declare \w+ @llvm\.nvvm.*\n", "", ir)
     ir = ir.replace("call void @llvm.nvvm.bar.warp.sync(i32 -1)", "call void %wait()")
+    ir = re.sub(
+        rf"call i32 @{re.escape(SHUFFLE)}\(i32 -1, (i32 %\w+), (i32 %?\w+), i32 {AMONG_PAIRS}\)",
+        r"call i32 %shuffle(i32 %tid.x, \1, \2)",
+        ir,
+    )
     ir = re.sub(r"  call void @llvm\.nvvm\.cp\.async\.(commit|wait).*\n", "", ir)
     ir = re.sub(r"call void @llvm\.nvvm\.cp\.async\.ca\.shared\.global\.", "call void @copy", ir)
+    for k, half in enumerate(HALVES):
+        ir += f"define internal i32 @half{k}(double %x) {{\n  %bits = bitcast double %x to i64\n"
+        ir += f"  %moved = lshr i64 %bits, {32 * k}\n  %half = trunc i64 %moved to i32\n  ret i32 %half\n}}\n"
+        ir = ir.replace(f"@{half}(", f"@half{k}(")
+    ir = ir.replace(f"@{FROM_HALVES}(", "@whole(")
+    ir += "define internal double @whole(i32 %low, i32 %high) {\n  %a = zext i32 %low to i64\n"
+    ir += "  %b = zext i32 %high to i64\n  %c = shl i64 %b, 32\n  %d = or i64 %a, %c\n"
+    ir += "  %x = bitcast i64 %d to double\n  ret double %x\n}\n"
     for size in (4, 8):
         ir += f"define internal void @copy{size}(ptr %to, ptr %from) {{\n  %x = load i{8 * size}, ptr %from\n"
         ir += f"  store i{8 * size} %x, ptr %to\n  ret void\n}}\n"

@@ -13,19 +13,18 @@ import whippletree as wt
 from emulated_cuda import install
 from nvidia_assembler import assemble, needs_assembler
 from strategies import make_limbed_model, make_motion
+from walkers import programs, state, walker
 from whippletree import functions
 from whippletree.arithmetic.trace import Straight, Trace, evaluate, finish
 from whippletree.arithmetic.trace.passes import live
 from whippletree.arithmetic.trace.signed import Emitter, Term, set_signs_apart
-from whippletree.compiler.cpu import result_lists
 from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.compiler.cpu.cpu_target import numpy_loop
 from whippletree.compiler.cuda.cuda_function import compile_for_cuda
 from whippletree.compiler.cuda.ptx_target import kernel_ir, ptx_text
 from whippletree.compiler.frontend.code_forms import FOLDED_ON_GPU, Request, catalogue_program
 from whippletree.compiler.frontend.limbs import NODES, NUMBERS, rotations
-from whippletree.compiler.frontend.unrolled import unrolled_program
-from whippletree.compiler.llvm import jit
+from whippletree.compiler.llvm import copied_results, jit
 from whippletree.compiler.llvm.ir import MachineLanes
 from whippletree.compiler.llvm.kernel import LOOP_SYMBOL
 from whippletree.compiler.named_function import as_tuple
@@ -39,37 +38,6 @@ from whippletree.files.cache import CodeCache
 from whippletree.tree.links import world_poses
 from whippletree.tree.mechanism import Mechanism
 from whippletree.tree.skeleton import Skeleton, skeleton
-
-
-def walker(pairs: int = 2, links: int = 4, *, odd: bool = False, free: bool = True) -> wt.Model:
-    """A body with pairs of mirrored limbs of links in space; ``odd`` gives the right ones other numbers and zeros."""
-    builder = wt.Builder("walker", gravity=(0, 0, -9.81))
-    builder.body("trunk", 8.0, (0.01, 0, 0.02), (0.3, 0.2, 0.25))
-    builder.joint("base", "free" if free else "revolute", "world", "trunk", **({} if free else {"axis": (0, 0, 1)}))
-    axes = [(0, 1, 0), (1, 0, 0), (0, 0, 1)]
-    for pair in range(pairs):
-        for side, sign in (("left", 1), ("right", -1)):
-            parent, place = "trunk", (0.3 - 0.6 * pair, 0.1 * sign, -0.05)
-            for k in range(links):
-                name = f"{side} {pair}.{k}"
-                twist = 0.001 if odd and side == "right" else 0.0
-                builder.body(name, 1.0 / (k + 1), (0.01 + twist, 0.02 * sign, -0.1), (0.01, 0.012, 0.004))
-                builder.joint(name, "revolute", parent, name, axis=axes[(k + pair) % 3], position=place)
-                parent, place = name, (0.02 + twist, 0.0, -0.2)
-    return builder.build()
-
-
-def programs(model: wt.Model, name: str) -> list:
-    function = functions.find(name, model)
-    return [unrolled_program(model, function, fold=fold) for fold in (None, "copies", "loops")]
-
-
-def state(model: wt.Model, seed: int = 0) -> dict[str, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    q = rng.normal(size=model.nq)
-    if model.joints[0].kind == "free":
-        q[3:7] /= np.linalg.norm(q[3:7])
-    return {"q": q, "v": rng.normal(size=model.nv), "tau": rng.normal(size=model.nv)}
 
 
 @pytest.mark.parametrize("odd", [False, True])
@@ -223,7 +191,7 @@ def test_many_results_wait_in_work_space_and_are_copied_from_there(name: str, mo
     model = walker(pairs=1, links=2, odd=True)
     directly = programs(model, name)[2]
     monkeypatch.setattr(folding, "MANY_RESULTS", 1)
-    monkeypatch.setattr(result_lists, "FEWEST_LISTED", 1)
+    monkeypatch.setattr(copied_results, "FEWEST_LISTED", 1)
     copied = programs(model, name)[2]
     check(copied)
     assert {node[0] for node in copied.body[-1].code.nodes} <= {"input", "neg"}

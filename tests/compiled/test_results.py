@@ -7,10 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from emulated_cuda import install, on_device
 from whippletree.arithmetic.trace import Trace, finish
-from whippletree.compiler.cpu import result_lists
 from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.compiler.cpu.cpu_target import numpy_loop
+from whippletree.compiler.cuda import listed_matrices
+from whippletree.compiler.cuda.cuda_function import compile_for_cuda
+from whippletree.compiler.cuda.ptx_memory import LISTED
+from whippletree.compiler.cuda.ptx_target import kernel_ir
+from whippletree.compiler.llvm import copied_results
 from whippletree.compiler.llvm.ir import MachineLanes
 from whippletree.compiler.program import Buffer, Loop, Program, straight_program
 from whippletree.compiler.program.traced_blocks import piece, traced_block
@@ -130,7 +135,7 @@ def test_listed_results_arrive_with_their_signs(rows, columns, batch, width, dty
     expected = np.where(np.isnan(expected), np.array(np.nan, dtype), expected).reshape(batch, rows, columns)
     program = copied_products(rows, columns, sources, negative)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(result_lists, "FEWEST_LISTED", 0)
+        patch.setattr(copied_results, "FEWEST_LISTED", 0)
         f = compile_function(program, dtype=dtype, width=width, threads=1, cache=CodeCache(None))
         assert "constant [" in numpy_loop(program, MachineLanes(width, "double"), "loop")
         assert f(a, b).tobytes() == expected.tobytes()
@@ -178,3 +183,27 @@ def test_rows_that_are_copied_go_where_they_belong(rows, dtype):
             part[:] = SENTINEL
             assert (whole == SENTINEL).all()
     assert f(given).tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("columns", [False, True])
+def test_listed_results_arrive_on_a_gpu_with_their_signs(monkeypatch, columns, dtype):
+    """Rows longer and shorter than what one pass carries, NaN of either sign, entries of two bytes and of four."""
+    install(monkeypatch)
+    monkeypatch.setattr(copied_results, "FEWEST_LISTED", 0)
+    rng = np.random.default_rng(3)
+    for rows, width, short in ((5, 19, 1 << 15), (1, 3, 1 << 15), (3, 16, 0)):
+        monkeypatch.setattr(listed_matrices, "SHORT_ENTRIES", short)
+        size, batch = rows * width, 37
+        sources, negative = list(rng.integers(0, size, size)), list(rng.random(size) < 0.5)
+        a, b = rng.normal(size=(batch, rows)).astype(dtype), rng.normal(size=(batch, width)).astype(dtype)
+        a[0, 0], a[1, 0], b[-1, 0] = 0, np.nan, -np.nan
+        products = (a[:, :, None] * b[:, None, :]).reshape(batch, -1)[:, sources]
+        expected = products * np.where(negative, -1, 1).astype(dtype)
+        expected = np.where(np.isnan(expected), np.array(np.nan, dtype), expected).reshape(batch, rows, width)
+        program = copied_products(rows, width, sources, negative)
+        assert f"@{LISTED}0 = " in kernel_ir(program, "double")
+        f = compile_for_cuda(program, dtype=dtype, cache=CodeCache(None))
+        out = on_device(np.full(expected.shape, SENTINEL, dtype), core=2, columns=columns)
+        f(on_device(a, columns=columns), on_device(b, columns=columns), out=out)
+        assert out.numpy().tobytes() == expected.tobytes()

@@ -23,7 +23,8 @@ from contextlib import contextmanager
 from whippletree.compiler.cpu.copies import MOST_TILES, SHORTEST_VECTOR_RUN, lane_pointers, tile_in, tiles
 from whippletree.compiler.cpu.cpu_arrays import AddressRun, Array, CallFrame, runs_of, starts_of
 from whippletree.compiler.cpu.result_arrays import Results
-from whippletree.compiler.cpu.result_lists import entries_of, write_listed
+from whippletree.compiler.cpu.result_lists import write_listed
+from whippletree.compiler.llvm.copied_results import entries_of
 from whippletree.compiler.llvm.ir import MachineLanes, Operand, Writer
 from whippletree.compiler.llvm.kernel import STOP
 from whippletree.compiler.llvm.packs import FEWEST_ROUNDS_BESIDE, MOST_ROUNDS_BESIDE, WIDTH, Place

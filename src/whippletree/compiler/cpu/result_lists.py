@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from whippletree.arithmetic.trace import Node
 from whippletree.compiler.cpu.copies import (
     SHORTEST_VECTOR_RUN,
     ModuleFunctions,
@@ -22,33 +21,9 @@ from whippletree.compiler.cpu.copies import (
     tiles,
 )
 from whippletree.compiler.cpu.cpu_arrays import AddressRun, CallFrame, runs_of
+from whippletree.compiler.llvm.copied_results import Entry
 from whippletree.compiler.llvm.ir import MachineLanes, Operand, Writer
-from whippletree.compiler.program import Address, Block
-
-FEWEST_LISTED = 200
-"""Results from which a block that only copies becomes a list: fewer are as many lines as their calls."""
-
-Entry = int
-"""Twice the place of a number in work space, counted in lane vectors; plus one for its negative."""
-
-
-def entries_of(block: Block, place: Callable[[Address], int | None]) -> list[Entry] | None:
-    """The list of all that a block stores, if it only copies, with or without a sign, many numbers from work space.
-
-    ``place`` is where a number lies there; None for one that does not, or whose place only the running program knows.
-    """
-    if len(block.stores) < FEWEST_LISTED:
-        return None
-    entries = []
-    for output in block.code.outputs:
-        node: Node = block.code.nodes[output] if isinstance(output, int) else ("const", output)
-        negative = node[0] == "neg"
-        node = block.code.nodes[node[1]] if negative else node
-        found = place(block.loads[node[1]]) if node[0] == "input" else None
-        if found is None:
-            return None
-        entries.append(2 * found + negative)
-    return entries
+from whippletree.compiler.program import Address
 
 
 def write_listed(

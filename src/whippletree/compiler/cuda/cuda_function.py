@@ -352,14 +352,14 @@ class _Loaded:
         device.synchronize()
         image = kernel.image(ptx_target.architecture(device.capability), rows)
         start = ptx_target.how_to_start(image)
-        self.work = start.work
+        self.work, self.states = start.work, start.states
         self.module = driver.Module(device, image, ptx_target.KERNEL_SYMBOL, start.threads, start.shared)
 
     def launch(self, states: int, arrays: Sequence[Sequence[int]], sizes: Mapping[str, int], stream: int) -> None:
         """Start the kernel on the device; see :meth:`CudaKernel.launch`."""
         described, tables = [x for array in arrays for x in array], [memory.pointer for memory in self._memory]
         parameters = [states, *described, *[sizes[d] for d in self._names], *tables]
-        blocks = -(-states // self.module.threads)
+        blocks = -(-states // self.states)
         if not self.work:
             self.module.launch(blocks, parameters, stream)
             return

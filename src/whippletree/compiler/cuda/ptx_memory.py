@@ -11,17 +11,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from whippletree.arithmetic.trace import Node
+from whippletree.compiler.cuda.listed_matrices import MatrixPlace, matrices_of, write_matrices
+from whippletree.compiler.llvm.copied_results import entries_of
 from whippletree.compiler.llvm.ir import Operand, Writer
 from whippletree.compiler.llvm.spill_plan import SpillStep, plan
 from whippletree.compiler.llvm.straight_line import SpillPlacement
 from whippletree.compiler.llvm.target_memory import Memory, Registers
-from whippletree.compiler.program import Address, Buffer, Program
+from whippletree.compiler.program import Address, Block, Buffer, Program
 
 WARP = 32
 """Threads that run together."""
 
 ASIDE = "whippletree_aside"
 """Name of a block's shared memory."""
+
+LISTED = "whippletree_listed_"
+"""Name of the list of a matrix, and of those that follow it, before its number among the outputs."""
 
 WAITING, RESULTS = "inputs in shared memory", "results in shared memory"
 """Buffers whose numbers are in slots of shared memory, see :mod:`~whippletree.compiler.cuda.staging`."""
@@ -117,6 +122,8 @@ class GpuMemory(Memory):
         self.real = writer.lanes.real
         self.in_global = in_global
         self.pointers = {b.name: f"%table{number}" for number, b in enumerate(program.of_role("table", "index"))}
+        self.lists: list[str] = []
+        """Tables that the module has to define."""
         self.first: dict[str, int] = {}
         place = 0
         for b in program.of_role("work"):
@@ -155,6 +162,25 @@ class GpuMemory(Memory):
 
         return read
 
+    def copy_block(self, block: Block, registers: Registers) -> bool:
+        """See :class:`Memory`: from work space to matrices, by a list of places."""
+        entries = entries_of(block, self._fixed_place)
+        outputs = self.program.of_role("output")
+        matrices = matrices_of(block, outputs)
+        if entries is None or matrices is None:
+            return False
+        arrays = [self.arrays[matrix.name] for matrix in matrices]
+        places = [(array.buffer, MatrixPlace(array.base, array.strides)) for array in arrays]
+        name = f"{LISTED}{outputs.index(matrices[0])}"
+        self.lists.append(write_matrices(self.writer, name, places, entries, self.work_place))
+        return True
+
+    def _fixed_place(self, address: Address) -> int | None:
+        """The place of a number among those of work space; None if it is not there, or a register decides where."""
+        if address.buffer not in self.first or any(index.register is not None for index in address.indices):
+            return None
+        return self.first[address.buffer] + self.flat_index(address, {})[1]
+
     def store(self, stores: Sequence[tuple[Address, Operand]], registers: Registers) -> None:
         w = self.writer
         for address, value in stores:
@@ -190,9 +216,12 @@ class GpuMemory(Memory):
         return total
 
     def in_work(self, name: str, number: Operand) -> str:
+        """A typed pointer to a number of a buffer of work space."""
+        return self.work_place(self.writer.value(f"add i64 {number}, {self.first[name]}"))
+
+    def work_place(self, number: Operand) -> str:
         """A typed pointer to a number of work space."""
         w = self.writer
-        number = w.value(f"add i64 {number}, {self.first[name]}")
         if not self.in_global:
             return f"ptr {w.value(f'getelementptr {self.real}, ptr {self.local}, i64 {number}')}"
         number = w.value(f"mul i64 {number}, {WARP}")

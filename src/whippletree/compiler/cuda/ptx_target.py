@@ -37,12 +37,14 @@ from typing import Any
 from whippletree.compiler.cuda.ptx_memory import ASIDE, WARP, Aside, GpuArray, GpuMemory, pitch
 from whippletree.compiler.cuda.split import part_program, parts_of
 from whippletree.compiler.cuda.staging import ArrayPlace, Stager, results
+from whippletree.compiler.cuda.thread_pairs import FROM_HALVES, HALVES, PAIR, SHUFFLE, PairCode
 from whippletree.compiler.cuda.tuning import Form, Shaped, fit_program, shape_program
 from whippletree.compiler.llvm import jit
 from whippletree.compiler.llvm.emit import emit_body
 from whippletree.compiler.llvm.ir import INTRINSICS, MachineLanes, Operand, Real, Writer, table_text
 from whippletree.compiler.llvm.sine import far_arguments_function
-from whippletree.compiler.program import Block, Program, every_block, tables_of
+from whippletree.compiler.llvm.target_memory import Registers
+from whippletree.compiler.program import Address, Block, Program, every_block, tables_of
 from whippletree.errors import DeviceError, UnsupportedError
 
 KERNEL_SYMBOL = "whippletree_kernel"
@@ -98,10 +100,12 @@ def kernel_ir(program: Program, real: Real, form: Form | None = None, rows: bool
     kernel = _Kernel(program, how, lanes, copies)
     text = kernel.text()
     shared = kernel.slots * pitch(how.form.threads) * lanes.bytes
-    head = _HEAD.format(how.form.threads, shared, global_work(program, real))
+    states = how.form.threads // (PAIR if how.form.pair else 1)
+    head = _HEAD.format(how.form.threads, states, shared, kernel.work)
     declarations = _declarations({lanes, MachineLanes(1, "double")})
     functions = [far_arguments_function(lanes), division_functions(lanes) if kernel.calls else ""]
     functions += [table_text(name, table.values, real, GLOBAL) for name, table in tables_of(program).items()]
+    functions += kernel.lists
     return "\n".join([f"; {head}", declarations, text, *functions, _METADATA])
 
 
@@ -110,14 +114,16 @@ def copies_by_itself(arch: str) -> bool:
     return int(arch.removeprefix("sm_")) >= 80
 
 
-_HEAD = "threads of a block: {}, bytes of shared memory: {}, bytes of work space of a state: {}"
+_HEAD = "threads of a block: {}, its states: {}, bytes of shared memory: {}, bytes of work space of a state: {}"
 
 
 @dataclass(frozen=True)
 class LaunchSize:
-    """Numbers of a launch: threads of a block, its bytes of shared memory, bytes of global memory for a state."""
+    """Numbers of a launch: threads of a block, the states that it works on, its bytes of shared memory, bytes of global
+    memory for a state."""
 
     threads: int
+    states: int
     shared: int
     work: int
 
@@ -139,14 +145,19 @@ class _Kernel:
         self.lanes = lanes
         self.copies = copies
         self.calls = how.form.room > 0 and lanes.real == "float"  # divisions are calls
-        self.in_global = global_work(program, lanes.real) > 0
-        self.parameters = parameters(program, lanes.real)
+        self.work = 0 if how.form.pair else global_work(program, lanes.real)
+        self.in_global = self.work > 0
+        self.parameters = parameters(program, self.in_global)
         self.slots = 0  # of shared memory, for each thread
+        self.lists: list[str] = []
+        """Tables of places that the module has to define."""
 
     def text(self) -> str:
         w = self.new_writer()
         within, thread = _thread(w)
         aside = self.new_aside(w, within)
+        if self.how.form.pair:
+            return self.text_of_pair(w, aside, within, thread)
         parts = parts_of(self.how.main)
         with self.each_state(w, thread) as state:
             if parts:
@@ -158,6 +169,19 @@ class _Kernel:
         head = f"define ptx_kernel void @{KERNEL_SYMBOL}({_parameter_list(self.parameters)}) #0"
         functions = [self.part(number, block) for number, block in enumerate(parts)]
         return "\n".join([_definition(head, w), _attributes(self.how.form), *functions])
+
+    def text_of_pair(self, w: Writer, aside: Aside, within: Operand, thread: Operand) -> str:
+        """PTX of a kernel in which two threads work on a state. Pairs beyond the last state do that one again: all
+        threads of a warp have to be there when numbers go from one to another."""
+        pair = PairCode(w, thread)
+        w.own_operations = pair.operations()
+        own, last = w.value(f"lshr i64 {thread}, {PAIR.bit_length() - 1}"), w.value("sub i64 %states, 1")
+        state = w.value(f"select i1 {w.value(f'icmp slt i64 {own}, {last}')}, i64 {own}, i64 {last}")
+        registers = pair.registers(self.how.distances)
+        self.one_state(self.how.main, w, aside, state, thread, within, registers)
+        w.emit("ret void")
+        head = f"define ptx_kernel void @{KERNEL_SYMBOL}({_parameter_list(self.parameters)}) #0"
+        return "\n".join([_definition(head, w), _attributes(self.how.form)])
 
     def part(self, number: int, block: Block) -> str:
         """PTX of one of several functions in which the work on a state is done."""
@@ -206,7 +230,14 @@ class _Kernel:
         w.emit("ret void")
 
     def one_state(
-        self, main: Program, w: Writer, aside: Aside, state: Operand, thread: Operand, within: Operand
+        self,
+        main: Program,
+        w: Writer,
+        aside: Aside,
+        state: Operand,
+        thread: Operand,
+        within: Operand,
+        registers: Registers | None = None,
     ) -> None:
         """The work on one state: its number (i64), that of the thread among all (i64) and in its block (i32)."""
         arrays = {b.name: GpuArray(b) for b in self.program.of_role("input", "output")}
@@ -219,14 +250,20 @@ class _Kernel:
         if staging.waiting:
             places = {name: ArrayPlace(f"%array{i}", f"%step{i}", f"%stride{i}.0") for i, name in enumerate(arrays)}
             stager = Stager(w, aside, state, w.value(f"and i32 {within}, {WARP - 1}"), self.copies)
-            stager.read(staging, places)
+
+            def place_of(address: Address) -> ArrayPlace:
+                (stride,) = arrays[address.buffer].strides
+                return ArrayPlace(memory.in_array(address, registers or {}), "", stride)
+
+            stager.read(staging, places, place_of)
             (block,) = every_block(main.body)
             aside.waiting, aside.results = staging.waiting, results(block.code, staging)
-            emit_body(main, w, memory)
+            emit_body(main, w, memory, registers)
             stager.write(staging, places)
         else:
-            emit_body(main, w, memory)
+            emit_body(main, w, memory, registers)
         self.slots = max(self.slots, aside.slots)
+        self.lists += memory.lists
 
 
 _PART = "whippletree_part_"
@@ -252,7 +289,7 @@ class KernelParameter:
     name: str
 
 
-def parameters(program: Program, real: Real) -> list[KernelParameter]:
+def parameters(program: Program, in_global: bool) -> list[KernelParameter]:
     """The parameters of the kernel, in order."""
     found = [KernelParameter("i64", "states")]
     for number, b in enumerate(program.of_role("input", "output")):
@@ -263,7 +300,7 @@ def parameters(program: Program, real: Real) -> list[KernelParameter]:
         KernelParameter("ptr addrspace(1)", f"table{number}")
         for number, _ in enumerate(program.of_role("table", "index"))
     ]
-    if global_work(program, real):
+    if in_global:
         found += [KernelParameter("ptr addrspace(1)", "work"), KernelParameter("i64", "slots")]
     return found
 
@@ -282,6 +319,8 @@ def named_dimensions(program: Program) -> list[str]:
 def _declarations(kinds: set[MachineLanes]) -> str:
     lines = [f"@{ASIDE} = external addrspace(3) global [0 x double], align 16"]
     lines += [f"declare i32 @llvm.nvvm.read.ptx.sreg.{name}()" for name in ("ctaid.x", "ntid.x", "tid.x")]
+    lines += [f"declare i32 @{SHUFFLE}(i32, i32, i32, i32)", f"declare double @{FROM_HALVES}(i32, i32)"]
+    lines += [f"declare i32 @{half}(double)" for half in HALVES]
     lines += [
         f"declare void @llvm.nvvm.cp.async.ca.shared.global.{n}(ptr addrspace(3), ptr addrspace(1))" for n in (4, 8)
     ]

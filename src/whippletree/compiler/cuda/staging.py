@@ -14,15 +14,17 @@ threads read neighbouring numbers. In any other layout each thread copies its ow
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, groupby, pairwise
 
 from whippletree.arithmetic.trace import Node, Straight
+from whippletree.arithmetic.trace.passes import live
 from whippletree.compiler.cuda.ptx_memory import RESULTS, WAITING, WARP, Aside
+from whippletree.compiler.cuda.walks import Handed, Walk, roll_loop
 from whippletree.compiler.llvm.ir import Operand, Writer
 from whippletree.compiler.llvm.sine import sines_and_cosines
-from whippletree.compiler.program import Address, Block, Buffer, Index, Program
+from whippletree.compiler.program import Address, Block, Buffer, Index, Program, every_block
 
 SHORTEST_RUN = 4
 """Arrays and runs of angles shorter than this are not worth a loop."""
@@ -39,11 +41,21 @@ class Angles:
 
 
 @dataclass(frozen=True)
+class AnglesOfArray:
+    """Likewise, of neighbours in an array from an address on."""
+
+    angle: Address
+    sine: int
+    cosine: int
+    count: int
+
+
+@dataclass(frozen=True)
 class Staging:
     """Which numbers go through shared memory. Input number i of the code waits in slot i, for i below ``waiting``."""
 
     inputs: tuple[tuple[int, Buffer], ...] = ()  # first slot, array
-    angles: tuple[Angles, ...] = ()
+    angles: tuple[Angles | AnglesOfArray, ...] = ()
     results: tuple[Buffer, ...] = ()  # their numbers are the first outputs of the code, in this order
     waiting: int = 0
 
@@ -63,6 +75,47 @@ def stage_program(program: Program, room: int) -> tuple[Program, Staging]:
         case (Block() as block,):
             return _Division(program, block).divide(room)
     return program, Staging()
+
+
+def stage_angles(program: Program) -> tuple[Program, Staging]:
+    """The one block of a program with sines and cosines waiting, whose angles are read where they are."""
+    (block,) = every_block(program.body)
+    nodes = list(block.code.nodes)
+    wanted: dict[tuple[str, str | None], dict[int, dict[str, int]]] = {}  # by array and register, offset -> node
+    for i, node in enumerate(nodes):
+        if node[0] in ("sin", "cos") and nodes[node[1]][0] == "input":
+            address = block.loads[nodes[node[1]][1]]
+            if len(address.indices) == 1 and address.buffer in {b.name for b in program.of_role("input")}:
+                (index,) = address.indices
+                wanted.setdefault((address.buffer, index.register), {}).setdefault(index.offset, {})[node[0]] = i
+    runs: list[AnglesOfArray] = []
+    free = 0
+    for (array, register), own in wanted.items():
+        for places in _neighbours(own):
+            run = AnglesOfArray(Address(array, (Index(register, places[0]),)), free, free + len(places), len(places))
+            free += 2 * len(places)
+            runs.append(run)
+            for i, place in enumerate(places):
+                for name, number in own[place].items():
+                    nodes[number] = (WAITS, (run.sine if name == "sin" else run.cosine) + i)
+    nodes = [("input", free + n[1]) if n[0] == "input" else ("input", n[1]) if n[0] == WAITS else n for n in nodes]
+    loads = tuple(Address(WAITING, (Index(None, i),)) for i in range(free))
+    changed = Block(live(Straight(nodes, block.code.outputs)), (*loads, *block.loads), block.stores)
+    extra = (Buffer(WAITING, "work", (free,)),) if free else ()
+    staged = replace(program, buffers=(*program.buffers, *extra), body=(changed,))
+    return staged, Staging(angles=tuple(runs), waiting=free)
+
+
+WAITS = "waits"
+"""A node that is in a slot of that number."""
+
+
+def _neighbours(numbers: Iterable[int]) -> Iterator[list[int]]:
+    """Runs of numbers that follow each other, as long as they are worth a loop."""
+    for _, group in groupby(enumerate(sorted(numbers)), key=lambda pair: pair[1] - pair[0]):
+        found = [number for _, number in group]
+        if len(found) >= SHORTEST_RUN:
+            yield found
 
 
 class _Division:
@@ -122,10 +175,7 @@ class _Division:
         busy = {self._slot(first, self.nodes[i][1]) for i in others if self._argument(first, i) is not None}
         self.turned: set[int] = set()
         found: list[Angles] = []
-        for _, group in groupby(enumerate(sorted(wanted)), key=lambda pair: pair[1] - pair[0]):
-            slots = [slot for _, slot in group]
-            if len(slots) < SHORTEST_RUN:
-                continue
+        for slots in _neighbours(wanted):
             # sines take the place of the angles where nobody needs those any more
             sine = free if busy.intersection(slots) else slots[0]
             free += len(slots) * (sine == free)
@@ -175,9 +225,6 @@ GROUP = 3
 ANGLES = 2
 """Angles that one pass of a loop treats."""
 
-Handed = list[Operand]
-"""Values that a loop hands from pass to pass."""
-
 Copy = Callable[[Sequence[Operand], Sequence[Operand]], None]
 """Emits the copying of some numbers: their slots, and their addresses in an array."""
 
@@ -200,15 +247,6 @@ class _Array:
     place: ArrayPlace
 
 
-@dataclass(frozen=True)
-class _Walk:
-    """So many numbers to treat: where it starts (types and values), and the code that takes some more steps."""
-
-    count: int
-    start: list[tuple[str, Operand]]
-    step: Callable[[Handed, int], Handed]
-
-
 class Stager:
     """Emits the copying. ``state`` is the number of this thread's state (i64), ``lane`` its place in the warp (i32)."""
 
@@ -221,8 +259,8 @@ class Stager:
         self.real = writer.lanes.real
         self.bytes = writer.lanes.bytes
 
-    def read(self, staging: Staging, places: dict[str, ArrayPlace]) -> None:
-        """Inputs to their slots, then sines and cosines to theirs."""
+    def read(self, staging: Staging, places: dict[str, ArrayPlace], place_of: Callable[[Address], ArrayPlace]) -> None:
+        """Inputs to their slots, then sines and cosines to theirs. ``place_of`` emits where a number of a state is."""
         arrays = [_Array(first, b.size, places[b.name]) for first, b in staging.inputs]
 
         def rows() -> None:
@@ -234,9 +272,10 @@ class Stager:
             self._side_by_side([self._column(array, self._copies_in) for array in arrays])
             self._wait_for_copies()
 
-        self._either(arrays, rows, columns)
+        if arrays:
+            self._either(arrays, rows, columns)
         for run in staging.angles:
-            self._angles(run)
+            self._angles(run) if isinstance(run, Angles) else self._angles_of_array(run, place_of(run.angle))
 
     def write(self, staging: Staging, places: dict[str, ArrayPlace]) -> None:
         """Results from their slots to the outputs."""
@@ -271,7 +310,7 @@ class Stager:
             w.emit(f"br label %{join}")
         w.start(join)
 
-    def _column(self, array: _Array, copy: Copy) -> _Walk:
+    def _column(self, array: _Array, copy: Copy) -> Walk:
         """Every thread walks over the numbers of its own state."""
         place = array.place
         start = self._move_pointer(place.pointer, self.writer.value(f"mul i64 {self.state}, {place.step}"))
@@ -284,11 +323,9 @@ class Stager:
             copy(slots[:count], numbers[:count])
             return [numbers[-1], slots[-1]]
 
-        return _Walk(
-            array.size, [("ptr addrspace(1)", start), ("ptr addrspace(3)", self.aside.slot(array.first))], step
-        )
+        return Walk(array.size, [("ptr addrspace(1)", start), ("ptr addrspace(3)", self.aside.slot(array.first))], step)
 
-    def _row(self, array: _Array, copy: Copy) -> _Walk:
+    def _row(self, array: _Array, copy: Copy) -> Walk:
         """The warp walks over the numbers of its states together, 32 at a time."""
         w, size, pitch = self.writer, array.size, self.aside.pitch
         member, position = (w.value(f"{o} i32 {self.lane}, {size}") for o in ("udiv", "urem"))
@@ -310,7 +347,7 @@ class Stager:
             return [numbers[-1], slot, position]
 
         start = [("ptr addrspace(1)", self._own_element(array)), ("ptr addrspace(3)", self._element(slot, member))]
-        return _Walk(size, [*start, ("i32", position)], step)
+        return Walk(size, [*start, ("i32", position)], step)
 
     def _copies_in(self, slots: Sequence[Operand], numbers: Sequence[Operand]) -> None:
         w = self.writer
@@ -344,17 +381,35 @@ class Stager:
         def step(at: Handed, count: int) -> Handed:
             places = [aside.beyond(at[0], i) for i in range(count)]
             values = [self.writer.value(f"load {self.real}, ptr addrspace(3) {place}") for place in places]
-            for place, (sine, cosine) in zip(places, sines_and_cosines(self.writer, values), strict=True):
-                for slot, value in ((run.sine, sine), (run.cosine, cosine)):
-                    target = aside.beyond(place, slot - run.angle)
-                    self.writer.emit(f"store {self.real} {value}, ptr addrspace(3) {target}")
+            self._put_sines([aside.beyond(place, run.sine - run.angle) for place in places], run, values)
             return [aside.beyond(at[0], count)]
 
-        self._roll_loop(_Walk(run.count, [("ptr addrspace(3)", aside.slot(run.angle))], step), ANGLES)
+        roll_loop(self.writer, Walk(run.count, [("ptr addrspace(3)", aside.slot(run.angle))], step), ANGLES)
+
+    def _angles_of_array(self, run: AnglesOfArray, array: ArrayPlace) -> None:
+        """Sines and cosines of neighbours in an array."""
+        aside = self.aside
+
+        def step(at: Handed, count: int) -> Handed:
+            numbers = [at[0]]
+            for _ in range(count):
+                numbers.append(self._move_pointer(numbers[-1], array.stride))
+            loads = (f"load {self.real}, ptr addrspace(1) {number}, !invariant.load !1" for number in numbers[:count])
+            self._put_sines([aside.beyond(at[1], i) for i in range(count)], run, [self.writer.value(x) for x in loads])
+            return [numbers[-1], aside.beyond(at[1], count)]
+
+        start = [("ptr addrspace(1)", array.pointer), ("ptr addrspace(3)", aside.slot(run.sine))]
+        roll_loop(self.writer, Walk(run.count, start, step), ANGLES)
+
+    def _put_sines(self, slots: Sequence[Operand], run: Angles | AnglesOfArray, values: Sequence[Operand]) -> None:
+        """Sines of some angles to these slots, cosines to theirs."""
+        for slot, pair in zip(slots, sines_and_cosines(self.writer, values), strict=True):
+            for place, value in zip((slot, self.aside.beyond(slot, run.cosine - run.sine)), pair, strict=True):
+                self.writer.emit(f"store {self.real} {value}, ptr addrspace(3) {place}")
 
     # ---- loops ---------------------------------------------------------------------------------------------------
 
-    def _side_by_side(self, walks: Sequence[_Walk]) -> None:
+    def _side_by_side(self, walks: Sequence[Walk]) -> None:
         """Several walks in one loop, for as long as all have something to do, then each for itself."""
         common = min(walk.count for walk in walks)
         cuts = list(accumulate((len(walk.start) for walk in walks), initial=0))
@@ -364,37 +419,12 @@ class Stager:
             return [x for walk, part in zip(walks, parts, strict=True) for x in walk.step(part, count)]
 
         start = [x for walk in walks for x in walk.start]
-        reached = self._roll_loop(_Walk(common, start, step), GROUP)
+        reached = roll_loop(self.writer, Walk(common, start, step), GROUP)
         for walk, (a, b) in zip(walks, pairwise(cuts), strict=True):
             kinds = [kind for kind, _ in walk.start]
-            self._roll_loop(_Walk(walk.count - common, list(zip(kinds, reached[a:b], strict=True)), walk.step), GROUP)
-
-    def _roll_loop(self, walk: _Walk, group: int) -> Handed:
-        """A loop that takes some numbers at a time, then those that are left; where the walk arrives."""
-        passes, rest = divmod(walk.count, group)
-        at = [value for _, value in walk.start]
-        if passes:
-            at = self._loop(walk, passes, group)
-        return walk.step(at, rest) if rest else at
-
-    def _loop(self, walk: _Walk, passes: int, group: int) -> Handed:
-        w = self.writer
-        before, head, end = w.block, w.label("loop"), w.label("end")
-        w.emit(f"br label %{head}")
-        w.start(head)
-        place = len(w.lines)
-        done, following = w.fresh(), w.fresh()
-        names = [w.fresh() for _ in walk.start]
-        after = walk.step(names, group)
-        w.emit(f"{following} = add i32 {done}, 1")
-        more = w.value(f"icmp ult i32 {following}, {passes}")
-        phis = [f"  {done} = phi i32 [ 0, %{before} ], [ {following}, %{w.block} ]"]
-        for (kind, start), name, value in zip(walk.start, names, after, strict=True):
-            phis.append(f"  {name} = phi {kind} [ {start}, %{before} ], [ {value}, %{w.block} ]")
-        w.lines[place:place] = phis
-        w.emit(f"br i1 {more}, label %{head}, label %{end}, !llvm.loop !2")  # which forbids to unroll it
-        w.start(end)
-        return after
+            roll_loop(
+                self.writer, Walk(walk.count - common, list(zip(kinds, reached[a:b], strict=True)), walk.step), GROUP
+            )
 
     # ---- addresses -----------------------------------------------------------------------------------------------
 

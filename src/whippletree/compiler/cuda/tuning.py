@@ -6,10 +6,12 @@ from dataclasses import dataclass, field, replace
 
 from whippletree.arithmetic.trace import Straight
 from whippletree.arithmetic.trace.schedule import order_for_registers
-from whippletree.compiler.cuda.staging import Staging, results, stage_program
+from whippletree.compiler.cuda.staging import Staging, results, stage_angles, stage_program
+from whippletree.compiler.cuda.thread_pairs import pair_program
+from whippletree.compiler.cuda.unrolled_limbs import unroll_limbs
 from whippletree.compiler.llvm.ir import Real
 from whippletree.compiler.llvm.spill_plan import plan
-from whippletree.compiler.program import Program, Statement, every_block, map_blocks
+from whippletree.compiler.program import Loop, Program, Statement, every_block, map_blocks
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,7 @@ class Form:
     registers: int = 0  # at most so many per thread; 0: as many as there are
     keep: int = 0  # arrange straight-line code for so many values in registers; 0: as it was traced
     room: int = 0  # slots of shared memory that each thread may put other values into
+    pair: bool = False  # two threads work on a state, where it has two limbs
 
 
 SMALL_KERNEL = 1800
@@ -44,6 +47,17 @@ ROOMIEST: dict[Real, Form] = {"float": Form(160, keep=240, room=358), "double": 
 """Forms of kernels that are longer than the instruction cache and whose values find no room in any of the others."""
 
 
+PAIR_FORMS: dict[Real, tuple[Form, ...]] = {
+    "float": (
+        Form(128, registers=168, keep=140, room=148, pair=True),
+        Form(64, registers=200, keep=168, room=170, pair=True),
+        Form(64, keep=220, room=216, pair=True),
+    ),
+    "double": (Form(128, keep=110, room=108, pair=True),),
+}
+"""Forms of kernels in which two threads work on a state, the one with most threads first."""
+
+
 @dataclass(frozen=True)
 class Shaped:
     """A program arranged for a form: its main part, and what goes through shared memory around it."""
@@ -51,10 +65,16 @@ class Shaped:
     main: Program
     form: Form = field(default_factory=Form)
     staging: Staging = field(default_factory=Staging)
+    distances: tuple[int, ...] = ()
+    """Of a pair of threads: how far apart they read and write."""
 
 
 def fit_program(program: Program, real: Real, rows: bool) -> Shaped:
     """The program arranged for the first form in which its values find room."""
+    if any(isinstance(s, Loop) and s.on_threads for s in program.body) and (found := fit_pair(program, real)):
+        if not rows:
+            return found
+        program = unroll_limbs(program)
     operations = max((block.code.operations for block in every_block(program.body)), default=0)
     if operations <= SMALL_KERNEL:
         return Shaped(program)
@@ -67,8 +87,23 @@ def fit_program(program: Program, real: Real, rows: bool) -> Shaped:
     return replace(found, form=form or forms[-1])
 
 
+def fit_pair(program: Program, real: Real) -> Shaped | None:
+    """The program arranged for pairs of threads in the first form in which its values find room, or else in the last;
+    None if it is not one of two limbs."""
+    forms = PAIR_FORMS[real]
+    found = shape_program(program, forms[0])
+    if not found.form.pair:
+        return None
+    return replace(found, form=next((f for f in forms if _slots(found, f.keep) <= f.room), forms[-1]))
+
+
 def shape_program(program: Program, form: Form, through_shared_memory: bool = True) -> Shaped:
     """The program arranged for a form."""
+    if form.pair and (paired := pair_program(program)):
+        alone = shape_program(paired.program, replace(form, pair=False), through_shared_memory=False)
+        main, staging = stage_angles(alone.main) if form.keep else (alone.main, alone.staging)
+        return Shaped(main, form, staging, paired.distances)
+    form = replace(form, pair=False)
     if not form.keep:
         return Shaped(program, form)
     arranged = replace(program, body=_arrange(program.body, form.keep))

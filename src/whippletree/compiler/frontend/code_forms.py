@@ -86,6 +86,11 @@ where the driver assembles those of a humanoid in 15 s instead of 100; forward d
 as fast where they are long, and half as fast where they are short."""
 
 
+PAIRED_ON_GPU: dict[str, dict[str, int]] = {}
+"""Functions of trees of which two limbs that are alike are for two threads of a GPU: for each dtype, from how many
+operations of a thread on."""
+
+
 @dataclass(frozen=True)
 class MatricesOf:
     """How the outputs of a function, all of them matrices, are derivatives of another one, which has one output."""
@@ -214,14 +219,20 @@ class Request:
     @property
     def may_fold(self) -> bool:
         """Whether limbs that are alike may be loops."""
-        if self.on_cpu or self.exported:
+        if self.on_cpu or self.exported or self.in_pairs:
             return not self.exported
         return not self.model.constraints and self.dtype in FOLDED_ON_GPU.get(self.function.name, {})
 
     @property
+    def in_pairs(self) -> bool:
+        """Whether two limbs that are alike are for two threads."""
+        trees_of_gpu = not (self.on_cpu or self.exported or self.model.constraints)
+        return trees_of_gpu and self.dtype in PAIRED_ON_GPU.get(self.function.name, {})
+
+    @property
     def folded_from(self) -> int:
         """Operations in loops over limbs from which on loops are taken."""
-        return 0 if self.on_cpu else FOLDED_ON_GPU[self.function.name][self.dtype]
+        return 0 if self.on_cpu else (PAIRED_ON_GPU if self.in_pairs else FOLDED_ON_GPU)[self.function.name][self.dtype]
 
     @property
     def linear(self) -> bool:
@@ -495,7 +506,7 @@ def _unrolled_program(request: Request) -> Program:
             request.model, request.function, request.names, request.parameters, route=request.route, fold=fold
         )
 
-    program = written("loops" if request.may_fold else "copies")
+    program = written("pairs" if request.in_pairs else "loops" if request.may_fold else "copies")
     if request.may_fold and sum(block.code.operations for block in every_block(program.body)) < request.folded_from:
         program = written("copies")
     if not request.on_cpu:  # a GPU is told an order by the number of its registers

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -13,7 +14,7 @@ from whippletree.arithmetic import scalars
 from whippletree.arithmetic.garbage import garbage_left_alone
 from whippletree.arithmetic.trace import Straight, Trace, Traced, finish
 from whippletree.compiler.frontend.limbs import MOST_ROTATIONS, Rotation, rotations, turning, with_twin_constants
-from whippletree.compiler.program import Buffer, Program, straight_program
+from whippletree.compiler.program import Buffer, Loop, Program, straight_program
 from whippletree.compiler.program.folding import Folding, fold_code
 from whippletree.functions import Function
 from whippletree.model import Model
@@ -25,7 +26,7 @@ STATUS = "status"
 """Name of the output that tells which joint lacked inertia: 0 for none, else the joint's node plus one."""
 
 
-Folds: TypeAlias = Literal["loops", "copies"]
+Folds: TypeAlias = Literal["loops", "copies", "pairs"]
 
 
 def traced_inputs(trace: Trace, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
@@ -52,7 +53,8 @@ def unrolled_program(
 
     ``checked`` adds a status output where only the state decides whether there is an answer. ``route``: how the block
     matrix of constraints is solved; None for the one that the model calls for. ``fold``: write limbs that are alike
-    in the same way where that pays; ``"loops"`` does so once, in a loop, ``"copies"`` for each, with the same bits.
+    in the same way where that pays; ``"loops"`` does so once, in a loop, ``"copies"`` for each, with the same bits;
+    ``"pairs"`` in a loop whose rounds are for two threads where limbs are two, else for each.
     """
     with garbage_left_alone():
         return _unrolled_program(model, _How(function, tuple(names), tuple(parameters), checked, route), fold)
@@ -64,9 +66,26 @@ def _unrolled_program(model: Model, how: _How, fold: Folds | None) -> Program:
         tried = (_folding(model, how, rotation) for rotation in rotations(skeleton(model))[:MOST_ROTATIONS])
         folding = next((f for f in tried if f is not None), None)
         if folding is not None:
-            return folding.program(function.name) if fold == "loops" else folding.straight_program(function.name)
+            return _folded(folding, function.name, fold)
     code = _straight(model, how, None)
     return straight_program(function.name, code.code, code.inputs, code.outputs)
+
+
+def _folded(folding: Folding, name: str, fold: Folds) -> Program:
+    if fold == "copies" or (fold == "pairs" and folding.plan.parts != PAIRED_LIMBS):
+        return folding.straight_program(name)
+    program = folding.program(name)
+    if fold == "loops":
+        return program
+    loops = [statement for statement in program.body if isinstance(statement, Loop)]
+    if any(len(loop.body) > 1 for loop in loops):  # a limb looks up what the other has
+        return folding.straight_program(name)
+    body = (replace(s, on_threads=True) if isinstance(s, Loop) else s for s in program.body)
+    return replace(program, body=tuple(body))
+
+
+PAIRED_LIMBS = 2
+"""So many limbs are for pairs of threads."""
 
 
 class _How(NamedTuple):

@@ -5,6 +5,7 @@ target_memory   how a target reads and writes the buffers of a program
 emit            statements: blocks, loops, switches
 straight_line   the arithmetic of one block
 packs           operations on neighbours in memory as one operation on a vector
+copied_results  blocks that only copy, as a list
 spill_plan      where values are stored when there are too few registers
 sine, atan2, exponential   elementary functions in our own arithmetic, with the same bits everywhere
 kernel            a program compiled on first use, or found in the cache; small functions that all kernels share

@@ -78,9 +78,12 @@ class CarriedNumber:
         """In the next round: to be said by the body."""
 
 
-def emit_body(program: Program, writer: Writer, memory: Memory) -> None:
-    """Emit the statements of the program at the writer's current place; control flow leaves at its new place."""
-    _Body(writer, memory).statements(program.body, {})
+def emit_body(program: Program, writer: Writer, memory: Memory, registers: Registers | None = None) -> None:
+    """Emit the statements of the program at the writer's current place; control flow leaves at its new place.
+
+    ``registers``: those of the target, which are known from the start.
+    """
+    _Body(writer, memory).statements(program.body, registers or {})
 
 
 class _Body:

@@ -11,7 +11,7 @@ Everything that this package emits goes through :class:`Writer`, so three promis
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeAlias
@@ -105,6 +105,8 @@ class Writer:
         self.entry: list[str] = []  # stack allocations, which belong in front of everything else
         self.called: set[str] = set()
         """Functions of the module that are called."""
+        self.own_operations: dict[str, Callable[[Sequence[Operand]], Operand]] = {}
+        """Operations that only this target has: what emits them."""
         self.block = "entry"
         self.block_start = 0
         """Line with which the present basic block begins."""

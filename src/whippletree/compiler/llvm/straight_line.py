@@ -284,6 +284,8 @@ class _Emission:
         x = [self.value[i] for i in node[1:]]
         if isinstance(operation, Table):
             return w.look_up(operation, len(operation.values), x[0])
+        if operation in w.own_operations:
+            return w.own_operations[operation](x)
         return self._apply(str(operation), x)
 
     def _apply(self, operation: str, x: Sequence[Operand]) -> Operand:

@@ -154,6 +154,9 @@ class Loop:
     ``side_by_side`` promises that no round reads what another one writes. Its body is blocks on work space alone, whose
     addresses have the counter as their last index, or, where they are only read, as any other or not at all. A back end
     that works on one state may then compute several rounds at once, with the bits that each has alone.
+
+    ``on_threads`` is a hint that each round is best done by a thread of its own, where a target has threads that work
+    on one state together.
     """
 
     counter: Register
@@ -161,6 +164,7 @@ class Loop:
     body: tuple[Statement, ...]
     backwards: bool = False
     side_by_side: bool = False
+    on_threads: bool = False
 
 
 @dataclass(frozen=True)
