@@ -9,7 +9,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, get_args
+from typing import get_args
 
 from benchmarks.contacts import STANCES
 from benchmarks.folding import model_named
@@ -20,9 +20,7 @@ from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.compiler.cuda import driver, ptx_target
 from whippletree.compiler.cuda.cuda_function import CudaFunction, compile_for_cuda
 from whippletree.compiler.cuda.thread_pairs import pair_program
-from whippletree.compiler.cuda.tuning import PAIR_FORMS, Form
 from whippletree.compiler.frontend.unrolled import Folds, unrolled_program
-from whippletree.compiler.llvm.ir import Real
 from whippletree.compiler.named_function import as_tuple
 from whippletree.compiler.program import Program
 from whippletree.files.cache import CodeCache
@@ -35,25 +33,6 @@ FEW = 1 << 17
 """States of a batch whose results are matrices: those of a humanoid in float64 are 4 GB."""
 
 
-class Variant(NamedTuple):
-    """A way to write a function: its name, how limbs are written, and the form of the kernel if it is not chosen."""
-
-    name: str
-    fold: Folds
-    form: Form | None = None
-
-
-def variants(real: Real) -> list[Variant]:
-    """Copies, loops, and two limbs on two threads in the form that is chosen and in each that there is for it."""
-    pairs = [
-        Variant(
-            f"pairs ({f.threads} threads, {f.registers or 'all'} registers, keep {f.keep}, room {f.room})", "pairs", f
-        )
-        for f in PAIR_FORMS[real]
-    ]
-    return [Variant("copies", "copies"), Variant("loops", "loops"), Variant("pairs", "pairs"), *pairs]
-
-
 def folding(words: list[str]) -> Iterator[str]:
     """For every robot, function and dtype: one line for unrolled code, one for loops, and some for pairs of threads.
 
@@ -64,7 +43,8 @@ def folding(words: list[str]) -> Iterator[str]:
     def among(known: Sequence[str]) -> Sequence[str]:
         return [word for word in known if word in words] or known
 
-    functions, dtypes, folds = among(FUNCTIONS), among(("float32", "float64")), among(get_args(Folds))
+    functions, dtypes = among(FUNCTIONS), among(("float32", "float64"))
+    folds: Sequence[Folds] = [fold for fold in get_args(Folds) if fold in words] or get_args(Folds)
     others = {*FUNCTIONS, "float32", "float64", *get_args(Folds)}
     for case in [word for word in words if word not in others] or CASES:
         model = model_named(case)
@@ -73,20 +53,20 @@ def folding(words: list[str]) -> Iterator[str]:
             given = standing_states(model, STANCES[case.split()[0]][1], CHECKED)
         for name in functions if not model.constraints else FUNCTIONS[:1]:
             for dtype in dtypes:
-                for variant in variants("float" if dtype == "float32" else "double"):
+                for fold in folds:
                     # thousands of results are a line each for pairs
-                    if variant.fold in folds and (variant.fold != "pairs" or name != FUNCTIONS[-1]):
-                        yield f"{case}, {name} {dtype}, {variant.name}: {_measured(model, name, variant, dtype, given)}"
+                    if fold != "pairs" or name != FUNCTIONS[-1]:
+                        yield f"{case}, {name} {dtype}, {fold}: {_measured(model, name, fold, dtype, given)}"
 
 
-def _measured(model: Model, name: str, variant: Variant, dtype: str, given: States) -> str:
+def _measured(model: Model, name: str, fold: Folds, dtype: str, given: States) -> str:
     start = time.process_time()
-    program = unrolled_program(model, find(name, model), fold=variant.fold)
-    if variant.fold == "pairs" and pair_program(program) is None:
+    program = unrolled_program(model, find(name, model), fold=fold)
+    if fold == "pairs" and pair_program(program) is None:
         return "no two limbs"
     # a cache of its own: what is written is read again when it is loaded, and known to no other run
     with tempfile.TemporaryDirectory() as folder:
-        function = compile_for_cuda(program, dtype=dtype, form=variant.form, cache=CodeCache(folder))
+        function = compile_for_cuda(program, dtype=dtype, cache=CodeCache(folder))
         size = len(function._kernel.image(ptx_target.architecture(driver.device(0).capability)))
         written = time.process_time() - start
         start = time.perf_counter()

@@ -22,7 +22,7 @@ from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.compiler.cpu.cpu_target import numpy_loop
 from whippletree.compiler.cuda.cuda_function import compile_for_cuda
 from whippletree.compiler.cuda.ptx_target import kernel_ir, ptx_text
-from whippletree.compiler.frontend.code_forms import FOLDED_ON_GPU, Request, catalogue_program
+from whippletree.compiler.frontend.code_forms import PAIRED_ON_GPU, Request, catalogue_program
 from whippletree.compiler.frontend.limbs import NODES, NUMBERS, rotations
 from whippletree.compiler.llvm import copied_results, jit
 from whippletree.compiler.llvm.ir import MachineLanes
@@ -124,7 +124,8 @@ def test_loops_over_limbs_have_the_bits_of_copies_in_the_code_of_a_gpu(
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_gpu_has_loops_where_they_were_faster(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Derivatives of inverse dynamics are loops, short forward dynamics are not, and long ones are in float64."""
+    """Derivatives of inverse dynamics are loops, short forward dynamics are not, and long ones, in float64, are for pairs
+    of threads."""
     model = walker(pairs=1, links=5, odd=True)
 
     def loops_of(name: str) -> bool:
@@ -134,7 +135,7 @@ def test_a_gpu_has_loops_where_they_were_faster(dtype: str, monkeypatch: pytest.
     assert loops_of("inverse_dynamics_derivatives")
     assert not loops_of("inverse_dynamics")
     assert not loops_of("forward_dynamics")
-    monkeypatch.setitem(FOLDED_ON_GPU["forward_dynamics"], "float64", 100)
+    monkeypatch.setitem(PAIRED_ON_GPU["forward_dynamics"], "float64", 100)
     assert loops_of("forward_dynamics") == (dtype == "float64")
 
 

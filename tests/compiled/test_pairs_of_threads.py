@@ -15,8 +15,7 @@ from whippletree.compiler.cuda import tuning
 from whippletree.compiler.cuda.cuda_function import compile_for_cuda
 from whippletree.compiler.cuda.ptx_target import how_to_start, kernel_ir, ptx_text
 from whippletree.compiler.cuda.thread_pairs import CHOOSE, FIRST, MIRROR, OTHER, SECOND, pair_program
-from whippletree.compiler.cuda.tuning import PAIR_FORMS, Form, fit_program
-from whippletree.compiler.cuda.unrolled_limbs import unroll_limbs
+from whippletree.compiler.cuda.tuning import PAIR_FORM, Form, fit_program
 from whippletree.compiler.frontend.code_forms import PAIRED_ON_GPU
 from whippletree.compiler.frontend.unrolled import unrolled_program
 from whippletree.compiler.program import Address, Block, Buffer, Index, Loop, Program, every_block
@@ -39,7 +38,7 @@ def test_pairs_have_the_bits_of_loops_in_any_layout(name, links, dtype, odd, mon
     drawn = [state(model, seed).values() for seed in range(71)]
     inputs = [np.stack(x).astype(dtype) for x in zip(*drawn, strict=True)]
     expected = compile_function(loops, dtype=dtype, cache=CodeCache(None), threads=1)(*inputs)
-    f = compile_for_cuda(loops, dtype=dtype, form=PAIR_FORMS[REALS[dtype]][0], cache=CodeCache(None))
+    f = compile_for_cuda(loops, dtype=dtype, form=PAIR_FORM[REALS[dtype]], cache=CodeCache(None))
     assert how_to_start(f._kernel.image("sm_90")).states == 64
     for columns in (False, True):
         found = f(*[on_device(x, columns=columns) for x in inputs])
@@ -187,19 +186,9 @@ def test_pairs_only_where_they_are_asked_for(real):
     model = walker(pairs=1, links=5)
     loops, pairs = (unrolled_program(model, find("forward_dynamics", model), fold=fold) for fold in ("loops", "pairs"))
     assert not fit_program(loops, real, rows=False).form.pair
-    assert fit_program(pairs, real, rows=False).form == PAIR_FORMS[real][0]
+    assert fit_program(pairs, real, rows=False).form == PAIR_FORM[real]
     many = unrolled_program(walker(pairs=2, links=3), find("forward_dynamics", model), fold="pairs")
     assert [type(statement) for statement in many.body] == [Block]
-
-
-@pytest.mark.parametrize("form", [PAIR_FORMS["float"][1], PAIR_FORMS["float"][2]])
-def test_values_that_find_no_room_take_a_form_with_more_of_it(form, monkeypatch):
-    """Rooms that are too small before that form."""
-    forms = [f if f == form else replace(f, room=0) for f in PAIR_FORMS["float"]]
-    monkeypatch.setitem(tuning.PAIR_FORMS, "float", tuple(forms))
-    model = walker(pairs=1, links=7)
-    program = unrolled_program(model, find("forward_dynamics", model), fold="pairs")
-    assert fit_program(program, "float", rows=False).form == form
 
 
 def test_a_function_of_the_catalogue_in_pairs(monkeypatch):
@@ -217,43 +206,10 @@ def test_a_function_of_the_catalogue_in_pairs(monkeypatch):
     assert how_to_start(alone._kernel.image("sm_90")).states == 128
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_rows_are_for_single_threads_that_do_both_limbs(dtype, monkeypatch):
-    """They copy rows together, which is not what pairs do; the bits are those of pairs, and of a CPU."""
-    install(monkeypatch)
-    model = walker(pairs=1, links=5, odd=True)
-    pairs = unrolled_program(model, find("forward_dynamics", model), fold="pairs")
-    inputs = [np.stack(x).astype(dtype) for x in zip(*[state(model, k).values() for k in range(40)], strict=True)]
-    f = compile_for_cuda(pairs, dtype=dtype, cache=CodeCache(None))
-    found = [f(*[on_device(x, columns=columns) for x in inputs]).numpy() for columns in (False, True)]
-    on_cpu = compile_function(pairs, dtype=dtype, cache=CodeCache(None), threads=1)(*inputs)
-    assert {x.tobytes() for x in found} == {on_cpu.tobytes()}
-    starts = [how_to_start(f._kernel.image("sm_90", rows)) for rows in (False, True)]
-    assert [start.threads // start.states for start in starts] == [2, 1]
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_random_limbs_written_out(seed):
-    program = RandomLimbs(seed).program
-    unrolled = unroll_limbs(program)
-    check(unrolled)
-    assert [type(statement) for statement in unrolled.body] == [Block]
-    q = np.random.default_rng(seed).normal(size=9)
-    expected, found = (interpret(p, {"q": q})["y"] for p in (program, unrolled))
-    assert found.tobytes() == expected.tobytes()
-
-
-@pytest.mark.parametrize("odd", [False, True])
-def test_limbs_written_out_are_as_long_as_copies(odd):
-    _, copies, loops = programs(walker(pairs=1, links=5, odd=odd), "forward_dynamics")
-    count, expected = (next(every_block(p.body)).code.operations for p in (unroll_limbs(loops), copies))
-    assert count < 1.01 * expected
-
-
 @needs_assembler
 @pytest.mark.parametrize("real", ["float", "double"])
 def test_nvidias_assembler_accepts_pairs(real, tmp_path):
     loops = programs(walker(pairs=1, links=5), "forward_dynamics")[2]
-    text = ptx_text(kernel_ir(loops, real, PAIR_FORMS[real][0]), "sm_90")
+    text = ptx_text(kernel_ir(loops, real, PAIR_FORM[real]), "sm_90")
     assert "shfl.sync.idx.b32" in text
     assemble(text, "sm_90", tmp_path)

@@ -8,6 +8,5 @@ staging           arrays in shared memory on their way in and out
 listed_matrices   results that are copied from work space by a list of places
 walks             loops over many numbers of one sort
 thread_pairs      two limbs of a state on two threads
-unrolled_limbs    loops over limbs written out again
 split, tuning     very long kernels in parts; the form that suits a card
 """
