@@ -23,9 +23,10 @@ from whippletree.compiler.cpu.copies import called_functions, copy_functions
 from whippletree.compiler.cpu.cpu_arrays import Array, CallFrame
 from whippletree.compiler.cpu.cpu_memory import PREFETCH, TOGETHER, CpuMemory
 from whippletree.compiler.cpu.result_lists import list_functions
-from whippletree.compiler.llvm.emit import COMPRESS, emit_body
+from whippletree.compiler.llvm.emit import emit_body
 from whippletree.compiler.llvm.ir import INTRINSICS, MachineLanes, Operand, Writer, table_text
 from whippletree.compiler.llvm.kernel import FIRST_TABLE
+from whippletree.compiler.llvm.lists import COMPRESS
 from whippletree.compiler.llvm.sine import far_arguments, far_arguments_function
 from whippletree.compiler.program import (
     Address,
