@@ -28,7 +28,7 @@ from whippletree.compiler.llvm import jit
 
 KEPT_BY_LIBRARY = (1 << 25) - (1 << 13)
 """Bytes up to which the C library keeps what was freed, once it has seen a block of that size: its own bound, less two
-pages for what it adds. Of results that go together it then keeps twice as much."""
+pages for what it adds. Of results that go together it then keeps twice as much, for each thread that frees some."""
 
 LARGEST_KEPT = 1 << 28
 """Bytes of the largest block that is kept. The largest work space of any robot's file seen is that of a kitchen, 185 MB
