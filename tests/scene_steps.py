@@ -37,6 +37,23 @@ def by_other_ways(model, q, v, count, h=STEP_OF_SCENES, tolerance=1e-10):
     return run
 
 
+def compare(model, count, seed=1, atol=1e-7, works=("contact_work", "friction_work", "joint_work")):
+    """Require that both ways give the same motion, and return them; ``works``: those of the balance of energy that are
+    unique."""
+    q, v = np.array(model.home.q, dtype=float), np.random.default_rng(seed).normal(size=model.nv)
+    ours, theirs = stepped(model, q, v, count), by_other_ways(model, q, v, count)
+    for row, told in enumerate(ours, start=1):
+        assert np.allclose(told.v, theirs.v.values[row], atol=atol, rtol=0), row
+        assert np.allclose(told.q, theirs.q.values[row], atol=atol * STEP_OF_SCENES, rtol=0), row
+        assert told.account[0, ROWS["residual_velocity"]] <= 1e-10
+        assert told.account[0, ROWS["cone_violation"]] <= 1e-12
+        assert told.account[0, ROWS["overlap"]] <= 1e-10
+    for word in works:
+        own = sum(told.account[0, ROWS[word]] for told in ours)
+        assert np.isclose(own, theirs[word].values[-1], atol=1e-7), word
+    return ours, theirs
+
+
 def sticks(jointed, free, **numbers):
     """Sticks over a floor, some of two halves with a stop and dry friction between them."""
     b = wt.Builder("sticks").geometry("floor", "world", "half_space")

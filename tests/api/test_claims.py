@@ -226,8 +226,8 @@ def sizes_of_compiled_code():
     assert (split.LONGEST_PIECE, split.PART_SIZE) == (12_000, 5_000)
     assert "default 512" in cache.__doc__
     assert factor_cost(wt.mechanisms.chain(52)) <= LOOPED < factor_cost(wt.mechanisms.chain(53))
-    with pytest.raises(wt.UnsupportedError, match=r"151 moving bodies, .* up to 150 bodies"):
-        wt.compile(wt.mechanisms.chain(151)).pivot_ratios(np.zeros(151))
+    with pytest.raises(wt.UnsupportedError, match=r"153 moving bodies, .* up to 150 bodies"):
+        wt.compile(wt.mechanisms.four_bar_chain(51)).qr_projector(np.zeros(153))
     assert code_forms.matrix_entries(wt.mechanisms.chain(31)) + 4 == code_forms.UNROLL_ENTRIES_UP_TO
     run = wt.simulate(wt.mechanisms.chain(151), duration=0.002, output_dt=0.002, method="implicit_midpoint")
     assert run.attrs["path"].startswith("python: ")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from whippletree.compiler.cpu.cpu_function import compile_function
-from whippletree.compiler.llvm.emit import BUNCH, FEWEST_BUNCHED
+from whippletree.compiler.llvm.lists import BUNCH, FEWEST_BUNCHED
 from whippletree.compiler.program import Address, Buffer, Collect, Each, Index, Loop, Program
 from whippletree.compiler.program.interpret import interpret
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
@@ -30,7 +30,7 @@ def places_in_list(count):
     return Program("places in a list", buffers, body)
 
 
-@pytest.mark.parametrize("count", [FEWEST_BUNCHED - 1, FEWEST_BUNCHED, FEWEST_BUNCHED + 8 * BUNCH + 13])
+@pytest.mark.parametrize("count", [FEWEST_BUNCHED - 1, FEWEST_BUNCHED, FEWEST_BUNCHED + BUNCH + 13])
 def test_those_that_are_positive_are_listed_in_order(count):
     function, random = compile_function(places_in_list(count)), np.random.default_rng(0)
     few = [0, 7, 8, 63, 64, 511, 512, FEWEST_BUNCHED - 2, count - 1]

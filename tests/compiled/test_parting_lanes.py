@@ -12,7 +12,7 @@ import pytest
 from emulated_cuda import install
 from nvidia_assembler import assemble, needs_assembler
 from whippletree.arithmetic.scalars import less, select
-from whippletree.arithmetic.trace import Straight, Trace, finish
+from whippletree.arithmetic.trace import Straight
 from whippletree.compiler.cpu.cpu_function import compile_function
 from whippletree.compiler.cuda.cuda_function import compile_for_cuda
 from whippletree.compiler.cuda.ptx_target import kernel_ir, ptx_text
@@ -39,24 +39,10 @@ from whippletree.compiler.program import (
 from whippletree.compiler.program.check import ProgramError, check
 from whippletree.compiler.program.interpret import interpret
 from whippletree.files.cache import CodeCache
+from written_programs import at, block
 
 OFF = CodeCache(None)
 BATCHES = (1, 3, 8, 17)
-
-
-def at(buffer, *indices):
-    """An address: an index is a number, a register, or (register, offset)."""
-    converted = [
-        Index(None, i) if isinstance(i, int) else Index(i) if isinstance(i, str) else Index(*i) for i in indices
-    ]
-    return Address(buffer, tuple(converted))
-
-
-def block(function, loads, stores):
-    trace = Trace()
-    results = function(*[trace.input() for _ in loads])
-    results = results if isinstance(results, tuple) else (results,)
-    return Block(finish(trace, results), tuple(loads), tuple(stores))
 
 
 def put(number, *stores):

@@ -6,29 +6,14 @@ import pytest
 from whippletree.arithmetic.trace import Straight, Trace, finish
 from whippletree.compiler.cpu import cpu_memory
 from whippletree.compiler.cpu.cpu_function import compile_function
-from whippletree.compiler.program import Address, Block, Buffer, Index, Lookup, Loop, Program, Switch, straight_program
+from whippletree.compiler.program import Block, Buffer, Index, Lookup, Loop, Program, Switch, straight_program
 from whippletree.compiler.program.check import ProgramError, check
 from whippletree.compiler.program.interpret import interpret
 from whippletree.files.cache import CodeCache
+from written_programs import at, block
 
 OFF = CodeCache(None)
 DTYPES = [np.float64, np.float32]
-
-
-def at(buffer, *indices):
-    """An address: an index is a number, a register, or (register, offset)."""
-    converted = [
-        Index(None, i) if isinstance(i, int) else Index(i) if isinstance(i, str) else Index(*i) for i in indices
-    ]
-    return Address(buffer, tuple(converted))
-
-
-def block(function, loads, stores):
-    trace = Trace()
-    inputs = [trace.input() for _ in loads]
-    results = function(*inputs)
-    results = results if isinstance(results, tuple) else (results,)
-    return Block(finish(trace, results), tuple(loads), tuple(stores))
 
 
 def agree(program, inputs, dtype, widths=(1, 2, 4, 8, 16), states=11):

@@ -3,12 +3,13 @@
 import gc
 import sys
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from whippletree.arithmetic import scalars
-from whippletree.arithmetic.trace import Trace, finish
+from whippletree.arithmetic.trace import Straight, Trace, finish
 from whippletree.compiler.cpu import fast_call, threads
 from whippletree.compiler.cpu.cpu_function import Wording, compile_function
 from whippletree.compiler.program import Address, Block, Buffer, Index, Loop, Program, straight_program
@@ -295,3 +296,29 @@ def test_nothing_is_leaked(f, sums):
         sums(U, W, 0.5)
     assert sys.getrefcount(U) == before
     assert sys.getallocatedblocks() - blocks < 200
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_results_of_which_only_some_numbers_are_written_begin_with_zeros(dtype):
+    """In memory that held ones before, by the short way; larger ones go another way, to the same numbers."""
+    for rows in (2000, fast_call.MOST_CLEARED // 3 + 1):
+        block = Block(Straight([("input", 0)], [0]), (Address("x", ()),), (Address("y", (Index("k"), Index(None, 1))),))
+        outputs = Buffer("y", "output", (rows, 3), zeroed=True), Buffer("z", "output", (rows, 3))
+        whole = Loop("j", 3, (replace(block, stores=(Address("z", (Index("k"), Index("j"))),)),))
+        body = Loop("k", 5, (block,)), Loop("k", rows, (whole,))
+        f = compile_function(
+            Program("few", (Buffer("x", "input", ()), *outputs), body), dtype=dtype, threads=1, cache=OFF
+        )
+        f(dtype(2))
+        expected = np.zeros((rows, 3))
+        expected[:5, 1] = 2
+        short = rows == 2000
+        assert (f._single is not None) is short
+        for _ in range(3):
+            ones = [np.ones((rows, 3), dtype) for _ in range(4)]
+            del ones
+            y, z = f(np.asarray(2, dtype))
+            assert not short or f._single.was_used()
+            np.testing.assert_array_equal(y, expected)
+            assert (z == 2).all()
+            del y, z

@@ -11,7 +11,7 @@ import pytest
 
 import whippletree as wt
 from scene_steps import STEP_OF_SCENES as H
-from scene_steps import by_other_ways, stepped, steps_without_loss, sticks, thrown_sticks
+from scene_steps import by_other_ways, compare, stepped, steps_without_loss, sticks, thrown_sticks
 from whippletree.simulation.time_stepping import scene_method
 from whippletree.simulation.time_stepping.scene_method import SceneStepping
 from whippletree.simulation.time_stepping.scene_run import ROWS
@@ -42,21 +42,6 @@ def arms(count, *, trees=1, floating=False, friction=0.5, restitution=0.0, **joi
         touching.append(f"skin{k}")
     b.contact_group("all", touching, friction=friction, restitution=restitution)
     return wt.without_overlaps(b.build())
-
-
-def compare(model, count, seed=1, atol=1e-7, works=("contact_work", "friction_work", "joint_work")):
-    """``works``: those of the balance of energy that are unique."""
-    q, v = np.array(model.home.q, dtype=float), np.random.default_rng(seed).normal(size=model.nv)
-    ours, theirs = stepped(model, q, v, count), by_other_ways(model, q, v, count)
-    for row, told in enumerate(ours, start=1):
-        assert np.allclose(told.v, theirs.v.values[row], atol=atol, rtol=0), row
-        assert np.allclose(told.q, theirs.q.values[row], atol=atol * H, rtol=0), row
-        assert told.account[0, ROWS["residual_velocity"]] <= 1e-10
-        assert told.account[0, ROWS["overlap"]] <= 1e-10
-    for word in works:
-        own = sum(told.account[0, ROWS[word]] for told in ours)
-        assert np.isclose(own, theirs[word].values[-1], atol=1e-7), word
-    return ours, theirs
 
 
 @pytest.mark.parametrize(

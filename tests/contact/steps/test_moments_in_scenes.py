@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import whippletree as wt
-from scene_steps import STEP_OF_SCENES as H
-from scene_steps import by_other_ways, stepped, steps_without_loss, sticks, thrown_sticks
+from scene_steps import by_other_ways, compare, stepped, steps_without_loss, sticks, thrown_sticks
 from whippletree.simulation.time_stepping.scene_method import SceneStepping
 from whippletree.simulation.time_stepping.scene_run import ROWS
 from whippletree.simulation.time_stepping.stepping_method import TimeStepping
@@ -43,27 +42,16 @@ def heap(balls, *, logs=0, arms=0, seed=0, **numbers):
     return wt.without_overlaps(b.build())
 
 
-def compare(model, count, seed=1, atol=1e-7, unique=True):
-    """``unique``: whether forces are, and not only motions; a capsule rolls off neither of its ends by a moment there,
-    or by the loads of both."""
-    q, v = np.array(model.home.q, dtype=float), np.random.default_rng(seed).normal(size=model.nv)
-    ours, theirs = stepped(model, q, v, count), by_other_ways(model, q, v, count)
-    for row, told in enumerate(ours, start=1):
-        assert np.allclose(told.v, theirs.v.values[row], atol=atol, rtol=0), row
-        assert np.allclose(told.q, theirs.q.values[row], atol=atol * H, rtol=0), row
-        assert told.account[0, ROWS["residual_velocity"]] <= 1e-10
-        assert told.account[0, ROWS["cone_violation"]] <= 1e-12
-    for word in ("contact_work", *["friction_work"] * unique, "joint_work"):
-        own = sum(told.account[0, ROWS[word]] for told in ours)
-        assert np.isclose(own, theirs[word].values[-1], atol=1e-7), word
-    assert max(np.abs(told.warm.moments).max(initial=0.0) for told in ours) > 0
-    return ours, theirs
+def largest_moment(steps):
+    """What contacts resist spinning and rolling with, at most."""
+    return max(np.abs(told.warm.moments).max(initial=0.0) for told in steps)
 
 
 @pytest.mark.parametrize("pieces", [{"balls": 4}, pytest.param({"balls": 2, "arms": 2}, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("numbers", [{}, pytest.param({"torsional": 0.0, "rolling": 0.02}, marks=pytest.mark.slow)])
 def test_steps_are_those_of_any_mechanism(pieces, numbers):
-    compare(heap(**pieces, **numbers), 120)
+    ours, _ = compare(heap(**pieces, **numbers), 120)
+    assert largest_moment(ours) > 0
 
 
 @pytest.mark.slow
@@ -80,7 +68,9 @@ def test_bounces_with_moments_take_the_share_that_adds_no_energy(seed):
 
 @pytest.mark.slow
 def test_steps_of_capsules_are_those_of_any_mechanism():
-    compare(heap(2, logs=1, arms=1), 100, unique=False)
+    """A capsule rolls off neither of its ends by a moment there, or by the loads of both: only the motion is unique."""
+    ours, _ = compare(heap(2, logs=1, arms=1), 100, works=("contact_work", "joint_work"))
+    assert largest_moment(ours) > 0
 
 
 def slope_of_balls(count, shares, slope):

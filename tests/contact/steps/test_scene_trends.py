@@ -29,21 +29,8 @@ H = 5e-3
 
 
 def pile(count, seed=3):
-    """Balls between four walls, layer over layer."""
-    builder, names = wt.Builder("pile").geometry("wall 0", "world", "half_space"), ["wall 0"]
-    for k, (x, y) in enumerate(((1, 0), (0, 1), (-1, 0), (0, -1)), start=1):
-        across, normal = np.array([-y, x, 0]), np.array([-x, -y, 0])
-        turn = np.column_stack([across, np.cross(normal, across), normal])
-        builder.geometry(f"wall {k}", "world", "half_space", position=(0.18 * x, 0.18 * y, 0), rotation=turn)
-        names.append(f"wall {k}")
-    random = np.random.default_rng(seed)
-    for k in range(count):
-        name, (layer, rest) = f"ball {k}", divmod(k, 9)
-        place = 0.12 * np.array([rest // 3 - 1, rest % 3 - 1, layer + 0.6]) + random.uniform(-0.005, 0.005, 3)
-        builder.body(name, 0.1, inertia=(1e-4,) * 3).joint(name, "free", "world", name, start=(*place, 1, 0, 0, 0))
-        builder.geometry(name, name, "sphere", radius=0.05)
-        names.append(name)
-    return builder.contact_group("all", names, friction=0.3).build()
+    """Balls between four walls, nine to a layer."""
+    return wt.mechanisms.spheres_in_box(count, width=0.36, seed=seed)
 
 
 def advanced(scene, q, v, warm, *counts):

@@ -375,20 +375,7 @@ def test_a_scene_at_rest_needs_hardly_a_sweep():
 def test_balls_that_settle_spend_few_sweeps_beyond_the_tolerance():
     """What one step leaves, the next one goes on with: of balls that still roll a step needs no more than the tolerance
     asks for, and some. (300 sweeps were spent on them once.)"""
-    builder, names = wt.Builder("pile").geometry("wall 0", "world", "half_space"), ["wall 0"]
-    for k, (x, y) in enumerate(((1, 0), (0, 1), (-1, 0), (0, -1)), start=1):
-        across, normal = np.array([-y, x, 0]), np.array([-x, -y, 0])
-        turn = np.column_stack([across, np.cross(normal, across), normal])
-        builder.geometry(f"wall {k}", "world", "half_space", position=(0.15 * x, 0.15 * y, 0), rotation=turn)
-        names.append(f"wall {k}")
-    random = np.random.default_rng(3)
-    for k in range(12):
-        name, (layer, rest) = f"ball {k}", divmod(k, 4)
-        place = 0.12 * np.array([rest // 2 - 0.5, rest % 2 - 0.5, layer + 0.6]) + random.uniform(-0.01, 0.01, 3)
-        builder.body(name, 0.1, inertia=(1e-4,) * 3).joint(name, "free", "world", name, start=(*place, 1, 0, 0, 0))
-        builder.geometry(name, name, "sphere", radius=0.05)
-        names.append(name)
-    model = builder.contact_group("all", names, friction=0.3).build()
+    model = wt.mechanisms.spheres_in_box(12, width=0.3, seed=3)
     run = wt.simulate(model, duration=1.0, step=5e-3, output_dt=5e-3, method="time_stepping", tolerance=0.1)
     assert run.attrs["path"] == "compiled"
     assert run.attrs["unconverged_steps"] == 0

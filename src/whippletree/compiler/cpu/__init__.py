@@ -2,6 +2,7 @@
 
 cpu_target       a program as code for this machine, in scalar and vector variants
 cpu_memory       how lanes read and write buffers
+kept_memory      work space that stays from one call to the next
 cpu_arrays       arrays of a call with their strides
 result_arrays    results that leave in tiles
 result_lists     results that are copied from work space by a list of places

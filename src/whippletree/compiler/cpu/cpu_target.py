@@ -8,8 +8,9 @@ The function has the signature that NumPy calls, ``(char **args, intp *dimension
     data         the control block of :mod:`~whippletree.compiler.cpu.ufunc`; the tables begin at ``FIRST_TABLE``, and
                  behind them there are two pointers for each function that the program calls
 
-Work space that is small lies on the stack, the rest comes from ``malloc`` for the time of the call: threads share
-nothing. Without memory every output becomes NaN (a status: −1), and the function returns.
+Work space that is small lies on the stack, the rest comes from :mod:`~whippletree.compiler.cpu.kept_memory` for the
+time of the call: threads share nothing. Without memory every output becomes NaN (a status: −1), and the function
+returns.
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ from whippletree.arithmetic.trace import Straight
 from whippletree.compiler.cpu.copies import called_functions, copy_functions
 from whippletree.compiler.cpu.cpu_arrays import Array, CallFrame
 from whippletree.compiler.cpu.cpu_memory import PREFETCH, TOGETHER, CpuMemory
+from whippletree.compiler.cpu.kept_memory import HEADER, memory_functions
 from whippletree.compiler.cpu.result_lists import list_functions
-from whippletree.compiler.llvm.emit import COMPRESS, emit_body
+from whippletree.compiler.llvm.emit import emit_body
 from whippletree.compiler.llvm.ir import INTRINSICS, MachineLanes, Operand, Writer, table_text
-from whippletree.compiler.llvm.kernel import FIRST_TABLE
+from whippletree.compiler.llvm.kernel import FIRST_TABLE, KEPT_CELL
+from whippletree.compiler.llvm.lists import COMPRESS
 from whippletree.compiler.llvm.sine import far_arguments, far_arguments_function
 from whippletree.compiler.program import (
     Address,
@@ -54,7 +57,7 @@ def numpy_loop(program: Program, lanes: MachineLanes, symbol: str) -> str:
     text = loop.text()
     called = loop.writer.called
     if work_bytes(program, lanes) > STACK_LIMIT or _sized_by_call(program):
-        text += "declare noalias ptr @malloc(i64)\ndeclare void @free(ptr)\n"
+        text += memory_functions(KEPT_CELL)
         failure = _Loop(_failure(program), one, f"{symbol}_no_memory", internal=True)
         text += failure.text()
         called |= failure.writer.called
@@ -195,19 +198,21 @@ class _Loop:
         if fixed <= STACK_LIMIT and not sized:
             start = w.stack(f"[{fixed} x i8]", _ALIGNMENT)
         else:
-            total = str(fixed + _ALIGNMENT)
+            total = str(fixed + HEADER)
             for bytes_ in sized.values():
                 total = w.value(f"add i64 {total}, {bytes_}")
-            raw = w.value(f"call ptr @malloc(i64 {total})")
-            missing = w.value(f"icmp eq ptr {raw}, null")
+            block = w.value(f"call ptr @take_work(ptr %data, i64 {total})")
+            missing = w.value(f"icmp eq ptr {block}, null")
             w.emit(f"br i1 {missing}, label %no_memory, label %memory, !prof !0")
             w.start("no_memory")
             w.emit(f"call void @{self.symbol}_no_memory(ptr %args, ptr %dimensions, ptr %steps, ptr %data)")
             w.emit("ret void")
             w.start("memory")
-            below = w.value(f"sub i64 0, {w.value(f'ptrtoint ptr {raw} to i64')}")
-            start = w.value(f"getelementptr i8, ptr {raw}, i64 {w.value(f'and i64 {below}, {_ALIGNMENT - 1}')}")
-            release = [f"call void @free(ptr {raw})"]
+            # the first multiple behind the size of the block
+            below = w.value(f"sub i64 0, {w.value(f'ptrtoint ptr {block} to i64')}")
+            behind = w.value(f"add i64 {w.value(f'and i64 {below}, {_ALIGNMENT - 1}')}, {HEADER - _ALIGNMENT}")
+            start = w.value(f"getelementptr i8, ptr {block}, i64 {behind}")
+            release = [f"call void @give_work(ptr %data, ptr {block}, i64 {total})"]
         offset = 0
         for name, size in _work(self.program, self.lanes).items():
             frame.pointers[name] = w.value(f"getelementptr i8, ptr {start}, i64 {offset}")

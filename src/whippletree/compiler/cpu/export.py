@@ -102,15 +102,14 @@ def _wrapper(prefix: str, name: str, program: Program, real: Real) -> str:
     tables = program.of_role("table", "index")
     names = [f"{prefix}_{name}_table{k}" for k in range(len(tables))]
     contents = "".join(_table(table, b, real) for table, b in zip(names, tables, strict=True))
-    # the control block of NumPy's loop: nobody stops it, and the tables are behind
+    # the control block of NumPy's loop: nobody stops it, nothing is kept, and the tables are behind
     data = ", ".join(["0"] * FIRST_TABLE + names)
-    control = f"const void *const control[] = {{{data}}};" if tables else "void *const control = 0;"
     return f"""{contents}void {prefix}_{name}_loop(char **, const intptr_t *, const intptr_t *, void *);
 static inline void {prefix}_{name}({arguments}) {{
     char *arrays[] = {{{pointers}}};
     const intptr_t sizes[] = {{{", ".join(["1", *sizes])}}};
     const intptr_t steps[] = {{{steps}}};
-    {control}
+    const void *const control[] = {{{data}}};
     {prefix}_{name}_loop(arrays, sizes, steps, (void *)control);
 }}
 

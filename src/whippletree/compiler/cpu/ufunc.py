@@ -6,7 +6,8 @@ to extension modules. It is given one small native function, the dispatcher, and
     slot 0   the loop for one state
     slot 1   the loop for W states at a time
     slot 2   a flag that makes loops over time end
-    slot 3…  pointers to the tables of the program
+    slot 3   the address of the cell of the memory that is kept between calls
+    slot 4…  pointers to the tables of the program
     behind   the dispatcher and the control block of each function that the program calls
 
 Both loops take any number of states and give the same bits; they differ in speed. So each is compiled when a call asks
@@ -28,9 +29,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from whippletree.compiler.cpu.fast_call import SingleCall
+from whippletree.compiler.cpu.kept_memory import keep_what_is_freed, kept_block
 from whippletree.compiler.cpu.python_call import PythonCall
 from whippletree.compiler.llvm import jit
-from whippletree.compiler.llvm.kernel import FIRST_TABLE, STOP, Kernel, address_of
+from whippletree.compiler.llvm.kernel import FIRST_TABLE, KEPT_CELL, STOP, Kernel, address_of
 from whippletree.compiler.program import Buffer
 from whippletree.errors import UnsupportedError
 from whippletree.files.cache import CodeCache
@@ -50,6 +52,9 @@ class UfuncEngine:
         self.outputs = [b for b in buffers if b.role == "output"]
         self._first_call = FIRST_TABLE + len(kernel.tables)
         self.control: Control = (ctypes.c_uint64 * (self._first_call + 2 * len(kernel.interface.calls)))()
+        keep_what_is_freed()
+        self._kept = kept_block(kernel.work_bytes)
+        self.control[KEPT_CELL] = 0 if self._kept is None else self._kept.cell
         for number, table in enumerate(kernel.tables):
             self.control[FIRST_TABLE + number] = table.ctypes.data
         self._prepared: set[int] = set()
@@ -71,7 +76,7 @@ class UfuncEngine:
     @property
     def memory(self) -> tuple[Any, ...]:
         """Objects that its loops need while they may run."""
-        return self.kernel.memory, self.control, self._called
+        return self.kernel.memory, self.control, self._called, self._kept
 
     def prepare(self, states: int) -> None:
         """Compile what a call with that many states needs, here and now, so that an error has a place to go."""

@@ -144,6 +144,7 @@ COMPOSED = {
     "regressor": ComposedOf(("inverse_dynamics",)),
     "condition_number": ComposedOf(("inverse_dynamics",)),
     "equilibrated_condition_number": ComposedOf(("inverse_dynamics",)),
+    "pivot_ratios": ComposedOf(("inverse_dynamics",)),
     "diagonal_ratio": ComposedOf(("diagonal_of_mass_matrix",), linear=True),
     "forward_dynamics_with_diagonal_ratio": ComposedOf(("forward_dynamics", "diagonal_of_mass_matrix")),
     # where loops are not local; elsewhere they are loops themselves
@@ -543,7 +544,6 @@ def _too_long(request: Request) -> UnsupportedError:
 
 
 CURES = {
-    "pivot_ratios": "Factor mass_matrix by NumPy, or ask for condition_number",
     "qr_projector": "Use null_projector, which depends on no basis, or an SVD of constraint_jacobian by NumPy",
     "block_condition_numbers": "Take np.linalg.cond of mass_matrix, and of delassus",
     "hybrid_dynamics": "With D = forward_dynamics_derivatives(q, v, tau).dtau and joints j, forces "

@@ -3,6 +3,8 @@
 ir              writing LLVM IR as text
 target_memory   how a target reads and writes the buffers of a program
 emit            statements: blocks, loops, switches
+control_flow    the frames of loops, and of bodies that only some lanes run
+lists           lists that a program makes as it runs
 straight_line   the arithmetic of one block
 packs           operations on neighbours in memory as one operation on a vector
 copied_results  blocks that only copy, as a list

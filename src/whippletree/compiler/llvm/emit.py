@@ -11,14 +11,14 @@ What differs between targets is where numbers live and how they are reached: the
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Collection, Hashable, Sequence
+from contextlib import nullcontext
 from functools import partial
-from typing import NamedTuple
 
+from whippletree.compiler.llvm.control_flow import ControlFlow, Parted
 from whippletree.compiler.llvm.ir import Operand, Writer
+from whippletree.compiler.llvm.lists import ListWriter
 from whippletree.compiler.llvm.packs import MOST_ROUNDS_BESIDE, WIDTH, Packs, find_packs
 from whippletree.compiler.llvm.straight_line import PackedRows, Readers, emit_straight
 from whippletree.compiler.llvm.target_memory import Memory, Registers
@@ -27,29 +27,16 @@ from whippletree.compiler.program import (
     Block,
     Call,
     Collect,
-    Dimension,
     Each,
     If,
-    Index,
     Lookup,
     Loop,
-    Others,
     PerLane,
     Program,
     Statement,
     Switch,
     Until,
 )
-
-ROUNDS_AHEAD = 4
-"""Rounds of a loop over a list before which what one of them reads is fetched (``Each.ahead``)."""
-
-COMPRESS = "llvm.experimental.vector.compress"
-"""What moves some lanes of a vector to its front."""
-
-BUNCH, FEWEST_BUNCHED = 8, 1024
-"""Vectors full of flags that are looked at together, and flags from which on: of the 52 522 blocks of a kitchen some
-thirty are in the list of a step."""
 
 MOST_WRITTEN_GROUPS = 8
 """Groups of rounds side by side up to which a loop is written out: a row of a humanoid's velocities has six, whose
@@ -60,6 +47,7 @@ Store = tuple[Address, int | float]
 """Where a result of a block goes: the node that it is, or a number that is known beforehand."""
 
 
+<<<<<<< HEAD
 class Parted(NamedTuple):
     """The lanes of a body in which not all of them are: those in hand, and those that store (None: all)."""
 
@@ -84,14 +72,19 @@ def emit_body(program: Program, writer: Writer, memory: Memory, registers: Regis
     ``registers``: those of the target, which are known from the start.
     """
     _Body(writer, memory).statements(program.body, registers or {})
+=======
+def emit_body(program: Program, writer: Writer, memory: Memory) -> None:
+    """Emit the statements of the program at the writer's current place; control flow leaves at its new place."""
+    _Body(writer, memory).statements(program.body, {})
+>>>>>>> memory
 
 
 class _Body:
     def __init__(self, writer: Writer, memory: Memory) -> None:
         self.writer = writer
         self.memory = memory
-        self.lengths: dict[str, Operand] = {}
-        """Where it is kept how many entries each list has, i64; of a list of single lanes, one number for each."""
+        self.flow = ControlFlow(writer, memory)
+        self.lists = ListWriter(self.flow)
 
     def statements(self, statements: Sequence[Statement], registers: Registers) -> None:
         known = dict(registers)
@@ -110,9 +103,10 @@ class _Body:
                 case Until():
                     self.until(statement, known)
                 case Collect():
-                    self.collect(statement, known)
+                    self.lists.collect(statement, known)
                 case Each():
-                    self.each(statement, known)
+                    with self.lists.each(statement, known) as inner:
+                        self.statements(statement.body, inner)
                 case PerLane():
                     self.per_lane(statement, known)
                 case Call():
@@ -231,7 +225,7 @@ class _Body:
         w = self.writer
         if lookup.below is None:
             return self.memory.lookup(lookup.address, registers)
-        most = self.count(lookup.below, registers)
+        most = self.flow.count(lookup.below, registers)
         if isinstance(lookup.below, str):
             self.memory.leave(w.value(f"icmp slt i64 {most}, 1"))
         last = w.value(f"sub i64 {most}, 1")
@@ -268,7 +262,7 @@ class _Body:
                 self.statements(loop.body, {**registers, loop.counter: first})
 
         def in_groups(groups: Operand, width: int) -> None:
-            with self.rounds(groups) as step:
+            with self.flow.rounds(groups) as step:
                 several(w.value(f"mul i64 {step}, {width}"), width)
 
         def single(number: Operand) -> None:
@@ -291,17 +285,17 @@ class _Body:
             for number in range(done, loop.count):
                 single(str(number))
         else:
-            count, width = self.count(loop.count, registers), WIDTH
+            count, width = self.flow.count(loop.count, registers), WIDTH
             groups = w.value(f"sdiv i64 {count}, {width}")
             in_groups(groups, width)
             known = w.value(f"mul i64 {groups}, {width}")
-            with self.rounds(w.value(f"sub i64 {count}, {known}")) as step:
+            with self.flow.rounds(w.value(f"sub i64 {count}, {known}")) as step:
                 single(w.value(f"add i64 {known}, {step}"))
 
     def one_by_one(self, loop: Loop, registers: Registers) -> None:
         w = self.writer
-        count = self.count(loop.count, registers)
-        with self.rounds(count) as step:
+        count = self.flow.count(loop.count, registers)
+        with self.flow.rounds(count) as step:
             if isinstance(loop.count, str):
                 self.memory.poll()
             counter = step
@@ -309,277 +303,23 @@ class _Body:
                 counter = w.value(f"sub i64 {w.value(f'sub i64 {count}, 1')}, {step}")
             self.statements(loop.body, {**registers, loop.counter: counter})
 
-    @contextmanager
-    def rounds(
-        self, count: Operand, goes_on: Callable[[], Operand] | None = None, carried: CarriedNumber | None = None
-    ) -> Iterator[Operand]:
-        """Around the body of a loop: its step, from 0 up to a count, or until a condition (i1) no longer holds."""
-        w = self.writer
-        before, head, body, end = w.block, w.label("loop"), w.label("body"), w.label("end")
-        w.emit(f"br label %{head}")
-        w.start(head)
-        step, after = w.fresh(), w.fresh()
-        latch = w.label("latch")
-        w.emit(f"{step} = phi i64 [ 0, %{before} ], [ {after}, %{latch} ]")
-        if carried is not None:
-            carried.now, next_ = w.fresh(), w.fresh()
-            w.emit(f"{carried.now} = phi i64 [ {carried.start}, %{before} ], [ {next_}, %{latch} ]")
-        more = w.value(f"icmp slt i64 {step}, {count}")
-        if goes_on is not None:
-            look = w.label("look")
-            w.emit(f"br i1 {more}, label %{look}, label %{end}")
-            w.start(look)
-            more = goes_on()
-        w.emit(f"br i1 {more}, label %{body}, label %{end}")
-        w.start(body)
-        yield step
-        w.emit(f"br label %{latch}")
-        w.start(latch)
-        w.emit(f"{after} = add i64 {step}, 1")
-        if carried is not None:
-            w.emit(f"{next_} = add i64 {carried.after}, 0")
-        w.emit(f"br label %{head}")
-        w.start(end)
-
-    def count(self, count: Dimension | Index, registers: Registers) -> Operand:
-        if isinstance(count, Index):
-            return self.memory.index(count, registers)
-        return str(count) if isinstance(count, int) else self.memory.count(count)
-
-    # ---- where lanes part ways -----------------------------------------------------------------------------------
-
-    def positive(self, address: Address, registers: Registers, holds: bool = True) -> Operand:
-        """The lanes in which a number is positive; or (``holds`` false) in which it is not."""
-        w = self.writer
-        value = self.memory.read(address, registers)
-        # a NaN is not positive, so it takes the unordered comparison to find what is not
-        operands = (w.constant(0.0), value)
-        return w.compare("olt", *operands) if holds else w.compare("uge", *operands)
-
-    def among(self, condition: Operand, lanes: Operand | None) -> Operand:
-        """Which of some lanes (None: all) are those in which a condition holds."""
-        if lanes is None:
-            return condition
-        return self.writer.value(f"and {self.writer.lanes.condition} {condition}, {lanes}")
-
-    def part_lanes(self, condition: Operand, others: Others) -> Parted:
-        """The lanes of a body that a condition decides about."""
-        memory = self.memory
-        mask = self.among(condition, memory.mask)
-        if others != "wait":
-            return Parted(mask, memory.storing)
-        return Parted(mask, mask if memory.storing == memory.mask else self.among(condition, memory.storing))
-
-    @contextmanager
-    def only(self, lanes: Parted) -> Iterator[None]:
-        """Around statements that only these lanes run; one lane has branched already."""
-        memory = self.memory
-        outer = memory.mask, memory.storing
-        if self.writer.lanes.width > 1:
-            memory.mask, memory.storing = lanes
-        yield
-        memory.mask, memory.storing = outer
-
-    @contextmanager
-    def unless_none(self, some: Operand, lanes: Parted) -> Iterator[None]:
-        """Around statements that these lanes run, skipped if there is none of ``some`` of them."""
-        w = self.writer
-        body, end = w.label("then"), w.label("end")
-        w.emit(f"br i1 {w.any(some)}, label %{body}, label %{end}")
-        w.start(body)
-        with self.only(lanes):
-            yield
-        w.emit(f"br label %{end}")
-        w.start(end)
-
     def condition(self, condition: If, registers: Registers) -> None:
-        lanes = self.part_lanes(self.positive(condition.flag, registers), condition.others)
-        with self.unless_none(lanes.mask, lanes):
+        lanes = self.flow.part_lanes(self.flow.positive(condition.flag, registers), condition.others)
+        with self.flow.unless_none(lanes.mask, lanes):
             self.statements(condition.body, registers)
 
     def until(self, until: Until, registers: Registers) -> None:
         left: list[Parted] = []
 
         def goes_on() -> Operand:
-            left.append(self.part_lanes(self.positive(until.done, registers, holds=False), until.others))
+            left.append(self.flow.part_lanes(self.flow.positive(until.done, registers, holds=False), until.others))
             return self.writer.any(left[0].mask)
 
-        with self.rounds(str(until.most), goes_on) as step, self.only(left[0]):
+        with self.flow.rounds(str(until.most), goes_on) as step, self.flow.only(left[0]):
             if self.memory.program.is_scalar:
                 # a solution of a large scene may take seconds
                 self.memory.poll()
             self.statements(until.body, {**registers, until.counter: step})
-
-    def collect(self, collect: Collect, registers: Registers) -> None:
-        """Entries and their lanes are written one after the other; one in which there is no lane is overwritten.
-
-        Lanes that run along have their entries, too.
-        """
-        w = self.writer
-        self.lengths[collect.list] = w.stack(f"[{self.memory.states} x i64]" if self.memory.lane else "i64", 8)
-        length = self.length(collect.list)
-        # the number of entries stays in a register: the next round would have to wait for memory
-        total = CarriedNumber("0")
-        if self.has_groups(collect):
-            self.collect_in_groups(collect, registers, total)
-        else:
-            with self.rounds(self.count(collect.count, registers), carried=total) as step:
-                total.after = self.enter_lanes(collect, step, total.now, registers)
-        w.emit(f"store i64 {total.now}, ptr {length}")
-
-    def enter_lanes(self, collect: Collect, step: Operand, number: Operand, registers: Registers) -> Operand:
-        """Write an entry and its lanes at a place of a list; returns the place of the next one."""
-        w, lanes = self.writer, self.writer.lanes
-        flagged = self.positive(collect.flag, {**registers, collect.counter: step})
-        those = self.among(flagged, self.memory.storing)
-        entry = self.enter(collect, step, number)
-        if lanes.width > 1:
-            bits = w.value(f"bitcast {lanes.condition} {those} to i{lanes.width}")
-            w.emit(f"store {lanes.bits} {w.value(f'zext i{lanes.width} {bits} to {lanes.bits}')}, {self.second(entry)}")
-        return w.value(f"add i64 {number}, {w.value(f'zext i1 {w.any(those)} to i64')}")
-
-    def enter(self, collect: Collect, step: Operand, number: Operand) -> str:
-        """Write an entry at a place of a list; returns a typed pointer to it."""
-        w, lanes = self.writer, self.writer.lanes
-        own = step if lanes.bits == "i64" else w.value(f"trunc i64 {step} to {lanes.bits}")
-        entry = self.memory.list_entry(collect.list, number)
-        w.emit(f"store {lanes.bits} {own}, {entry}")
-        return entry
-
-    def has_groups(self, collect: Collect) -> bool:
-        """Whether the flags of a list lie side by side, for the one lane that there is."""
-        *rows, last = (index.register for index in collect.flag.indices)
-        beside = last == collect.counter and collect.counter not in rows
-        few = max(self.memory.together, default=math.inf)
-        counted = isinstance(collect.count, int) and collect.count >= few
-        return beside and counted and self.memory.neighbours(collect.flag) is not None
-
-    def collect_in_groups(self, collect: Collect, registers: Registers, total: CarriedNumber) -> None:
-        """Collect for one lane, whose flags lie side by side: as a rule few of them are positive, so that several are
-        looked at together, and entered only if there is one among them."""
-        width = max(self.memory.together)
-        assert isinstance(collect.count, int)
-        whole, bunched = collect.count // width, 0
-        if collect.count >= FEWEST_BUNCHED:
-            bunched = whole // BUNCH * BUNCH
-            self.collect_in_bunches(collect, registers, total, bunched // BUNCH)
-            total.start = total.now
-        with self.rounds(str(whole - bunched), carried=total) as group:
-            first = self.writer.value(f"mul i64 {group}, {width}")
-            if bunched:
-                first = self.writer.value(f"add i64 {first}, {bunched * width}")
-            total.after = self.collect_group(collect, first, registers, total.now)
-        for k in range(whole * width, collect.count):
-            total.now = self.enter_lanes(collect, str(k), total.now, registers)
-
-    def collect_in_bunches(self, collect: Collect, registers: Registers, total: CarriedNumber, bunches: int) -> None:
-        """Several groups at a time, of which one is hardly ever among long rows of flags: these are skipped by one
-        branch."""
-        w, width = self.writer, max(self.memory.together)
-        with self.rounds(str(bunches), carried=total) as bunch:
-            first = w.value(f"mul i64 {bunch}, {BUNCH * width}")
-            found = self.flags_of_group(collect, first, registers)
-            for k in range(1, BUNCH):
-                own = self.flags_of_group(collect, w.value(f"add i64 {first}, {k * width}"), registers)
-                found = w.value(f"or <{width} x i1> {found}, {own}")
-            bits = w.value(f"bitcast <{width} x i1> {found} to i{width}")
-            before, some, end = w.block, w.label("some"), w.label("none")
-            w.emit(f"br i1 {w.value(f'icmp ne i{width} {bits}, 0')}, label %{some}, label %{end}")
-            w.start(some)
-            within = CarriedNumber(total.now)
-            with self.rounds(str(BUNCH), carried=within) as group:
-                place = w.value(f"add i64 {first}, {w.value(f'mul i64 {group}, {width}')}")
-                within.after = self.collect_group(collect, place, registers, within.now)
-            last = w.block
-            w.emit(f"br label %{end}")
-            w.start(end)
-            total.after = w.value(f"phi i64 [ {total.now}, %{before} ], [ {within.now}, %{last} ]")
-
-    def flags_of_group(self, collect: Collect, first: Operand, registers: Registers) -> Operand:
-        """Which flags are positive, of a vector full of them."""
-        with self.memory.rounds_as_lanes(collect.counter, max(self.memory.together)):
-            return self.positive(collect.flag, {**registers, collect.counter: first})
-
-    def collect_group(self, collect: Collect, first: Operand, registers: Registers, number: Operand) -> Operand:
-        """Write those of a vector full of entries that are flagged; returns the place of the next one."""
-        w, width = self.writer, max(self.memory.together)
-        flagged = self.flags_of_group(collect, first, registers)
-        bits = w.value(f"bitcast <{width} x i1> {flagged} to i{width}")
-        before, some, end = w.block, w.label("some"), w.label("none")
-        w.emit(f"br i1 {w.value(f'icmp ne i{width} {bits}, 0')}, label %{some}, label %{end}")
-        w.start(some)
-        entered = self.enter_group(collect, first, number, bits, width)
-        last = w.block
-        w.emit(f"br label %{end}")
-        w.start(end)
-        return w.value(f"phi i64 [ {number}, %{before} ], [ {entered}, %{last} ]")
-
-    def enter_group(self, collect: Collect, first: Operand, number: Operand, bits: Operand, width: int) -> Operand:
-        """Write those of some entries from ``first`` on whose bits are set, at a place of a list; returns the place of
-        the next one. What is stored beyond them is overwritten, or behind the end of the list but within its room."""
-        w, kind = self.writer, self.writer.lanes.bits
-        own = first if kind == "i64" else w.value(f"trunc i64 {first} to {kind}")
-        steps = ", ".join(f"{kind} {k}" for k in range(width))
-        several = f"<{width} x {kind}>"
-        every = w.value(f"insertelement {several} poison, {kind} {own}, i32 0")
-        every = w.value(f"shufflevector {several} {every}, {several} poison, <{width} x i32> zeroinitializer")
-        every = w.value(f"add {several} {every}, <{steps}>")
-        those = w.value(f"bitcast i{width} {bits} to <{width} x i1>")
-        w.called.add(COMPRESS)
-        found = w.value(
-            f"call {several} @{COMPRESS}.v{width}{kind}({several} {every}, <{width} x i1> {those}, {several} poison)"
-        )
-        entry = self.memory.list_entry(collect.list, number)
-        w.emit(f"store {several} {found}, {entry}, align {int(kind[1:]) // 8}")
-        count = w.value(f"call i{width} @llvm.ctpop.i{width}(i{width} {bits})")
-        return w.value(f"add i64 {number}, {w.value(f'zext i{width} {count} to i64')}")
-
-    def length(self, name: str) -> Operand:
-        """A pointer to the number of entries of a list, of the lane in hand if that is alone."""
-        place = self.lengths[name]
-        if self.memory.lane is None:
-            return place
-        return self.writer.value(f"getelementptr i64, ptr {place}, i64 {self.memory.lane}")
-
-    def second(self, entry: str) -> str:
-        """Behind the number of an entry: its lanes, bit by bit."""
-        return f"ptr {self.writer.value(f'getelementptr {self.writer.lanes.bits}, {entry}, i64 1')}"
-
-    def each(self, each: Each, registers: Registers) -> None:
-        w, lanes = self.writer, self.writer.lanes
-        count = w.value(f"load i64, ptr {self.length(each.list)}")
-        with self.rounds(count) as step:
-            if each.backwards:
-                step = w.value(f"sub i64 {w.value(f'sub i64 {count}, 1')}, {step}")
-            entry = self.memory.list_entry(each.list, step)
-            number = w.value(f"load {lanes.bits}, {entry}")
-            if each.ahead is not None and lanes.width == 1:
-                self.fetch_ahead(each, step, count)
-            if lanes.bits != "i64":
-                number = w.value(f"sext {lanes.bits} {number} to i64")
-            known = {**registers, each.register: number}
-            if lanes.width == 1:
-                self.statements(each.body, known)
-            else:
-                bits = w.value(f"load {lanes.bits}, {self.second(entry)}")
-                those = w.value(f"trunc {lanes.bits} {bits} to i{lanes.width}")
-                entered = self.part_lanes(w.value(f"bitcast i{lanes.width} {those} to {lanes.condition}"), "wait")
-                assert entered.storing is not None  # those that wait do not store
-                with self.unless_none(entered.storing, entered):
-                    self.statements(each.body, known)
-
-    def fetch_ahead(self, each: Each, step: Operand, count: Operand) -> None:
-        """Fetch the row of a number some rounds after a step, or of the last one."""
-        w, bits = self.writer, self.writer.lanes.bits
-        assert each.ahead is not None
-        if each.backwards:
-            later = w.value(f"sub i64 {step}, {ROUNDS_AHEAD}")
-            later = w.value(f"select i1 {w.value(f'icmp slt i64 {later}, 0')}, i64 0, i64 {later}")
-        else:
-            later, last = w.value(f"add i64 {step}, {ROUNDS_AHEAD}"), w.value(f"sub i64 {count}, 1")
-            later = w.value(f"select i1 {w.value(f'icmp sgt i64 {later}, {last}')}, i64 {last}, i64 {later}")
-        row = w.value(f"load {bits}, {self.memory.list_entry(each.list, later)}")
-        self.memory.fetch(each.ahead, row if bits == "i64" else w.value(f"sext {bits} {row} to i64"))
 
     def per_lane(self, statement: PerLane, registers: Registers) -> None:
         """One lane of those in hand after the other; a target that works on one has nothing to do for it."""
@@ -591,7 +331,7 @@ class _Body:
         if mask is not None:
             whole = w.value(f"bitcast {lanes.condition} {mask} to i{lanes.width}")
             bits = w.value(f"zext i{lanes.width} {whole} to i64")
-        with self.rounds(str(lanes.width)) as lane:
+        with self.flow.rounds(str(lanes.width)) as lane:
             after = w.label("next_lane")
             if bits is not None:
                 own = w.value(f"trunc i64 {w.value(f'lshr i64 {bits}, {lane}')} to i1")

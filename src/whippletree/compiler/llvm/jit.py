@@ -176,7 +176,7 @@ class LoadedObject:
     def __init__(self, code: bytes, symbols: Sequence[str], imports: Mapping[str, int] | None = None) -> None:
         with compiling():
             library = llvm().JITLibraryBuilder().add_object_img(code)
-            for name, address in {**_imports(), **(imports or {})}.items():
+            for name, address in {**library_functions(), **(imports or {})}.items():
                 library.import_symbol(name, address)
             for name in symbols:
                 library.export_symbol(name)
@@ -196,7 +196,7 @@ def _linker() -> Any:
 
 
 @cache
-def _imports() -> dict[str, int]:
+def library_functions() -> dict[str, int]:
     """Functions that object code may call: memory, flags, and what LLVM falls back on without an FMA unit."""
     import sys
 

@@ -40,7 +40,10 @@ LOOP_SYMBOL = "whippletree_loop"
 STOP = 2
 """Slot of the control block that loops over time look at: not 0 if they are to end at once."""
 
-FIRST_TABLE = 3
+KEPT_CELL = 3
+"""Slot of the control block that holds the address of the cell of the kept memory, or 0 if none is kept."""
+
+FIRST_TABLE = 4
 """Slot of the control block that holds the pointer to the first table or index buffer."""
 
 UNKNOWN_ROUNDS = 10
@@ -159,14 +162,21 @@ class Kernel:
         """Lanes of the vector variant."""
         if self.interface.is_scalar:
             return 1
-        bytes_ = self.options.dtype.itemsize
+        bytes_, work = self.options.dtype.itemsize, self.work_bytes
         width = self.options.width or self.options.machine.width(bytes_)
-        work = sum(b.size for b in self.interface.buffers if b.role == "work") * bytes_
         if width * bytes_ == WIDEST_VECTOR and width * work > NEAR_WORK_LIMIT:
             width //= 2
         while width > 1 and width * work > WORK_LIMIT:
             width //= 2
         return width
+
+    @property
+    def work_bytes(self) -> float:
+        """Bytes of the buffers in which one state is computed; infinite where a call decides about them."""
+        work = [b for b in self.interface.buffers if b.role == "work"]
+        if any(b.is_sized_by_call for b in work):
+            return float("inf")
+        return sum(b.size for b in work) * self.options.dtype.itemsize
 
     def loop(self, width: int) -> int:
         """The address of NumPy's inner loop with that many lanes."""

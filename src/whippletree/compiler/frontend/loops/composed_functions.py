@@ -448,6 +448,16 @@ def _equilibrated_condition_number(c: Composition) -> None:
     c.body += condition_loops.condition_number(c, "mass matrix", "kappa")
 
 
+def _pivot_ratios(c: Composition) -> None:
+    """Tips first from the last row on, and base first with all rows and columns in reverse order."""
+    c.call("mass_matrix", {"M": c.matrix("mass matrix", c.nv, c.nv)})
+    backwards = range(c.nv - 1, -1, -1)
+    c.body.append(c.columns_as_rows("mass matrix", backwards, c.matrix("mass matrix, turned", c.nv, c.nv)))
+    c.body.append(c.columns_as_rows("mass matrix, turned", backwards, c.matrix("base last", c.nv, c.nv)))
+    c.body += condition_loops.pivot_ratio(c, "base last", "base_first")
+    c.body += condition_loops.pivot_ratio(c, "mass matrix", "tips_first")
+
+
 # --- small additions --------------------------------------------------------------------------------------------------
 
 
@@ -562,6 +572,7 @@ WRITERS: dict[str, Callable[[Composition], None]] = {
     "regressor": _regressor,
     "condition_number": _condition_number,
     "equilibrated_condition_number": _equilibrated_condition_number,
+    "pivot_ratios": _pivot_ratios,
     "diagonal_ratio": _diagonal_ratio,
     "forward_dynamics_with_diagonal_ratio": _forward_dynamics_with_diagonal_ratio,
     "forward_dynamics_with_diagonal": _forward_dynamics_with_diagonal,

@@ -1,11 +1,12 @@
 """Condition numbers of dense matrices inside a program, as loops: the steps of
-:mod:`whippletree.arithmetic.condition`, with the last column of the matrix first.
+:mod:`whippletree.arithmetic.condition`, with the last column of the matrix first; and ratios of their pivots.
 
 Rows and columns that are done with lie at the end, so that a loop over the others ends at a counter.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from whippletree.arithmetic import scalars
@@ -26,6 +27,7 @@ from whippletree.arithmetic.condition import (
 from whippletree.compiler.frontend.loops.matrix_loops import MatrixLoops, each_number
 from whippletree.compiler.program import Address, Buffer, Index, Loop, Statement
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
+from whippletree.tree import inertia
 
 STEP, ROW, COLUMN = "reflection", "spectrum row", "spectrum column"
 
@@ -65,6 +67,37 @@ def condition_number(space: MatrixLoops, name: str, to: str) -> list[Statement]:
     reads = [Piece((), (Address(place, tuple(at)),)) for place, *at in (_one(name, "largest"), _high(name))]
     found.append(traced_block(lambda largest, least: [condition_of_extremes(n, largest, least)], reads, [result]))
     return found
+
+
+def pivot_ratio(space: MatrixLoops, name: str, to: str) -> list[Statement]:
+    """Largest over smallest pivot of a symmetric matrix (n, n) that is eliminated from its last row on; the matrix is
+    not the same afterwards."""
+    n, _ = space.extent(name)
+    space.add(*[Buffer(f"{name} {word}", "work", (1,)) for word in ("reciprocal", "without inertia")])
+    space.add(Buffer(f"{name} extremes", "work", (3,)), Buffer(f"{name} line", "work", (n,)))
+    last, i, j = Index(STEP), Index(ROW), Index(COLUMN)
+    pivot, extremes = Piece((), (Address(name, (last, last)),)), space.at(f"{name} extremes")
+    none, own = space.at(f"{name} without inertia"), space.at(f"{name} reciprocal")
+
+    def look(pivot: Any, so_far: Any, none: Any) -> list[Any]:
+        found = inertia.widened(inertia.Extremes(*so_far), pivot)
+        return [found, [scalars.select(scalars.less(pivot, inertia.NO_INERTIA), 1, none[0])], [1 / pivot]]
+
+    def judge(so_far: Any, none: Any) -> list[Any]:
+        found = inertia.ratio_of(inertia.Extremes(*so_far))
+        return [scalars.select(scalars.less(0, none[0]), math.inf, found)]
+
+    line = f"{name} line"
+    keep = each_number([(name, last, i)], (line, i), _same)
+    terms = [(name, i, j), (line, i), _one(name, "reciprocal"), (line, j)]
+    take = each_number(terms, (name, i, j), lambda x, a, r, b: x - a * r * b)
+    step = traced_block(look, [pivot, extremes, none], [extremes, none, own])
+    rest = Loop(ROW, last, (Loop(COLUMN, last, (take,), side_by_side=True),))
+    return [
+        traced_block(lambda: [[0, math.inf, 0], [0]], [], [extremes, none]),
+        Loop(STEP, n, (step, Loop(ROW, last, (keep,)), rest), backwards=True),
+        traced_block(judge, [extremes, none], [Piece((), (Address(to, ()),))]),
+    ]
 
 
 def _one(name: str, word: str) -> tuple[Any, ...]:
