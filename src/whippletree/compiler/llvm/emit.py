@@ -47,36 +47,12 @@ Store = tuple[Address, int | float]
 """Where a result of a block goes: the node that it is, or a number that is known beforehand."""
 
 
-<<<<<<< HEAD
-class Parted(NamedTuple):
-    """The lanes of a body in which not all of them are: those in hand, and those that store (None: all)."""
-
-    mask: Operand
-    storing: Operand | None
-
-
-class CarriedNumber:
-    """An integer (i64) that the rounds of a loop hand on to each other in a register."""
-
-    def __init__(self, start: Operand) -> None:
-        self.start = start
-        self.now: Operand = ""
-        """In the round in hand, and after the loop."""
-        self.after: Operand = ""
-        """In the next round: to be said by the body."""
-
-
 def emit_body(program: Program, writer: Writer, memory: Memory, registers: Registers | None = None) -> None:
     """Emit the statements of the program at the writer's current place; control flow leaves at its new place.
 
     ``registers``: those of the target, which are known from the start.
     """
     _Body(writer, memory).statements(program.body, registers or {})
-=======
-def emit_body(program: Program, writer: Writer, memory: Memory) -> None:
-    """Emit the statements of the program at the writer's current place; control flow leaves at its new place."""
-    _Body(writer, memory).statements(program.body, {})
->>>>>>> memory
 
 
 class _Body:
