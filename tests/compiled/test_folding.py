@@ -124,8 +124,7 @@ def test_loops_over_limbs_have_the_bits_of_copies_in_the_code_of_a_gpu(
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_gpu_has_loops_where_they_were_faster(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Derivatives of inverse dynamics are loops, short forward dynamics are not, and long ones, in float64, are for pairs
-    of threads."""
+    """Derivatives of inverse dynamics are; long forward dynamics, in float64, are for pairs of threads."""
     model = walker(pairs=1, links=5, odd=True)
 
     def loops_of(name: str) -> bool:
