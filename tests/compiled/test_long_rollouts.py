@@ -198,3 +198,29 @@ def test_a_rollout_with_open_parameters(method, monkeypatch):
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
     assert np.abs(found[0][0] - found[0][1]).max() > 1e-3
+
+
+@pytest.mark.parametrize("method", [{"method": "adaptive"}, {"method": "rk4", "step": 1e-4}])
+def test_a_row_of_masses_between_springs_keeps_its_mode(method):
+    """160 masses m between springs k and two walls: the third mode swings with ω = 2 √(k/m) sin(3 π / 2 (n + 1))."""
+    n, k, m, apart = 160, 50.0, 0.01, 0.1
+    builder = wt.Builder("row of masses", (0, 0, 0)).frame("wall", "world", position=((n + 1) * apart, 0, 0))
+    for i in range(n):
+        builder.body(f"mass {i}", m).joint(f"rail {i}", "prismatic", "world", f"mass {i}", axis=(1, 0, 0))
+        builder.tendon(f"spring {i}", f"mass {i - 1}" if i else "world", f"mass {i}", stiffness=k, rest=apart)
+    builder.tendon("last spring", f"mass {n - 1}", "wall", stiffness=k, rest=apart)
+    model = builder.build()
+    places = np.arange(1, n + 1)
+    shape = 0.02 * np.sin(3 * np.pi * places / (n + 1))
+    omega = 2 * np.sqrt(k / m) * np.sin(3 * np.pi / (2 * (n + 1)))
+    run = wt.simulate(model, places * apart + shape, duration=0.5, output_dt=0.1, **method)
+    assert not run.attrs["failure"]
+    expected = places * apart + np.cos(omega * run.time.values)[:, None] * shape
+    np.testing.assert_allclose(run.q.values, expected, rtol=0, atol=1e-8)
+    assert run.attrs["energy_drift"] < 1e-9
+    many = wt.Builder("long net")
+    for i in range(501):
+        many.body(f"mass {i}", m).joint(f"rail {i}", "prismatic", "world", f"mass {i}", axis=(1, 0, 0))
+    many.tendon("spring", "mass 0", "mass 500", stiffness=k)
+    with pytest.raises(wt.UnsupportedError, match=r"501 moving bodies.* up to 500 bodies. Give springs .* to joints"):
+        wt.simulate(many.build(), duration=0.1)

@@ -11,7 +11,7 @@ import pytest
 import whippletree as wt
 
 ARMS = """<mujoco>
-  <option density="{density}" viscosity="{viscosity}" wind="{wind}" integrator="Euler"/>
+  <option density="{density}" viscosity="{viscosity}" wind="{wind}" integrator="Euler"><flag {flags}/></option>
   <worldbody><site name="nail" pos=".3 .1 .8"/>
     <body name="upper" pos="0 0 1" gravcomp="{comp}"><joint name="ja" type="hinge" axis="0 1 0" />
       <geom type="capsule" fromto="0 0 0 .1 0 -.4" size=".05" density="300"/><site name="elbow" pos=".12 .02 -.4"/>
@@ -50,7 +50,7 @@ def states(compiled: mujoco.MjModel):
 
 
 def written(folder: Path, **numbers: str) -> Path:
-    usual = {"density": "0", "viscosity": "0", "wind": "0 0 0", "comp": "0"}
+    usual = {"density": "0", "viscosity": "0", "wind": "0 0 0", "comp": "0", "flags": ""}
     (folder / "arms.xml").write_text(ARMS.format(**usual | numbers))
     return folder / "arms.xml"
 
@@ -63,6 +63,9 @@ def written(folder: Path, **numbers: str) -> Path:
         {"viscosity": ".3"},
         {"density": "50", "viscosity": ".1", "wind": "1 -2 .5"},
         {"comp": ".7"},
+        {"comp": ".7", "density": "50", "viscosity": ".1", "flags": "damper='disable'"},
+        # without springs and dampers MuJoCo has no passive forces at all
+        {"comp": ".7", "density": "50", "viscosity": ".1", "flags": "spring='disable' damper='disable'"},
     ],
 )
 def test_passive_and_actuator_forces_are_mujocos(tmp_path: Path, numbers: dict[str, str]) -> None:
@@ -315,3 +318,20 @@ def test_a_mesh_that_a_plugin_makes_is_refused_by_name(tmp_path: Path) -> None:
       </mujoco>""")
     with pytest.raises(wt.FileError, match="mesh 'ring': a plugin makes its surface, which is not supported"):
         wt.load(tmp_path / "torus.xml")
+
+
+def test_what_gravity_compensation_by_actuators_loses_is_told(tmp_path: Path) -> None:
+    """It acts, but is not cut to the joint's range; MuJoCo has it only where some actuator acts."""
+    text = """<mujoco><worldbody><body gravcomp="1"><joint name="j" axis="0 1 0" actuatorgravcomp="true" {limit}/>
+      <geom size=".1" pos=".3 0 0"/></body></worldbody>{motor}</mujoco>"""
+    motor, path = '<actuator><motor name="m" joint="j"/></actuator>', tmp_path / "arm.xml"
+    path.write_text(text.format(limit="", motor=motor))
+    model = wt.load(path)
+    assert "joint 'j': gravity compensation acts beside the actuators, and not as one\n" in model.source
+    balanced = wt.reference(model).forward_dynamics([0.2], [0.0], wt.reference(model).passive_forces([0.2], [0.0]))
+    np.testing.assert_allclose(balanced, 0, atol=1e-14)
+    path.write_text(text.format(limit="", motor=""))
+    assert "MuJoCo has none in a model without acting actuators" in wt.load(path).source
+    path.write_text(text.format(limit='actuatorfrcrange="-1 1"', motor=motor))
+    with pytest.warns(wt.LeftOutWarning, match="actuatorfrcrange for gravity compensation"):
+        wt.load(path)

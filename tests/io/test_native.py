@@ -74,6 +74,9 @@ def everything() -> wt.Model:
         .constraint("l", "point", "tip", "world")
         .geometry("g", "six", "mesh", file="../a b.stl", scale=(1.0, math.inf, -0.0), collides=False)
         .geometry("h", "world", "half_space", visible=False)
+        .geometry("i", "massless", "sphere", radius=third)
+        .contact("touch", "g", "h", friction=third, restitution=0.5, law="sequential", margin=1e-3, torsional=0.1)
+        .contact_group("every two", ["g", "h", "i"], friction=third, restitution=0.25, margin=-0.0, rolling=1e-4)
         .build()
     )
     q = np.linspace(-1, 1, model.nq) / 3
@@ -114,6 +117,30 @@ def test_every_text_comes_back(text: str) -> None:
     tables = {"x": text, "y": {text: 1}}
     assert tomllib.loads(to_toml({"x": text, "t": [{"y": {text: 1}}]})) == {"x": text, "t": [{"y": {text: 1}}]}
     assert json.loads(to_json(tables)) == tables
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_heap_stays_a_group(tmp_path: Path, suffix: str) -> None:
+    """One table whose size follows the shapes, not their pairs; the scene is stepped as it was."""
+    sizes = {}
+    for balls in (20, 40):
+        heap = wt.mechanisms.spheres_in_box(balls)
+        again = round_trip(heap, tmp_path, suffix)
+        assert [c.name for c in again.pairs] == [c.name for c in heap.pairs]
+        assert not again.contacts
+        sizes[balls] = (tmp_path / f"model{suffix}").stat().st_size
+    assert sizes[40] < 2 * sizes[20]
+    runs = [wt.simulate(model, duration=0.02, output_dt=0.01, step=2e-3) for model in (heap, again)]
+    assert runs[0].attrs["path"] == runs[1].attrs["path"]
+    np.testing.assert_array_equal(runs[0].q.values, runs[1].q.values)
+
+
+def test_a_group_of_unknown_shapes_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.toml"
+    wt.save(wt.mechanisms.spheres_in_box(2), path)
+    path.write_text(path.read_text().replace('geometries = ["ball 1"', 'geometries = ["bal 1"'))
+    with pytest.raises(wt.FileError, match="contact group 'all': unknown geometry 'bal 1'"):
+        wt.load(path)
 
 
 def test_an_unphysical_robot_comes_back(tmp_path: Path) -> None:

@@ -217,7 +217,8 @@ def test_joint_types_and_data(tmp_path: Path) -> None:
         "u", "world", "screw", "universal", "<axis2><xyz>1 0 0</xyz></axis2>"
     )
     text += "".join(joint(f"j{k}", names[k - 1], name, name, axis) for k, name in enumerate(names[:4]) if k)
-    model = load_text(tmp_path, text + joint("j0", "screw", "revolute", "revolute", axis))
+    with pytest.warns(wt.LeftOutWarning, match="springs of ball joints: 'j2'"):
+        model = load_text(tmp_path, text + joint("j0", "screw", "revolute", "revolute", axis))
     found = {j.name: j for j in model.joints}
     assert [found[name].kind for name in ("u", "j0", "j1", "j2", "j3")] == [
         "universal", "revolute", "prismatic", "spherical", "weld",
@@ -226,7 +227,6 @@ def test_joint_types_and_data(tmp_path: Path) -> None:
     assert (j.damping, j.friction, j.stiffness, j.rest) == (1, 2, 3, 4)
     assert (j.lower, j.upper, j.effort_limit, j.velocity_limit) == (-np.inf, 1, np.inf, 3)
     assert found["j2"].stiffness == 0
-    assert "<axis/dynamics/spring_stiffness> of ball joints" in model.source
 
 
 def test_a_link_without_inertia_weighs_a_kilogram(tmp_path: Path) -> None:
@@ -378,3 +378,39 @@ def test_products_of_poses_are_rounded_once():
     np.testing.assert_array_equal(rotations.product(np.eye(4), b), b)
     with np.errstate(over="ignore", invalid="ignore"):
         assert np.isinf(rotations.product(np.full((1, 1), 1e200), np.full((1, 1), 1e200))).all()
+
+
+@pytest.mark.parametrize("word", ["false", "0"])
+def test_a_link_that_feels_no_gravity_floats(tmp_path: Path, word: str) -> None:
+    """A link on a slide along z falls with g, less by the share of its mass that has no weight."""
+    rail = joint("rail", "world", "a", "prismatic")
+    arm = joint("arm", "a", "b", "prismatic", "<axis><xyz>1 0 0</xyz></axis>")
+    light = link("b").replace("</link>", f"<gravity>{word}</gravity></link>")
+    model = load_text(tmp_path, link("a") + light + rail + arm)
+    ref, zero = wt.reference(model), np.zeros(2)
+    fall = ref.forward_dynamics(zero, zero, ref.passive_forces(zero, zero))
+    np.testing.assert_allclose(fall[model.slice("rail")], [-9.81 / 2], rtol=1e-15)
+    heavy = load_text(tmp_path, link("a") + light.replace(f"<gravity>{word}", "<gravity>true") + rail + arm)
+    assert not heavy.elements
+    assert "not used" not in heavy.source + model.source
+
+
+def test_what_acts_on_links_and_is_not_read_is_named(tmp_path: Path) -> None:
+    quiet = "<kinematic>false</kinematic><velocity_decay><linear>0.0</linear></velocity_decay>"
+    assert "left out" not in load_text(tmp_path, link("a").replace("</link>", quiet + "</link>")).source
+    loud = """<kinematic>1</kinematic><enable_wind>true</enable_wind>
+      <velocity_decay><angular>.1</angular></velocity_decay></link>"""
+    added = "</inertia><fluid_added_mass><xx>1</xx></fluid_added_mass>"
+    text = link("a").replace("</link>", loud).replace("</inertia>", added) + link("b")
+    text += joint("j", "a", "b", "revolute", "<axis><xyz>0 0 1</xyz><initial_position>.4</initial_position></axis>")
+    text += link("c") + joint("k", "a", "c", "ball", AXIS_WITH_A_SPRING)
+    with pytest.warns(wt.LeftOutWarning) as caught:
+        load_text(tmp_path, text)
+    for words in (
+        *("kinematic links", "wind: 'a'", "decay of velocities: 'a'", "mass of fluid", "initial positions", "'j'"),
+        "springs of ball joints: 'k'",
+    ):
+        assert words in str(caught[0].message), words
+
+
+AXIS_WITH_A_SPRING = "<axis><xyz>0 0 1</xyz><dynamics><spring_stiffness>3</spring_stiffness></dynamics></axis>"

@@ -465,3 +465,19 @@ def test_a_plane_is_a_floor_and_unknown_collisions_are_named(tmp_path: Path) -> 
         model = load_text(tmp_path, text, contacts=True)
     gap = wt.reference(model).contact_gaps([0.3, 0.5])
     assert np.asarray(gap, dtype=float) == pytest.approx([0.5 * 0.8 - 0.1])
+
+
+def test_joints_and_springs_for_gazebo_alone_are_named(tmp_path: Path) -> None:
+    """A URDF is a tree, so files close their loops there; without a word the robot would be another one."""
+    link = """<link name="{0}"><inertial><mass value="1"/>
+      <inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>"""
+    joint = '<joint name="{0}" type="continuous"><parent link="base"/><child link="{1}"/></joint>'
+    tree = "".join(link.format(name) for name in ("base", "left", "right"))
+    tree += joint.format("l", "left") + joint.format("r", "right")
+    seen = '<gazebo reference="left"><material>Gazebo/Red</material><springStiffness>0.0</springStiffness></gazebo>'
+    assert "left out" not in load_text(tmp_path, f"<robot name='r'>{tree}{seen}</robot>").source
+    acting = """<gazebo><joint name="bar" type="revolute"><parent>left</parent><child>right</child></joint></gazebo>
+      <gazebo reference="l"><springStiffness>40.0</springStiffness></gazebo>"""
+    with pytest.warns(wt.LeftOutWarning, match=r"joints in <gazebo>, by which loops may close .*: 'bar'") as caught:
+        load_text(tmp_path, f"<robot name='r'>{tree}{seen}{acting}</robot>")
+    assert "springs in <gazebo>: 'l'" in str(caught[0].message)

@@ -410,6 +410,42 @@ def test_a_thin_rod_that_floats_is_given_inertia_by_what_hangs_on_it(closure):
         np.testing.assert_allclose(found.forward_dynamics(q, v, tau), expected, rtol=0, atol=bound)
 
 
+def lift_on_a_roller(stages, angle):
+    """Pairs of bars of 1 m and 1 kg that cross in their middles; the lowest falling one stands on a massless slider."""
+    builder = wt.Builder("lift", (0, -9.81, 0)).body("roller")
+    builder.joint("track", "prismatic", "world", "roller", axis=(1, 0, 0), start=math.cos(angle))
+    up, down = angle, math.pi - angle
+    carriers = (("world", 0.0, 0.0), ("roller", 0.0, 0.0))
+    for k in range(stages):
+        for side, (carrier, at, turned), lean in zip(("rise", "fall"), carriers, (up, down), strict=True):
+            name = f"{side} {k}"
+            builder.body(name, 1.0, (0.5, 0, 0), (1e-4, 1 / 12, 1 / 12)).frame(
+                f"middle of {name}", name, position=(0.5, 0, 0)
+            )
+            builder.joint(name, "revolute", carrier, name, position=(at, 0, 0), start=lean - turned)
+        builder.constraint(f"pin {k}", "point", f"middle of rise {k}", f"middle of fall {k}")
+        carriers = ((f"fall {k}", 1.0, down), (f"rise {k}", 1.0, up))
+    return builder.build()
+
+
+@pytest.mark.parametrize("stages", [3, 6, 9])
+def test_a_roller_has_inertia_by_a_bar_that_does_not_follow_it(stages):
+    """The bar above it leaves the system first, tied to the other side: the rows of its joint give the roller a pivot.
+
+    With the angle θ of the bars as the only freedom, middles are at (cos θ / 2, (k + ½) sin θ).
+    """
+    angle = 0.5
+    model = lift_on_a_roller(stages, angle)
+    heights = np.arange(stages) + 0.5
+    inertia = 2 * np.sum((math.sin(angle) / 2) ** 2 + (heights * math.cos(angle)) ** 2 + 1 / 12)
+    expected = -9.81 * 2 * heights.sum() * math.cos(angle) / inertia
+    zero = np.zeros(model.nv)
+    for functions in (wt.reference(model, route="elimination"), wt.compile(model, route="elimination")):
+        a = functions.forward_dynamics(model.home.q, zero, zero)
+        np.testing.assert_allclose(a[model.slice("rise 0")], expected, rtol=1e-11)
+        np.testing.assert_allclose(a[model.slice("track")], -math.sin(angle) * expected, rtol=1e-11)
+
+
 def test_thin_bars_across_the_axes_of_their_hinges_need_no_weights():
     """Along x and y at once such a bar has no inertia, but along the axis of its hinge it has: an order costs what it
     costs where frames lie along the bars."""

@@ -64,6 +64,8 @@ def test_a_muscle_follows_a_table_of_commands() -> None:
     stepped = wt.simulate(model, duration=0.2, ctrl=table, method="time_stepping", step=1e-4, output_dt=0.02)
     np.testing.assert_allclose(stepped.act, smooth.act, atol=3e-3)
     np.testing.assert_allclose(stepped.q, smooth.q, atol=1e-4)
+    held = wt.simulate(model, duration=0.01, ctrl=[1.0], method="rk4")
+    assert "activations of muscles are looked up by the time, in numbers found before" in held.attrs["path"]
 
 
 def test_commands_by_the_state_move_activations() -> None:

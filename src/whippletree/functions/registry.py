@@ -292,7 +292,7 @@ def _specialise(entry: Function, model: Model) -> Function:
     if model.is_flexible and entry.loops:
         entry = replace(entry, loops=False)  # loops over bodies carry six numbers from one to the next
     if model.elements and entry.loops and entry.name in SEE_ELEMENTS:
-        entry = replace(entry, loops=False)
+        entry = replace(entry, loops=False, linear=True)
     if len(inputs) == len(entry.inputs) and not model.constraints:
         return entry
     own = tuple(inputs)

@@ -263,7 +263,7 @@ def passive_forces(m: Mechanism, q: Array, v: Array) -> Array:
     return joints + elements.element_forces(m, q, v) if m.tree.model.elements else joints
 
 
-@function(forces=("nv",), constraints="tree")
+@function(forces=("nv",), constraints="tree", linear=True)
 def element_forces(m: Mechanism, q: Array, v: Array) -> Array:
     """Joint forces (nv,) of tendons' springs and dampers, the drag of fluids, and held-up weight."""
     return elements.element_forces(m, q, v)

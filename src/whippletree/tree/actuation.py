@@ -27,6 +27,7 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array, vector, zeros
 from whippletree.arithmetic.scalars import clip, exp, less, select
+from whippletree.errors import ScalarError
 from whippletree.model import Activation, Actuator, Model, Muscle
 from whippletree.tree import kinematics
 from whippletree.tree.element_forces import Elements, ElementsOnBodies
@@ -266,7 +267,7 @@ class KnownActivations:
 
     def _follow(self, row: int, start: Array, t: Any) -> Array:
         """Activations at a time t after the start of a row."""
-        pulled = dict(zip(self._muscles, self._solutions[row](float(t)), strict=True)) if self._muscles else {}
+        pulled = dict(zip(self._muscles, self._pulls(row, t), strict=True)) if self._muscles else {}
         found = []
         for i, k in enumerate(self.model.activations):
             actuator, w = self.model.actuators[k], start.tolist()[i]
@@ -281,6 +282,13 @@ class KnownActivations:
             found.append(cut(value, activation.range))
         values = vector(*found)
         return values if any(_is_symbolic(x) for x in found) else values.astype(float)
+
+    def _pulls(self, row: int, t: Any) -> Array:
+        """Activations of the muscles at a time t after the start of a row."""
+        try:
+            return np.asarray(self._solutions[row](float(t)))
+        except ScalarError:
+            raise ScalarError("activations of muscles are looked up by the time, in numbers found before") from None
 
     def _muscle_solution(self, row: int, start: Array) -> Any:
         """A function of the time since the start of a row; the last one goes on for as long again."""

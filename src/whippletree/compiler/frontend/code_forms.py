@@ -543,9 +543,14 @@ def _too_long(request: Request) -> UnsupportedError:
     )
 
 
+SPRINGS_OF_JOINTS = "Give springs and dampers to joints, whose forces are loops: those of tendons and fluids are none"
+
 CURES = {
     "qr_projector": "Use null_projector, which depends on no basis, or an SVD of constraint_jacobian by NumPy",
     "block_condition_numbers": "Take np.linalg.cond of mass_matrix, and of delassus",
+    "element_forces": SPRINGS_OF_JOINTS,
+    "passive_forces": SPRINGS_OF_JOINTS,
+    "potential_energy": SPRINGS_OF_JOINTS,
     "hybrid_dynamics": "With D = forward_dynamics_derivatives(q, v, tau).dtau and joints j, forces "
     "np.linalg.solve(D[np.ix_(j, j)], a_j - forward_dynamics(q, v, tau)[j]) added to tau_j give them accelerations a_j",
 }
@@ -571,7 +576,8 @@ def _reason_and_cure(request: Request) -> tuple[str, str]:
             "Close loops without redundant rows (a pin between planar links)",
         )
     if request.linear:
-        return "is written out body by body", "Sum over the bodies by a function that is a loop (momentum, gravity)"
+        cure = "Sum over the bodies by a function that is a loop (momentum, gravity)"
+        return "is written out body by body", CURES.get(request.function.name, cure)
     if entry is not None and entry.loops and request.model.constraints:
         return (
             "honours constraints by one matrix of the whole, since their loops are not local,",

@@ -12,7 +12,8 @@ needs them:
   (:func:`~whippletree.constraints.long_systems.body_system.unknowns_of` looks at a generic configuration).
 * A body that only hangs on the mechanism, with all that hangs on it, is felt by no closure: some inertia is enough.
 * The rows of other joints hold components of a body that is eliminated as if it were free. Those along which it has
-  inertia need no weight either, unless the joint's accelerations are unknowns of their own.
+  inertia need no weight either, unless the joint's accelerations are unknowns of their own, or the body hangs on one
+  that has no inertia but by it.
 
 To have inertia means here: not much less than the largest of the mechanism, so that digits are lost neither.
 """
@@ -128,8 +129,10 @@ class RowWeights:
         found = []
         for k, parent in enumerate(self.tree.parents):
             turns, shifts = self.between((k, k if parent < 0 else parent))
-            # accelerations of a joint that are unknowns of their own have no inertia but by these rows
-            heavy = self.heavy[k] if self.moves_inertia and not self.shapes[k].explicit else ()
+            # accelerations of a joint that are unknowns of their own have no inertia but by these rows, nor has a body
+            # that is eliminated last by one that does not follow it, as a roller by the bar of a lift
+            bare = self.shapes[k].explicit or parent in self.carried
+            heavy = self.heavy[k] if self.moves_inertia and not bare else ()
             found.append(
                 tuple(
                     NO_WEIGHT if follows[k] or i in heavy else turns if i < 3 else shifts

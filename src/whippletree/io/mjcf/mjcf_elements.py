@@ -239,14 +239,31 @@ def add_elements(draft: Draft, parts: Parts) -> None:
     """Every element of the file to the draft's builder."""
     _add_tendons(draft, parts)
     _add_fluid(draft, parts)
-    if switched_off(parts.spec, "GRAVITY"):
+    _add_lifts(draft, parts)
+
+
+def _without_passive_forces(spec: Any) -> bool:
+    """Whether the file switches off all passive forces, fluids and gravity compensation too: MuJoCo does where neither
+    springs nor dampers are left."""
+    return switched_off(spec, "PASSIVE") or (switched_off(spec, "SPRING") and switched_off(spec, "DAMPER"))
+
+
+def _add_lifts(draft: Draft, parts: Parts) -> None:
+    if switched_off(parts.spec, "GRAVITY") or _without_passive_forces(parts.spec):
         return
     for body in parts.spec.bodies:
         if body.gravcomp:
             draft.builder.lift(f"{body.name}/gravcomp", body.name, share=float(body.gravcomp))
+    idle = switched_off(parts.spec, "ACTUATION") or not list(parts.spec.actuators)
     for joint in parts.spec.joints:
-        if joint.actgravcomp:
-            draft.notes.append(f"joint {joint.name!r}: gravity compensation acts beside the actuators, and not as one")
+        if not joint.actgravcomp:
+            continue
+        told = "; MuJoCo has none in a model without acting actuators" if idle else ""
+        draft.notes.append(
+            f"joint {joint.name!r}: gravity compensation acts beside the actuators, and not as one{told}"
+        )
+        if parts.poses.jnt_actfrclimited[parts.poses.joint(joint.name).id]:
+            draft.leave_out("actuatorfrcrange for gravity compensation (actuatorgravcomp)", joint.name)
 
 
 def _add_tendons(draft: Draft, parts: Parts) -> None:
@@ -358,7 +375,7 @@ def _add_fluid(draft: Draft, parts: Parts) -> None:
     """A box on every body with mass: the one of the same mass, inertia and axes, as MuJoCo takes it."""
     option, compiled = parts.spec.option, parts.masses
     density, viscosity = float(option.density), float(option.viscosity)
-    if not (density or viscosity) or switched_off(parts.spec, "PASSIVE"):
+    if not (density or viscosity) or _without_passive_forces(parts.spec):
         return
     shaped = {geom.parent.name for geom in parts.spec.geoms if geom.fluid_ellipsoid > 0}
     for number in range(1, compiled.nbody):

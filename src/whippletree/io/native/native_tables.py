@@ -17,11 +17,12 @@
     child = "upper"
     axis = [0.0, 0.0, 1.0]
 
-and ``[[frames]]``, ``[[constraints]]``, ``[[geometries]]``, ``[[contacts]]``, ``[[actuators]]``, ``[[key_frames]]``,
-``[start]`` in the same way, with the fields of :mod:`whippletree.model`, and ``time_step`` beside ``gravity``; a pose
-is a ``position`` and a ``rotation`` (3 rows). A number may be a text: ``"1/3"`` is an exact fraction, ``"inf"``
-infinite. Among free parameters, where a text is a text, a fraction is ``{ fraction = "1/3" }``. A field that is left
-out has the value that :mod:`whippletree.model` gives it; the defaults below only mark it as one that may be left out.
+and ``[[frames]]``, ``[[constraints]]``, ``[[geometries]]``, ``[[contacts]]``, ``[[contact_groups]]``,
+``[[actuators]]``, ``[[key_frames]]``, ``[start]`` in the same way, with the fields of :mod:`whippletree.model`, and
+``time_step`` beside ``gravity``; a pose is a ``position`` and a ``rotation`` (3 rows). A number may be a text:
+``"1/3"`` is an exact fraction, ``"inf"`` infinite. Among free parameters, where a text is a text, a fraction is ``{
+fraction = "1/3" }``. A field that is left out has the value that :mod:`whippletree.model` gives it; the defaults below
+only mark it as one that may be left out.
 """
 
 from __future__ import annotations
@@ -122,6 +123,18 @@ class ContactTable(Struct, forbid_unknown_fields=True):
     friction: Number = 0
     restitution: Number = 0
     law: str = ""
+    margin: Number = 0
+    torsional: Number = 0
+    rolling: Number = 0
+
+
+class ContactGroupTable(Struct, forbid_unknown_fields=True):
+    """A table of ``[[contact_groups]]``: every two of its geometries may touch."""
+
+    name: str
+    geometries: list[str]
+    friction: Number = 0
+    restitution: Number = 0
     margin: Number = 0
     torsional: Number = 0
     rolling: Number = 0
@@ -271,6 +284,7 @@ class NativeFile(Struct, forbid_unknown_fields=True):
     constraints: list[dict[str, Any]] = []
     geometries: list[dict[str, Any]] = []
     contacts: list[dict[str, Any]] = []
+    contact_groups: list[dict[str, Any]] = []
     tendons: list[dict[str, Any]] = []
     fluid_boxes: list[dict[str, Any]] = []
     lifts: list[dict[str, Any]] = []
@@ -301,6 +315,7 @@ TABLES: dict[str, type[Struct]] = {
     "constraints": ConstraintTable,
     "geometries": GeometryTable,
     "contacts": ContactTable,
+    "contact_groups": ContactGroupTable,
     "tendons": TendonTable,
     "fluid_boxes": FluidBoxTable,
     "lifts": LiftTable,

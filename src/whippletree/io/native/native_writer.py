@@ -23,6 +23,7 @@ from whippletree.model import (
     Body,
     Constraint,
     Contact,
+    ContactGroup,
     Frame,
     Geometry,
     Joint,
@@ -74,7 +75,8 @@ def document(model: Model) -> dict[str, Any]:
         "frames": [_table_with_pose(frame, {"name": frame.name, "body": frame.body}) for frame in model.frames],
         "constraints": [_constraint(constraint) for constraint in model.constraints],
         "geometries": [_geometry(geometry) for geometry in model.geometries],
-        "contacts": [_contact(contact) for contact in model.pairs],
+        "contacts": [_contact(contact) for contact in model.contacts],
+        "contact_groups": [_contact_group(group) for group in model.contact_groups],
         "tendons": [_tendon(tendon) for tendon in model.tendons],
         "fluid_boxes": [_fluid_box(box) for box in model.elements if isinstance(box, FluidBox)],
         "lifts": [_lift(lift) for lift in model.elements if isinstance(lift, Lift)],
@@ -182,12 +184,22 @@ def _geometry(geometry: Geometry) -> dict[str, Any]:
 
 
 def _contact(contact: Contact) -> dict[str, Any]:
-    where = f"contact {contact.name!r}"
-    table: dict[str, Any] = {"name": contact.name, "first": contact.first, "second": contact.second}
-    for word in ("friction", "restitution", "margin", "torsional", "rolling"):
-        if not _same(getattr(contact, word), 0, where):
-            table[word] = number(getattr(contact, word), f"{where}: {word}")
+    table = {"name": contact.name, "first": contact.first, "second": contact.second}
+    table |= _touching(contact, f"contact {contact.name!r}")
     return table if contact.law is None else table | {"law": contact.law}
+
+
+def _contact_group(group: ContactGroup) -> dict[str, Any]:
+    """One table for all of its pairs, whose number grows with the square of the shapes."""
+    table = {"name": group.name, "geometries": list(group.geometries)}
+    return table | _touching(group, f"contact group {group.name!r}")
+
+
+def _touching(contact: Contact | ContactGroup, where: str) -> dict[str, Any]:
+    """How surfaces touch, where it is not without friction and plastic."""
+    words = ("friction", "restitution", "margin", "torsional", "rolling")
+    given = {word: getattr(contact, word) for word in words}
+    return {word: number(x, f"{where}: {word}") for word, x in given.items() if not _same(x, 0, where)}
 
 
 def _actuator(actuator: Actuator) -> dict[str, Any]:

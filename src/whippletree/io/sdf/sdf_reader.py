@@ -32,7 +32,7 @@ from whippletree.errors import route
 from whippletree.graph.spanning import Components
 from whippletree.io import rotations
 from whippletree.io.draft import Draft, fresh
-from whippletree.io.sdf.sdf_values import KEPT, Values, read_inertia, read_shapes
+from whippletree.io.sdf.sdf_values import KEPT, Values, is_on, read_inertia, read_shapes
 from whippletree.io.xml import line_of, tag_of
 from whippletree.model import EARTH_GRAVITY, WORLD, Model
 
@@ -91,6 +91,15 @@ _WORLD = ("model", "gravity", "include", "light", "scene", "gui", "spherical_coo
 """Children of a world that are read, named as left out, or say nothing of mechanics."""
 
 
+_LEFT_OUT_OF_LINKS = {
+    "kinematic": "kinematic links, which no force moves",
+    "enable_wind": "wind",
+    "velocity_decay/*": "decay of velocities",
+    "inertial/fluid_added_mass/*": "mass of fluid that links carry along",
+}
+"""What of a link acts in SDF and not here, by where it is found."""
+
+
 def read(path: Path, root: Element, *, base: str, folder: Path | None = None, cut: Sequence[str] = ()) -> Model:
     """A model from the ``<sdf>`` element of a file.
 
@@ -124,11 +133,24 @@ def _read_model(values: Values, model: Element, base: str, root_joint: str) -> N
         if link.get("name"):
             draft.body(str(link.get("name")), *read_inertia(values, link), line_of(link))
             read_shapes(values, link)
+            _read_forces(draft, link)
+    if is_on(model.findtext("enable_wind")):
+        draft.leave_out("wind", str(model.get("name")))
     _add_frames(draft, frames, model, places)
     joints = [_joint(values, element, places, frames) for element in model.findall("joint")]
     joints = [joint for joint in joints if _is_known(draft, joint, places)]
     # places are in the model's frame, which has a pose in the world itself
     _assemble(draft, joints, places | {WORLD: _relative(values.pose(model), np.eye(4))}, base, root_joint)
+
+
+def _read_forces(draft: Draft, link: Element) -> None:
+    """What acts on a link beside its joints: weight that the file takes off it; a warning tells of the rest."""
+    name = str(link.get("name"))
+    if link.find("gravity") is not None and not is_on(link.findtext("gravity")):
+        draft.builder.lift(f"{name}/gravity", name)
+    for tags, word in _LEFT_OUT_OF_LINKS.items():
+        if any(is_on(part.text) for part in link.iterfind(tags)):
+            draft.leave_out(word, name)
 
 
 def _count_unused(draft: Draft, model: Element) -> None:

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from lxml.etree import _Element as Element
 
 KEPT = {
-    "link": ("pose", "inertial", "visual", "collision"),
+    "link": ("pose", "inertial", "visual", "collision", "gravity", "kinematic", "enable_wind", "velocity_decay"),
     "joint": (
         *("pose", "parent", "child", "axis", "axis2", "gearbox_ratio", "gearbox_reference_body"),
         *("thread_pitch", "screw_thread_pitch"),
     ),
 }
-"""Children of links and joints that are read; the others are counted as not used."""
+"""Children of links and joints that are read, or left out with a warning; the others are counted as not used."""
 
 ENDLESS = 1e16
 """SDF writes an infinite limit as ±1e16."""
@@ -40,6 +40,12 @@ AXIS_WORDS = {
     "dynamics/spring_reference": ("rest", 0.0),
 }
 """Children of an axis, what they are called here, and what holds where they are not given."""
+
+
+def is_on(text: str | None) -> bool:
+    """Whether a truth value or a number is given, and is not 0."""
+    given = (text or "").strip().lower()
+    return given not in ("", "false") and bool(given.strip("0.+-"))
 
 
 class Values(Reader):
@@ -163,7 +169,9 @@ class Values(Reader):
         if joint.get("type") == "universal":
             self._tell_of_unlike_axes(joint, data)
         if joint.get("type") == "ball" and data.pop("stiffness", 0):  # it has no axis that a spring could turn about
-            self.draft.unused["<axis/dynamics/spring_stiffness> of ball joints"] += 1
+            self.draft.leave_out("springs of ball joints", str(joint.get("name")))
+        if any(is_on(joint.findtext(f"{tag}/initial_position")) for tag in ("axis", "axis2")):
+            self.draft.leave_out("initial positions of joints (q0= of wt.simulate)", str(joint.get("name")))
         if joint.get("type") == "screw":
             data["pitch"] = self.number_in(joint, "screw_thread_pitch", 0.0) / (2 * math.pi)
             if joint.find("thread_pitch") is not None:

@@ -3,7 +3,8 @@
 What is read: links with their inertia and geometry, joints with limits and dynamics, mimic (kept as a constraint of
 kind ``coupling``), simple transmissions (actuators), and elements that close loops
 (:mod:`whippletree.io.loops_file`). What says nothing to this library (gazebo, …) is listed in ``model.source``,
-never dropped without a word. A link without ``<inertial>`` is a massless body.
+never dropped without a word; of joints and springs in it a warning tells. A link without ``<inertial>`` is a massless
+body.
 
 The root link hangs from the world by a joint ``root_joint``: a weld, or free with ``base="free"``. A root link that is
 called ``world`` and has no inertia *is* the world: its children hang from the world directly. Where that cannot be (it
@@ -103,6 +104,7 @@ def read(
     draft = Draft(path, name, folder=folder, cut=cut)
     reader = Reader(draft, ("link", "joint", "material", "constraint", "loop_joint"))
     _count_unused(draft, root)
+    _tell_of_gazebo(draft, root)
     links = [link for link in root.findall("link") if reader.text(link, "name")]
     if not links:
         draft.fault("the robot has no links, so there is nothing to model", line_of(root))
@@ -125,6 +127,20 @@ def read(
     if actuators:
         _add_transmissions(draft, root, joints)
     return draft.finish("URDF")
+
+
+def _tell_of_gazebo(draft: Draft, root: Element) -> None:
+    """Name joints and springs in the simulator's own part of a file, which is not read.
+
+    The rest of it says how the robot looks, what it measures and who drives it.
+    """
+    for element in root.findall("gazebo"):
+        for joint in element.findall("joint"):
+            name = (joint.get("name") or "").strip() or "without a name"
+            draft.leave_out("joints in <gazebo>, by which loops may close (here loops=FILE closes them)", name)
+        stiffness = (element.findtext("springStiffness") or "").strip()
+        if stiffness.strip("0.+-"):
+            draft.leave_out("springs in <gazebo>", (element.get("reference") or "").strip() or "without a reference")
 
 
 def _count_unused(draft: Draft, element: Element) -> None:

@@ -242,7 +242,7 @@ class Guards:
             if low is not None and n + 1 < len(times) and self._grazes(g, low, interpolant):
                 continue
             if low is not None and before is not None and before[1] > 0:
-                at = float(brentq(value, before[0], low, xtol=1e-300, rtol=1e-15)) if low > before[0] else low
+                at = zero_between(before[0], low, value)
                 if self._counts(g, at, interpolant):
                     return at
             before = (t, x)
@@ -310,6 +310,19 @@ class Guards:
             return values
         since = (times - self.phase.time)[:, None]
         return np.where(self.zero & (np.abs(values) * since < self.noise), np.nan, values)
+
+
+def zero_between(above: float, below: float, value: Callable[[float], float]) -> float:
+    """The zero of a guard between two samples of a step, of which the first was positive and the second was not.
+
+    A sample that stands within rounding of zero may have the other sign when it is computed alone, as that of a corner
+    that slides along the rim of a face, and is a candidate at some times only: then the zero is at that sample.
+    """
+    from scipy.optimize import brentq
+
+    if below <= above or value(below) > 0:
+        return below
+    return float(brentq(value, above, below, xtol=1e-300, rtol=1e-15)) if value(above) > 0 else above
 
 
 def may_graze(times: Array, values: Array) -> Array:
