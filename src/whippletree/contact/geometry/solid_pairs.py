@@ -115,7 +115,7 @@ class SolidForm:
 
     def _around(self, near: Nearest, first: Solid, second: Solid, X: Pose, Y: Pose, reach: Any) -> list[Touch]:
         """The candidates of solids whose nearest points are known; ``reach``: beyond which only these are looked at."""
-        axes = axes_of(near.normal)
+        axes = axes_of(Y.R.T @ near.normal) @ Y.R.T
         gap = near.gap - first.margin - second.margin
         nearest = Touch(gap, Y.p + near.point - first.margin * near.normal, axes)
         if not self.flat:
