@@ -9,10 +9,10 @@ from benchmarks.narrow_phase import shapes
 from scipy.spatial.transform import Rotation
 
 from whippletree.contact.geometry.rounded_polytopes import solids_of
-from whippletree.contact.geometry.shapes import Box, Cylinder
+from whippletree.contact.geometry.shapes import Box, Cylinder, HalfSpace
 from whippletree.contact.geometry.solid_cells import NO_CELL
 from whippletree.contact.geometry.solid_distance import nearest_of_solids
-from whippletree.contact.geometry.solid_pairs import SolidForm
+from whippletree.contact.geometry.solid_pairs import SolidForm, form_of_solids
 from whippletree.contact.geometry.solid_rest import (
     CELLS_OF_ONE_AT_REST,
     carried_along,
@@ -66,6 +66,21 @@ def test_a_cylinder_that_stands_has_the_gaps_of_its_rim(tilt):
         X = Y @ Pose(Rotation.from_rotvec([0, tilt, 0]).as_matrix(), np.array([0.03, -0.02, 0.3001]))
         least = min(touch.gap for touch in touches_by_rest((cylinder, plate), X, Y))
         assert least == pytest.approx(0.3001 - 0.05 - 0.1 * np.sin(tilt) - 0.2 * np.cos(tilt), abs=1e-9)
+
+
+@pytest.mark.parametrize("below", [True, False])
+def test_a_hull_on_a_plane_has_the_gap_of_its_lowest_corner(below):
+    """n · (corner − p) of the lowest one; seen from the plane as well."""
+    rng, hull = np.random.default_rng(9), SOLIDS["mesh of 300"]
+    corners = hull.shape.vertices
+    for _ in range(20):
+        X, P = pose(rng, rng.normal(size=3)), pose(rng, rng.normal(size=3))
+        pair, places = ((hull, HalfSpace()), (X, P)) if below else ((HalfSpace(), hull), (P, X))
+        rest = rest_of(*places)
+        found = form_of_solids(*pair)(*pair, pose_at_rest(rest), ORIGIN)
+        carried = carried_along(found, rest, *places)
+        lowest = ((corners @ X.R.T + X.p - P.p) @ P.R[:, 2]).min()
+        assert min(float(touch.gap) for touch in carried) == pytest.approx(lowest, abs=1e-12)
 
 
 def test_candidates_turn_and_move_with_their_solids():

@@ -38,7 +38,7 @@ from whippletree.contact.geometry.shape_numbers import (
 from whippletree.contact.geometry.shapes import Box
 from whippletree.contact.geometry.solid_cells import CELL_NUMBERS, NO_CELL, Cell
 from whippletree.contact.geometry.solid_distance import StraightMotion, separation_as_they_move, separation_at_least
-from whippletree.contact.geometry.solid_pairs import SolidForm
+from whippletree.contact.geometry.solid_pairs import SolidForm, is_searched
 from whippletree.contact.geometry.solid_rest import (
     NO_REST,
     REST_NUMBERS,
@@ -156,7 +156,7 @@ def narrow_phase(
         found, tables = kind.loop() if told is None else kind.loop_of_told(told)
         statements += found
         buffers += tables
-        if kind.remembers:
+        if kind.rests:
             begin += kind.forget()
     for number, members in enumerate(coarse.values()):
         found, tables = _Kind(f"late kind {number}", members, poses, touches, reach, folds=False).loop(judges=False)
@@ -287,7 +287,7 @@ class _Kind:
     def _compare(self, reads: Sequence[Piece], *, remembers: bool) -> tuple[list[Statement], list[Buffer]]:
         """Statements that find the candidates of the pair in hand, and their work space; ``remembers``: where its
         solids were last, where pairs are told apart by their reach."""
-        if self.reach is None or not isinstance(self.members[0].pair.touching, SolidForm):
+        if not self.rests:
             return looped_block(self._touches, reads, self._slots(), self.name)
         if remembers:
             return self._compare_at_rest(reads, PAIR, len(self.members))
@@ -302,7 +302,7 @@ class _Kind:
         slots = self.members[0].pair.slots
         kept = [
             Buffer(f"{self.name} {word}", "work", (count, size))
-            for word, size in ((CELLS, CELL_NUMBERS), (RESTS, REST_NUMBERS), ("seen", slots * TOUCH))
+            for word, size in ((CELLS, self.cell_numbers), (RESTS, REST_NUMBERS), ("seen", slots * TOUCH))
         ]
         cell, rest, seen = (piece(buffer, own, None) for buffer in kept)
         searched = Buffer(f"{self.name} searched", "work", (1,))
@@ -315,11 +315,13 @@ class _Kind:
         def search(*given: Array) -> list[Any]:
             *table, now, cell = given
             first, second = self._shapes(*table)[0]
-            touching = self.members[0].pair.touching
-            assert isinstance(touching, SolidForm)
+            touching, there = self.members[0].pair.touching, pose_at_rest(now)
             origin = Pose(identity(3), vector(0, 0, 0))
-            touches, after = touching.from_cell(first, second, pose_at_rest(now), origin, Cell.of(cell))
-            return [*_numbers_of_touches(touches, 0), after.numbers()]
+            if isinstance(touching, SolidForm):
+                touches, after = touching.from_cell(first, second, there, origin, Cell.of(cell))
+                return [*_numbers_of_touches(touches, 0), after.numbers()]
+            assert touching is not None
+            return [*_numbers_of_touches(touching(first, second, there, origin), 0), cell]
 
         def carry(*given: Array) -> list[Any]:
             *own, now, seen = given
@@ -336,9 +338,14 @@ class _Kind:
         ], [*kept, searched, *work]
 
     @property
-    def remembers(self) -> bool:
-        """Whether it keeps where the solids of each pair were last."""
-        return self.reach is not None and isinstance(self.members[0].pair.touching, SolidForm)
+    def rests(self) -> bool:
+        """Whether its pairs are compared at rest: those that are searched, where it is known which are close."""
+        return self.reach is not None and is_searched(self.members[0].pair.touching)
+
+    @property
+    def cell_numbers(self) -> int:
+        """Numbers of a cell of a pair; planes have none."""
+        return CELL_NUMBERS if isinstance(self.members[0].pair.touching, SolidForm) else 1
 
     def forget(self) -> list[Statement]:
         """Nothing is known of any pair."""

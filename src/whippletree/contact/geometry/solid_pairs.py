@@ -171,6 +171,11 @@ def form_of_solids(first: Shape | Solid, second: Shape | Solid) -> SolidForm | H
     return HullOnPlane() if isinstance(first, Solid) else _Turned(HullOnPlane())
 
 
+def is_searched(form: Any) -> bool:
+    """Whether a form goes through the corners of a solid in loops to find its candidates."""
+    return isinstance(form, SolidForm | HullOnPlane | _Turned)
+
+
 def compares_solids(form: Touching | None, first: Shape, second: Shape) -> bool:
     """Whether two shapes are compared as solids: where they have no other form, and hulls of many corners on planes,
     whose closed form is written out for every corner."""

@@ -6,7 +6,8 @@ found there is carried to where they are: the point of a candidate with the firs
 The gap is then exact but for terms of second order, 1e-17 m, and for features that are seen from one of the two places
 only: these are missed by at most half a cell's angle times their distance, 2e-9 m for solids of a metre. The rest
 follows from the pose alone, so the answer does too; while a pair stays in its cell, step after step, nothing is
-searched. Robosuite's Jaco, whose hulls begin 8 cm in each other, took 427 µs a step and takes 57.
+searched, nor are the corners of a hull on a plane. Robosuite's Jaco, whose hulls begin 8 cm in each other, took 427 µs
+a step and takes 57; gymnasium_robotics' Fetch, whose base has 2132 corners, 13.5 and 10.4.
 """
 
 from __future__ import annotations
