@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from whippletree.arithmetic.arrays import Array
+from whippletree.arithmetic.arrays import Array, identity, vector
 from whippletree.arithmetic.scalars import less, select
 from whippletree.compiler.program import Address, Buffer, If, Index, Lookup, Loop, Register, Statement
 from whippletree.compiler.program.traced_blocks import Piece, looped_block, piece, traced_block
@@ -38,7 +38,15 @@ from whippletree.contact.geometry.shape_numbers import (
 from whippletree.contact.geometry.shapes import Box
 from whippletree.contact.geometry.solid_cells import CELL_NUMBERS, NO_CELL, Cell
 from whippletree.contact.geometry.solid_distance import StraightMotion, separation_as_they_move, separation_at_least
-from whippletree.contact.geometry.solid_pairs import SolidForm
+from whippletree.contact.geometry.solid_pairs import SolidForm, is_searched
+from whippletree.contact.geometry.solid_rest import (
+    NO_REST,
+    REST_NUMBERS,
+    carried_along,
+    has_moved,
+    pose_at_rest,
+    rest_of,
+)
 from whippletree.contact.kinematics.pairs import Pair
 from whippletree.spatial import Pose
 from whippletree.tree.skeleton import Place, Skeleton
@@ -52,6 +60,9 @@ MOST_FOLDED_KINDS = 4
 of 59."""
 
 PAIR = "pair"
+
+CELLS, RESTS = "cells", "rests"
+"""Buffers of what is kept of solids, the candidates at rest beside them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +156,7 @@ def narrow_phase(
         found, tables = kind.loop() if told is None else kind.loop_of_told(told)
         statements += found
         buffers += tables
-        if any(buffer is kind.cells for buffer in tables):
+        if kind.rests:
             begin += kind.forget()
     for number, members in enumerate(coarse.values()):
         found, tables = _Kind(f"late kind {number}", members, poses, touches, reach, folds=False).loop(judges=False)
@@ -209,7 +220,7 @@ class _Kind:
     def loop(self, judges: bool = True) -> tuple[list[Statement], list[Buffer]]:
         """The loop over the pairs, and its tables; ``judges``: it finds out, too, which of them are close."""
         indices, tables, lookups, reads = self._numbers()
-        compare, work = self._compare(reads, remembers=judges and self.reach is not None)
+        compare, work = self._compare(reads, remembers=judges)
         pairs = [(m.pair, m.places) for m in self.members]
         if self.reach is not None and can_be_far(*pairs[0]):
             nodes = [b.name for b in self.nodes.values()]
@@ -274,32 +285,77 @@ class _Kind:
         return Piece((TOUCH,), tuple(places))
 
     def _compare(self, reads: Sequence[Piece], *, remembers: bool) -> tuple[list[Statement], list[Buffer]]:
-        """Statements that find the candidates of the pair in hand, and their work space; ``remembers``: in which cell
-        its solids were last."""
-        if not isinstance(self.members[0].pair.touching, SolidForm):
+        """Statements that find the candidates of the pair in hand, and their work space; ``remembers``: where its
+        solids were last, where pairs are told apart by their reach."""
+        if not self.rests:
             return looped_block(self._touches, reads, self._slots(), self.name)
-        if not remembers:
-            return looped_block(lambda *given: self._touches_of_solids(*given)[0], reads, self._slots(), self.name)
-        cells = self.cells
+        if remembers:
+            return self._compare_at_rest(reads, PAIR, len(self.members))
+        compare, buffers = self._compare_at_rest(reads, Index(None, 0), 1)
+        return [self._forget_one(Index(None, 0)), *compare], buffers
 
-        def find(*given: Array) -> list[Any]:
-            touches, cell = self._touches_of_solids(*given[:-1], cell=Cell.of(given[-1]))
-            return [*touches, cell.numbers()]
+    def _compare_at_rest(
+        self, reads: Sequence[Piece], own: Register | Index, count: int
+    ) -> tuple[list[Statement], list[Buffer]]:
+        """The candidates of the two solids in hand: searched where their pose is rounded to, unless they were there
+        when they were last compared, and carried from there; ``own``: of ``count`` places where this is kept."""
+        slots = self.members[0].pair.slots
+        kept = [
+            Buffer(f"{self.name} {word}", "work", (count, size))
+            for word, size in ((CELLS, self.cell_numbers), (RESTS, REST_NUMBERS), ("seen", slots * TOUCH))
+        ]
+        cell, rest, seen = (piece(buffer, own, None) for buffer in kept)
+        searched = Buffer(f"{self.name} searched", "work", (1,))
 
-        own = piece(cells, PAIR, None)
-        compare, work = looped_block(find, [*reads, own], [*self._slots(), own], self.name)
-        return compare, [cells, *work]
+        def locate(*given: Array) -> list[Any]:
+            *own, before = given
+            now = rest_of(*self._poses(*own))
+            return [now, [has_moved(now, before)]]
 
-    @cached_property
-    def cells(self) -> Buffer:
-        """In which cell the solids of each pair were when they were last compared."""
-        return Buffer(f"{self.name} cells", "work", (len(self.members), CELL_NUMBERS))
+        def search(*given: Array) -> list[Any]:
+            *table, now, cell = given
+            first, second = self._shapes(*table)[0]
+            touching, there = self.members[0].pair.touching, pose_at_rest(now)
+            origin = Pose(identity(3), vector(0, 0, 0))
+            if isinstance(touching, SolidForm):
+                touches, after = touching.from_cell(first, second, there, origin, Cell.of(cell))
+                return [*_numbers_of_touches(touches, 0), after.numbers()]
+            assert touching is not None
+            return [*_numbers_of_touches(touching(first, second, there, origin), 0), cell]
+
+        def carry(*given: Array) -> list[Any]:
+            *own, now, seen = given
+            found = [_touch_of_numbers(row) for row in seen.reshape(slots, TOUCH)]
+            margin = self._shapes(*own)[1]
+            return _numbers_of_touches(carried_along(found, now, *self._poses(*own)), margin)
+
+        table = [read for read in reads if read.addresses[0].buffer == self.table.name]
+        compare, work = looped_block(search, [*table, rest, cell], [seen, cell], self.name)
+        return [
+            traced_block(locate, [*reads, rest], [rest, piece(searched)]),
+            If(Address(searched.name, (Index(None),)), tuple(compare)),
+            traced_block(carry, [*reads, rest, seen], self._slots()),
+        ], [*kept, searched, *work]
+
+    @property
+    def rests(self) -> bool:
+        """Whether its pairs are compared at rest: those that are searched, where it is known which are close."""
+        return self.reach is not None and is_searched(self.members[0].pair.touching)
+
+    @property
+    def cell_numbers(self) -> int:
+        """Numbers of a cell of a pair; planes have none."""
+        return CELL_NUMBERS if isinstance(self.members[0].pair.touching, SolidForm) else 1
 
     def forget(self) -> list[Statement]:
-        """No cell is known."""
-        first = Piece((), (Address(self.cells.name, (Index(PAIR), Index(None, 0))),))
-        none = traced_block(lambda: [NO_CELL.place[0]], [], [first])
-        return [Loop(PAIR, len(self.members), (none,))]
+        """Nothing is known of any pair."""
+        return [Loop(PAIR, len(self.members), (self._forget_one(PAIR),))]
+
+    def _forget_one(self, own: Register | Index) -> Statement:
+        """No cell and no rest is known."""
+        at = Index(own) if isinstance(own, str) else own
+        firsts = [Piece((), (Address(f"{self.name} {word}", (at, Index(None, 0))),)) for word in (CELLS, RESTS)]
+        return traced_block(lambda: [NO_CELL.place[0], NO_REST], [], firsts)
 
     def _touches(self, *given: Array) -> list[Any]:
         """The candidates of a pair, from the poses of its moving bodies and its own numbers."""
@@ -307,14 +363,6 @@ class _Kind:
         touching = self.members[0].pair.touching
         assert touching is not None
         return _numbers_of_touches(touching(first, second, X, Y), margin)
-
-    def _touches_of_solids(self, *given: Array, cell: Cell = NO_CELL) -> tuple[list[Any], Cell]:
-        """Where two solids touch that were last in some cell, and the cell in which they are."""
-        (first, second), (X, Y), margin = self._placed(*given)
-        touching = self.members[0].pair.touching
-        assert isinstance(touching, SolidForm)
-        touches, cell = touching.from_cell(first, second, X, Y, cell)
-        return _numbers_of_touches(touches, margin), cell
 
     def _separation(self, *given: Array) -> Any:
         """A gap that two solids have at least, from the same numbers."""
@@ -341,23 +389,40 @@ class _Kind:
 
     def _placed(self, *given: Array) -> tuple[list[Any], list[Pose], Any]:
         """Shapes, poses and margin of a pair."""
-        member = self.members[0]
-        bodies = dict(zip(self.moving, given, strict=False))
-        numbers: list[Any] = list(member.numbers)
-        if len(self.open):
-            for place, x in zip(self.open, given[-1], strict=True):
-                numbers[place] = x
+        shapes, margin = self._shapes(*given)
+        return shapes, self._poses(*given), margin
+
+    def _poses(self, *given: Array) -> list[Pose]:
+        """Poses of both shapes, from those of moving bodies and the numbers of the table."""
+        bodies, numbers = dict(zip(self.moving, given, strict=False)), self._own_numbers(*given)
         poses = []
         for side in (0, 1):
             own = pose_of(np.array(numbers[POSE * side : POSE * (side + 1)], dtype=object))
             poses.append(pose_of(bodies[side]) @ own if side in bodies else own)
+        return poses
+
+    def _shapes(self, *given: Array) -> tuple[list[Any], Any]:
+        """Both shapes and the margin, from the numbers of the table, which come last."""
+        numbers = self._own_numbers(*given)
         shapes, at = [], 2 * POSE
-        for shape in member.pair.compared:
+        for shape in self.members[0].pair.compared:
             size = len(numbers_of_shape(shape))
             shapes.append(with_numbers(shape, numbers[at : at + size]))
             at += size
-        return shapes, poses, numbers[at]
+        return shapes, numbers[at]
+
+    def _own_numbers(self, *given: Array) -> list[Any]:
+        """All numbers of the pair in hand."""
+        numbers: list[Any] = list(self.members[0].numbers)
+        if len(self.open):
+            for place, x in zip(self.open, given[-1], strict=True):
+                numbers[place] = x
+        return numbers
 
 
 def _numbers_of_touches(found: Sequence[Touch], margin: Any) -> list[Any]:
     return [np.concatenate([[touch.gap - margin], touch.point, touch.axes.ravel()]) for touch in found]
+
+
+def _touch_of_numbers(row: Array) -> Touch:
+    return Touch(row[0], row[1:4], row[4:].reshape(3, 3))

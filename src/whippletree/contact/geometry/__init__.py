@@ -16,6 +16,7 @@ rounded_polytopes       bounded convex shapes as polytopes with a rounding, in c
 solid_distance          how far two solids are apart or overlap, and where
 solid_normals           their normal by Newton's method, also from that of a moment ago
 solid_cells             where that search begins: cells of relative poses
+solid_rest              solids that hardly move against each other, compared where they were
 solid_pairs             candidates of two solids, for time steps
 bounds                  boxes around shapes, to tell pairs that cannot touch
 separation              how far two convex shapes are apart

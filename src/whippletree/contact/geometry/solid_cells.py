@@ -27,7 +27,7 @@ from whippletree.contact.geometry.closed_forms import unit_or
 from whippletree.contact.geometry.rounded_polytopes import Solid
 from whippletree.contact.geometry.solid_distance import Hint, Nearest, nearest_of_solids, size_of_solid
 from whippletree.contact.geometry.solid_normals import Simplex, choose_vector
-from whippletree.contact.problem.cones import largest, not_less
+from whippletree.contact.problem.cones import largest
 from whippletree.spatial import Pose, cross
 
 CELLS_OF_ONE = 16
@@ -75,7 +75,7 @@ def nearest_from_cell(first: Solid, second: Solid, X: Pose, Y: Pose, known: Cell
     size = -largest([-size_of_solid(first), -size_of_solid(second)])
     place = _place(Y.R.T @ X.R, Y.R.T @ offset / size)
     moved = sum(abs(a - b) for a, b in zip(known.place, place, strict=True))
-    stale = select(not_less(0, moved), -1, 1)  # NaN is no cell, nor is a place that is not the middle of one
+    stale = select(less(moved, 1 / (2 * CELLS_OF_ONE)), -1, 1)  # NaN is no cell
 
     def look(state: list[Any], given: list[Any]) -> list[Any]:
         _, stale, *cell = state
@@ -83,7 +83,7 @@ def nearest_from_cell(first: Solid, second: Solid, X: Pose, Y: Pose, known: Cell
         a, R, b, S, offset, place, size = given
         solids = first.with_numbers(a), second.with_numbers(b)
         fresh = less(0, stale)
-        middle, origin = _turned_like(place[:9].reshape(3, 3)), size * place[9:]
+        middle, origin = turned_like(place[:9].reshape(3, 3)), size * place[9:]
         turns = [
             np.stack([choose_vector(fresh, *rows) for rows in zip(*both_turns, strict=True)])
             for both_turns in ((middle, R), (identity(3), S))
@@ -112,7 +112,7 @@ def _place(R: Array, offset: Sequence[Any]) -> Array:
     return vector(*[_middle(x) for x in (*R.ravel(), *offset)])
 
 
-def _turned_like(R: Array) -> Array:
+def turned_like(R: Array) -> Array:
     """The rotation that has the first column of a matrix, and its second one as far as it can."""
     x = unit_or(R[:, 0], vector(1, 0, 0))[1]
     y = unit_or(R[:, 1] - (R[:, 1] @ x) * x, vector(0, 1, 0))[1]

@@ -115,7 +115,7 @@ class SolidForm:
 
     def _around(self, near: Nearest, first: Solid, second: Solid, X: Pose, Y: Pose, reach: Any) -> list[Touch]:
         """The candidates of solids whose nearest points are known; ``reach``: beyond which only these are looked at."""
-        axes = axes_of(near.normal)
+        axes = axes_of(Y.R.T @ near.normal) @ Y.R.T
         gap = near.gap - first.margin - second.margin
         nearest = Touch(gap, Y.p + near.point - first.margin * near.normal, axes)
         if not self.flat:
@@ -169,6 +169,11 @@ def form_of_solids(first: Shape | Solid, second: Shape | Solid) -> SolidForm | H
     if isinstance(first, Solid) and isinstance(second, Solid):
         return SolidForm(first, second)
     return HullOnPlane() if isinstance(first, Solid) else _Turned(HullOnPlane())
+
+
+def is_searched(form: Any) -> bool:
+    """Whether a form goes through the corners of a solid in loops to find its candidates."""
+    return isinstance(form, SolidForm | HullOnPlane | _Turned)
 
 
 def compares_solids(form: Touching | None, first: Shape, second: Shape) -> bool:
