@@ -201,9 +201,10 @@ class CollocationFrame:
             settled = less(patience.settling, rounds)
             worse = settled & less(before, change) & less(1, change)
             if answer is not None:
-                # what follows an answer is compared with the last answer
+                # what an answer changes has stalled where it is no less than what the last one did
                 worse = worse & ~answer.is_given
-                before, most = select(answer.is_given, answer.last_change, before), select(answer.known, 2, 1) * most
+                before = select(answer.is_given, answer.last_change / patience.falling, before)
+                most = select(answer.known, 2, 1) * most
             stalled = less(patience.settling - 1, rounds) & less(patience.falling * before, change)
             enough = select(stalled, patience.stalled, patience.converged)
             solved = finite & ~less(enough, change)
