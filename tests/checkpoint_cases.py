@@ -24,6 +24,11 @@ def branching(t, q, v):
     return [0.1 if q[0] > 0 else -0.1, 0.0]
 
 
+def regulated(t, q, v):
+    """Nor this one, whose tangent is found anew now and then."""
+    return -3 * v * np.abs(v) - 200 * (q - np.sin(float(t)))
+
+
 def explosive(t, q, v):
     return [-20 * q[0] + q[0] ** 5]
 
@@ -38,6 +43,10 @@ def case(name):
     fixed_steps = {"duration": 0.5, "output_dt": 0.01, "step": 0.001}
     return {
         "adaptive": lambda: (pendulum(), {"duration": 4.0, "events": (LOW,)}),
+        "adaptive in python": lambda: (
+            wt.mechanisms.chain(4),
+            {"duration": 6.0, "controller": regulated, "events": (LOW,)},
+        ),
         "adaptive batch": lambda: (pendulum(), {"q0": _pendulums(), "duration": 1.0, "events": (LOW,)}),
         "rk4": lambda: (bar(**FOUR_BAR), {"method": "rk4", **fixed_steps}),
         "rk4 with controller": lambda: (pendulum(), {"method": "rk4", "controller": push, **fixed_steps}),
@@ -62,8 +71,9 @@ def case(name):
 
 
 NAMES = (
-    "adaptive", "adaptive batch", "rk4", "rk4 with controller", "rk4 in python", "rk4 batch with a failure",
-    "semi_implicit_euler", "implicit_midpoint", "events", "time_stepping", "time_stepping batch",
+    "adaptive", "adaptive in python", "adaptive batch", "rk4", "rk4 with controller", "rk4 in python",
+    "rk4 batch with a failure", "semi_implicit_euler", "implicit_midpoint", "events", "time_stepping",
+    "time_stepping batch",
 )  # fmt: skip
 
 

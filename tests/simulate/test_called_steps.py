@@ -13,7 +13,7 @@ import pytest
 import whippletree as wt
 from whippletree.controllers import ActuatorForces
 from whippletree.model import Activation
-from whippletree.simulation.adaptive.adaptive_method import Adaptive
+from whippletree.simulation.adaptive.adaptive_method import Adaptive, memo_of, progress_of
 from whippletree.simulation.adaptive.motion_pieces import Progress
 from whippletree.simulation.method import Task
 from whippletree.simulation.motion import Motion
@@ -231,3 +231,112 @@ def test_controllers_in_python_may_simulate_and_run_side_by_side():
         runs = list(threads.map(lambda _: wt.simulate(model, duration=0.2, controller=steady), range(8)))
     for run in runs:
         np.testing.assert_array_equal(run.q, alone.q)
+
+
+# ---- tangents of controllers in Python -------------------------------------------------------------------------------
+
+
+def counted(law):
+    """A law that cannot be traced, and how often it was asked."""
+    asked = [0]
+
+    def controller(t, q, v):
+        asked[0] += 1
+        return law(float(t), q, v)
+
+    return controller, asked
+
+
+def end_of(model, controller, duration, rtol, q=None):
+    """The last state of a run, and its counts."""
+    q = np.full(model.nq, 0.2) if q is None else q
+    start = Motion(wt.compile(model)).project(0.0, np.concatenate([q, np.zeros(model.nv)]))
+    task = Task(Motion(wt.compile(model), controller), start, np.array([0.0, duration]), rtol, rtol / 100)
+    method = Adaptive(task)
+    *_, last = method.integrator.pieces(Progress(0.0, start), duration)
+    return last.state, method.statistics
+
+
+@pytest.mark.parametrize(("stiffness", "damping"), [(50.0, 5.0), (5e3, 2e2)], ids=["soft", "stiff"])
+@pytest.mark.parametrize("rtol", [1e-2, 1e-6, 1e-10])
+def test_a_linear_law_in_python_is_asked_twice_at_each_point(stiffness, damping, rtol):
+    model = wt.mechanisms.chain(4)
+
+    def law(t, q, v):
+        return stiffness * (0.3 * np.sin(2 * t) - q) - damping * v
+
+    expected, _ = end_of(model, law, 1.0, rtol)
+    exact, _ = end_of(model, law, 1.0, 1e-13)
+    controller, asked = counted(law)
+    found, counts = end_of(model, controller, 1.0, rtol)
+    own, traced = np.abs(found - exact).max(), np.abs(expected - exact).max()
+    assert own <= max(10 * traced, rtol / 10)
+    tried = counts.steps + counts.rejections
+    # beside the points: a tangent now and then, differences where the iteration changes, and ends of steps
+    assert asked[0] <= 2 * 8 * tried + 10 * tried + 60
+    assert counts.iterations > 4 * tried
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        lambda t, q, v: -20 * np.tanh(5 * v) - 30 * np.sin(q) + math.sin(t),
+        lambda t, q, v: np.clip(300 * (0.5 - q) - 20 * v, -6, 6),
+        lambda t, q, v: -5 * v * np.abs(v) - 10 * q**3,
+        lambda t, q, v: np.where(t > 0.1, 3.0, -3.0) - 0 * q,
+    ],
+    ids=["smooth", "with kinks", "powers", "with a jump"],
+)
+def test_a_law_in_python_that_is_not_linear_leads_where_steps_in_python_lead(law):
+    model = wt.mechanisms.chain(4)
+    controller, _ = counted(law)
+    dyn = wt.compile(model)
+    start = np.concatenate([np.full(4, 0.2), np.zeros(4)])
+    (end, _), (expected, _) = both_ways(lambda: Motion(dyn, controller), start, 0.4, 1e-9)
+    np.testing.assert_allclose(end, expected, rtol=0, atol=1e-7)
+
+
+def test_a_law_in_python_of_loops_and_quaternions_leads_where_steps_in_python_lead():
+    body = wt.Builder("satellite", gravity=(0, 0, 0)).body("bus", 2.0, inertia=(1.0, 2.0, 3.0))
+    body = body.joint("float", "free", "world", "bus").body("mast", 1.0, center=(0.4, 0, 0), inertia=(0.1, 0.2, 0.2))
+    body = body.joint("root", "revolute", "bus", "mast", stiffness=40.0, damping=0.1).build()
+
+    def attitude(t, q, v):
+        turn = q[body.q_slice("float")][3:]
+        return np.concatenate([-8 * np.sign(turn[0]) * turn[1:] - 3 * v[:3], np.zeros(4)])
+
+    linkage = wt.mechanisms.four_bar((1.0, 0.4, 1.2, 0.8))
+    for model, law, speed in (
+        (body, attitude, [0.4, -0.3, 0.5, 0.1, 0, 0, 0]),
+        (linkage, lambda t, q, v: np.array([5.0, 0, 0]) * (2.0 - v), np.zeros(3)),
+    ):
+        controller, asked = counted(law)
+        dyn = wt.compile(model)
+        start = Motion(dyn).project(0.0, np.concatenate([model.home.q, speed]))
+        found = both_ways(lambda dyn=dyn, controller=controller: Motion(dyn, controller), start, 1.0, 1e-8)
+        agree(found, 1e-6)
+        # the run in Python asks in each iteration
+        assert asked[0] > 0
+        before, asked[0] = asked[0], 0
+        end_of(model, controller, 1.0, 1e-8, model.home.q)
+        assert asked[0] < before / 2
+
+
+@pytest.mark.parametrize("law", [lambda q, v: 2e3 * (0.3 - q) - 1e2 * v, lambda q, v: -30 * np.tanh(20 * v) - 40 * q])
+def test_a_run_under_a_law_in_python_that_is_taken_up_again_has_the_same_bits(law):
+    model = wt.mechanisms.chain(4)
+    controller, _ = counted(lambda t, q, v: law(q, v))
+    start = np.concatenate([np.full(4, 0.2), np.zeros(4)])
+
+    def method():
+        task = Task(Motion(wt.compile(model), controller), start, np.array([0.0, 1.0]), 1e-7, 1e-9)
+        return Adaptive(task)
+
+    whole = list(method().integrator.pieces(Progress(0.0, start), 1.0))
+    assert any(piece.progress.tangent is not None and piece.progress.tangent.size for piece in whole)
+    for number in range(1, len(whole) - 1, 3):
+        again = method()
+        again.statistics.steps = number + 1
+        taken_up = progress_of(memo_of(whole[number].progress))
+        *_, last = again.integrator.pieces(taken_up, 1.0)
+        np.testing.assert_array_equal(last.state, whole[-1].state)

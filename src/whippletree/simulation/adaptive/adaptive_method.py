@@ -148,6 +148,7 @@ def memo_of(progress: Progress) -> Memo:
     memo = {"time": np.array(progress.time), "state": progress.state}
     if progress.guess is None:
         return memo
+    memo |= {} if progress.tangent is None else {"tangent": progress.tangent}
     return memo | {
         "next_length": np.array(progress.length),
         "guess_start": np.array(progress.guess.start),
@@ -170,4 +171,5 @@ def progress_of(memo: Memo) -> Progress:
         float(memo["guess_start"]), float(memo["guess_length"]), memo["guess_origin"], memo["guess_coefficients"]
     )
     length, error = float(memo["next_length"]), float(memo["last_error"])
-    return Progress(time, state, length, last, bool(memo["stiff"]), error, bool(memo["failed"]), float(memo["rtol"]))
+    stiff, failed, rtol, tangent = bool(memo["stiff"]), bool(memo["failed"]), float(memo["rtol"]), memo.get("tangent")
+    return Progress(time, state, length, last, stiff, error, failed, rtol, tangent)

@@ -84,6 +84,7 @@ class CalledSteps:
             switches=bool(switches),
             quaternions=bool(unit),
             affine=isinstance(drives.controller, AffineForces),
+            asked="controller" in asked,
             constants=_has_constants(drives.controller),
             command_constants=_has_constants(drives.commands),
             halved=stiff and _integrates_itself(motion),
@@ -101,10 +102,18 @@ class CalledSteps:
         assert plain is not None  # it has results
         self._call: Callable[..., Any] = self._function.call_interruptibly if long else plain
 
-    def __call__(self, clock: Array, bounds: Array, state: Array, guess: Array, drives: Drives) -> tuple[Array, ...]:
+    def __call__(
+        self, clock: Array, bounds: Array, state: Array, guess: Array, drives: Drives, tangent: Array | None
+    ) -> tuple[Array, ...]:
+        """``tangent`` (nv, nq + nv): of a controller in Python; None, or empty, to ask it in each iteration."""
         own = self._motion_parts
         given = clock, bounds, *(state[part] for part in own), *(guess[:, part] for part in own)
         gains = _numbers_of(drives, own[0].stop)
+        if "controller" in self._asked:
+            q, v = own[:2]
+            known = tangent is not None and tangent.size > 0
+            by_state = tangent if tangent is not None and known else np.zeros((v.stop - v.start, v.stop))
+            gains = [by_state[:, q], by_state[:, v], np.array([1.0 if known else -1.0]), *gains]
         with ExitStack() as asking:
             for name, call in self._asked.items():
                 asking.enter_context(call.asking(getattr(drives, name)))

@@ -10,6 +10,7 @@ change over is counted in steps, not in seconds: a run has the same bits whateve
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -28,6 +29,7 @@ from whippletree.compiler.rollout.collocation.collocation_frame import (
     EASED_ITERATION,
     GIVEN_UP,
     IN_DOUBT,
+    OLD_TANGENT,
     SLOW_ITERATION,
     STEPS,
     IterationLimits,
@@ -52,7 +54,7 @@ from whippletree.simulation.adaptive.integrator import (
     STALLED_CHANGE,
     worthwhile,
 )
-from whippletree.simulation.adaptive.newton import DIFFERENCE, radau_modes
+from whippletree.simulation.adaptive.newton import DIFFERENCE, NO_RATES, radau_modes, rate_jacobian, sizes_of
 from whippletree.simulation.adaptive.strides import AcceptedStep, Departure, Stride, TriedStep
 from whippletree.simulation.method import Task
 from whippletree.simulation.motion import OPEN_LOOP, POSITION_CORRECTIONS
@@ -70,6 +72,10 @@ PER_BODY = 4
 
 MOST_BODIES = 48
 """Moving bodies beyond which the code, which is unrolled, would be too long."""
+
+
+NO_TANGENT = np.zeros((0, 0))
+"""Of a controller in Python that is asked in each iteration."""
 
 
 class CompiledSteps:
@@ -148,6 +154,8 @@ class CompiledSteps:
 
     def stride(self, call: Departure) -> Stride:
         """Take as many steps as can be taken from a state without asking anybody."""
+        is_new = call.tangent is None
+        call = replace(call, tangent=self._tangent(call)) if is_new else call
         coefficients, states, _, notes, numbers = self._call(call)
         kept: list[AcceptedStep] = []
         y = call.state
@@ -156,7 +164,7 @@ class CompiledSteps:
             note = Notes(*notes[k].tolist())
             if self.blocks is None and note.gap > OPEN_LOOP:
                 # left to Python, which shortens it, and names the rows that stay open where that does not help
-                return Stride(kept, failed=True, watched=self.guards is not None)
+                return Stride(kept, failed=True, watched=self.guards is not None, tangent=call.tangent)
             step = TriedStep(
                 Polynomial(note.start, note.length, y, coefficients[k]),
                 note.error,
@@ -169,8 +177,29 @@ class CompiledSteps:
         slow, eased = verdict.outcome == SLOW_ITERATION, verdict.outcome == EASED_ITERATION
         crossing = verdict.crossing > 0
         through = bool(kept) and (crossing or kept[-1].end >= call.end or len(kept) >= min(call.most, STEPS))
-        watched = self.guards is not None
-        return Stride(kept, slow, eased, not (slow or eased or through), watched, crossing)
+        watched, old = self.guards is not None, verdict.outcome == OLD_TANGENT
+        failed = not (slow or eased or old or through)
+        after = call.tangent
+        if old or failed:
+            of_no_use = call.tangent is not None and (failed or (is_new and len(kept) == 1))
+            after = NO_TANGENT if of_no_use else None
+        return Stride(kept, slow, eased, failed, watched, crossing, call.tangent, after)
+
+    def _tangent(self, call: Departure) -> Array | None:
+        """∂τ/∂(q, v) of a controller in Python at a state, if it has one; None without such a controller."""
+        asked = self._drives.controller
+        if not self._calls or asked is None or isinstance(asked, FunctionOfState | AffineForces):
+            return None
+        parts = self.motion.state_parts[:2]
+        y = call.state[: parts[1].stop]
+
+        def forces(t: Array, states: Array) -> Array:
+            return asked(t, *(states[:, part] for part in parts))
+
+        try:
+            return rate_jacobian(forces, call.time, y, sizes_of(y, call.rtol, call.atol))
+        except NO_RATES:
+            return NO_TANGENT
 
     def _call(self, call: Departure) -> tuple[Array, ...]:
         guess = call.guess.with_points(POINTS) if call.stiff else call.guess
@@ -186,7 +215,8 @@ class CompiledSteps:
             if self._calls:
                 if (call.stiff, points) not in self._called:
                     self._hand_over(call.stiff, points)
-                return self._called[call.stiff, points](clock, bounds, call.state, guess.coefficients, self._drives)
+                given = clock, bounds, call.state, guess.coefficients, self._drives, call.tangent
+                return self._called[call.stiff, points](*given)
             return self._by_own_code(call.stiff, points, clock, bounds, call.state, guess.coefficients)
 
     def _by_own_code(self, stiff: bool, points: int, *given: Array) -> tuple[Array, ...]:

@@ -27,9 +27,9 @@ from whippletree.compiler.rollout.collocation import step_control
 from whippletree.compiler.rollout.collocation.step_control import COLLOCATION_ITERATIONS, HALVINGS, LEAP
 from whippletree.errors import IntegrationError, StepError, WhippletreeError
 from whippletree.simulation.adaptive.collocation import Polynomial, Rule, gauss_rule, radau_rule
-from whippletree.simulation.adaptive.held_tolerance import LOOK_AGAIN, HeldTolerance
+from whippletree.simulation.adaptive.held_tolerance import LOOK_AGAIN, LOOK_SOON, HeldTolerance
 from whippletree.simulation.adaptive.motion_pieces import MotionPiece, Progress, Statistics
-from whippletree.simulation.adaptive.newton import NO_RATES, Stiffness, radau_modes
+from whippletree.simulation.adaptive.newton import NO_RATES, Stiffness, radau_modes, sizes_of
 from whippletree.simulation.adaptive.strides import AcceptedStep, Departure, StepSolver, Stride, TriedStep
 from whippletree.simulation.adaptive.user_events import Event, locate_events
 
@@ -147,7 +147,7 @@ class Integrator:
         Raises:
             IntegrationError: if a step cannot meet the tolerances or the state stops being finite.
         """
-        t, length, guess, error = start.time, start.length, start.guess, start.error
+        t, length, guess, error, tangent = start.time, start.length, start.guess, start.error, start.tangent
         self._held.begin(start.rtol)
         # a state that an earlier step has left is on the manifold: projecting it again would change its last bits
         y = self.problem.project(t, np.asarray(start.state, dtype=float)) if guess is None else start.state
@@ -162,10 +162,11 @@ class Integrator:
             self._held.look(t, y, length, guess, failed)
             length = min(length, self.largest_step, end - t)
             basis = guess or _constant(t, length, y, slope, self.rule)
-            stride = Stride([]) if failed else self._stride(t, y, length, basis, error, end, stiff)
+            stride = Stride([]) if failed else self._stride(t, y, length, basis, error, end, stiff, tangent)
+            used, tangent = stride.tangent, stride.tangent_after
             if stride.unsolved and not stiff and self._stiffness_of(t, y, length) is not None:
                 self._reject(t, length)
-                stiff = True
+                stiff, tangent = True, used
                 continue
             if stride.kept and self._looks_for_jumps:
                 stride, length = self._up_to_jump(stride, length)
@@ -190,7 +191,8 @@ class Integrator:
                     stiff = self._stiff_after(step, stride)
                     if failed and stiff and not step.solution.stiff:
                         self._reject(t, length)
-                        failed = False  # in vain by Picard iteration: machine code has Newton's method as well
+                        # in vain by Picard iteration: machine code has Newton's method as well
+                        failed, tangent = False, used
                 following = self._guess_after(step, stiff)
                 found = locate_events(self.events, begin, step, before, self.event_tolerance)
                 stop = next((time for name, time in found if name in terminal), None)
@@ -198,21 +200,38 @@ class Integrator:
                     found = [f for f in found if f[1] <= stop]
                     t, y = stop, self._project(stop, guess(stop))
                 interpolant, guess = guess, following
-                reached = Progress(t, y, length, guess, stiff, error, failed and step is kept[-1], self._held.rtol)
+                last = step is kept[-1]
+                at_hand = tangent if last else used
+                reached = Progress(t, y, length, guess, stiff, error, failed and last, self._held.rtol, at_hand)
                 yield MotionPiece(begin, reached, interpolant, tuple(found))
                 if stop is not None:
                     return
 
     def _stride(
-        self, t: float, y: Array, length: float, guess: Polynomial, error: float, end: float, stiff: bool
+        self,
+        t: float,
+        y: Array,
+        length: float,
+        guess: Polynomial,
+        error: float,
+        end: float,
+        stiff: bool,
+        tangent: Array | None,
     ) -> Stride:
         """Steps by machine code: none where that is not at hand, or where the first of them is not good enough."""
         tried = self.statistics.steps + self.statistics.rejections
         if self.compiled is None or self.largest_step < np.inf or not self.compiled.prepare(tried):
             return Stride([])
         most = min(self.ahead, self._held.steps_to_look())
+        if tangent is not None:
+            # counted over the run, so that it does not matter where it was taken up
+            between = LOOK_AGAIN if tangent.size else LOOK_SOON
+            left = between - self.statistics.steps % between
+            tangent, most = tangent if left < between else None, min(most, left)
         return self.compiled.stride(
-            Departure(t, y, length, guess, error, end, most, self._held.rtol, self._held.atol, stiff, self.solver)
+            Departure(
+                t, y, length, guess, error, end, most, self._held.rtol, self._held.atol, stiff, self.solver, tangent
+            )
         )
 
     @property
@@ -468,9 +487,7 @@ class Integrator:
     def _stiffness(self, t: float, y: Array) -> Stiffness:
         """∂ẏ/∂y at a state."""
         self.statistics.jacobians += 1
-        # below the absolute tolerance over the relative one, numbers are of no interest
-        least = min(self._held.atol / self._held.rtol, 1.0) if self._held.rtol > 0 else 1.0
-        return Stiffness(self.problem.rates, t, y, np.maximum(np.abs(y), least))
+        return Stiffness(self.problem.rates, t, y, sizes_of(y, self._held.rtol, self._held.atol))
 
     def _stiffness_ahead(self, t: float, y: Array, length: float, guess: Polynomial) -> Stiffness:
         """∂ẏ/∂y in the middle of a step, as the mean slope of the last one leads there: it fits both ends."""

@@ -46,6 +46,8 @@ class Progress:
     """Whether machine code has tried the next step in vain."""
     rtol: float | None = None
     """Relative tolerance of the next step; that of the run if None."""
+    tangent: Array | None = None
+    """Of a controller in Python, as steps depart with it."""
 
 
 @dataclass(frozen=True)

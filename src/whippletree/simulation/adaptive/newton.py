@@ -68,6 +68,12 @@ def radau_modes(points: int = POINTS) -> RuleModes:
     return RuleModes(values[kept], np.linalg.inv(T)[kept], (T * doubled)[:, kept])
 
 
+def sizes_of(y: Array, rtol: float, atol: float) -> Array:
+    """Size of what counts as a change of each component of y: below the absolute tolerance over the relative one,
+    numbers are of no interest."""
+    return np.maximum(np.abs(y), min(atol / rtol, 1.0) if rtol > 0 else 1.0)
+
+
 def rate_jacobian(rates: Rates, t: float, y: Array, size: Array) -> Array:
     """∂ẏ/∂y (n, n) by differences; ``size`` (n,): of what counts as a change of each component."""
     # as the computer adds it, so that q̇ = v gives exactly 1

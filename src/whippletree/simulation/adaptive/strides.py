@@ -67,6 +67,9 @@ class Departure:
     atol: float
     stiff: bool
     solver: str = "auto"
+    tangent: Array | None = None
+    """∂τ/∂(q, v) (nv, nq + nv) of a controller in Python, as it was last found; empty where it did not help; None where
+    it is to be found."""
 
 
 class AcceptedStep(NamedTuple):
@@ -98,6 +101,10 @@ class Stride(NamedTuple):
     """Guards were looked at on the way."""
     crossing: bool = False
     """One of them may have vanished in the last of these steps, and in no other."""
+    tangent: Array | None = None
+    """Tangent of a controller in Python that these steps were taken with."""
+    tangent_after: Array | None = None
+    """Tangent for the steps after them."""
 
     @property
     def unsolved(self) -> bool:

@@ -1,6 +1,7 @@
 """Steps of the adaptive method: collocation with error control, many steps in one call.
 
 collocation_frame    when a step is kept, shortened or handed back, whatever the size of the state
+questions            when a controller in plain Python is asked, and when its tangent stands for it
 collocation_rates    the equations of motion at one point: the model's, or others
 collocation_kernel   steps of one model, its equations of motion written into them
 collocation_newton   its stiff steps: Newton's method, with matrices built and inverted in loops

@@ -13,7 +13,7 @@ other kernel; Newton's method is that of :mod:`~whippletree.compiler.rollout.col
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -51,6 +51,9 @@ from whippletree.compiler.rollout.collocation.collocation_rates import CLOSING, 
 
 ROW, OTHER_COMPONENT, GROUP = "row", "other component", "group"
 """Counters of the loops over constraint rows, components of a state that act on others, and quaternions."""
+
+Which: TypeAlias = Literal["points", "neighbours", "end"]
+"""States at which functions are called: points of a step, as many neighbours of its middle, its end."""
 
 
 class Callee(NamedTuple):
@@ -92,6 +95,8 @@ class CalledModel(NamedTuple):
     quaternions: bool
     affine: bool
     """Whether a controller comes as gains."""
+    asked: bool
+    """Whether a controller is in Python: its tangent comes as gains, and stands for it in most iterations."""
     constants: bool
     """Whether the controller that is called reads numbers of the call."""
     command_constants: bool
@@ -104,18 +109,20 @@ class CalledCollocation(CollocationFrame):
     """The program of steps, Picard's or Newton's as the scheme says.
 
     ([groups], [integers of Newton's method], clock, bounds, start q, start v, [start w], guess q, guess v, [guess w],
-    [active], [rigid], [unit], [gains ...], [constants], [command constants], [least w, greatest w, idle],
+    [active], [rigid], [unit], [gains ...], [trust], [constants], [command constants], [least w, greatest w, idle],
     [numbers of Newton's method])
         -> (coefficients of q, v, [w], states of each, trial of each, notes, verdict)
 
     As in :class:`~whippletree.compiler.rollout.collocation.collocation_kernel.CollocationKernel`, part by part;
     ``rigid`` (rows): 1 for position rows that are closed; ``groups`` (nq): the group of each coordinate, of which those
     have ``unit`` = 1 that are quaternions; ``gains``: of an affine controller, constant (nv), by time (nv), by q (nv,
-    nq), by v (nv, nv); ``idle`` (actuators): commands before any are asked for.
+    nq), by v (nv, nv), and of the tangent of one in Python the latter two, which hold where ``trust`` is 1, not -1;
+    ``idle`` (actuators): commands before any are asked for.
     """
 
     def __init__(self, scheme: Scheme, patience: IterationLimits, form: CalledModel) -> None:
-        self.callees, self.quaternions, self.affine = form.callees, form.quaternions, form.affine
+        self.callees, self.quaternions = form.callees, form.quaternions
+        self.affine, self.asked = form.affine, form.asked
         # coordinates that are integrals of velocities are counted as those
         nq: Dimension = "nv" if form.halved else "nq"
         self.parts: dict[str, Dimension] = {"q": nq, "v": "nv"}
@@ -126,8 +133,9 @@ class CalledCollocation(CollocationFrame):
         given |= {"active": ("switches",)} if form.switches else {}
         given |= {"rigid": ("rows",)} if form.callees.residual else {}
         given |= {"unit": ("groups",)} if form.quaternions else {}
-        if form.affine:
-            given |= {"constant": ("nv",), "by time": ("nv",), "by q": ("nv", nq), "by v": ("nv", "nv")}
+        given |= {"constant": ("nv",), "by time": ("nv",)} if form.affine else {}
+        given |= {"by q": ("nv", nq), "by v": ("nv", "nv")} if form.affine or form.asked else {}
+        given |= {"trust": (1,)} if form.asked else {}
         given |= {"constants": ("constants",)} if form.constants else {}
         given |= {"command constants": ("command_constants",)} if form.command_constants else {}
         if form.callees.following:
@@ -158,6 +166,8 @@ class CalledCollocation(CollocationFrame):
         space.table("CT", scheme.to_coefficients.T)
         if self.callees.passive or self.callees.actuators:
             space.work(more=("nv", s))
+        if self.asked:
+            space.work(answer=("nv", s), rest=("nv", s))
         if self.callees.following:
             space.work(w=("activations", s), ctrl=("actuators", s))
         if self.callees.relaxed:
@@ -176,7 +186,7 @@ class CalledCollocation(CollocationFrame):
             # in this order, so that a stage which begins the next one waits for its rates
             If(address("ending"), tuple(self._ending())),
             *([] if self.newton is None else [If(address("looking"), tuple(self._looking(self.newton)))]),
-            If(address("iterating"), (*self._rates(), *self._iterating())),
+            If(address("iterating"), (*self._rates("points"), *self._iterating())),
         )
         steps = Until(STEP_ROUND, self.rounds, address("over"), body)
         return self.space.program("called_collocation_steps", [*self._opening(), steps, *self._closing()])
@@ -250,7 +260,7 @@ class CalledCollocation(CollocationFrame):
 
     def _looking(self, newton: CalledNewton) -> list[Statement]:
         """The matrices of Newton's method; then the points of the step, for its iteration."""
-        at, each = self.space.at, self.space.each
+        at, put, each = self.space.at, self.space.put, self.space.each
 
         def points(part: str) -> list[Statement]:
             reads = [self._own("y", part), self._own("Z", part)]
@@ -258,7 +268,12 @@ class CalledCollocation(CollocationFrame):
 
         times = traced_block(lambda nodes, now: [now[0] + now[1] * nodes], each(["nodes", "now"]), [at("T")])
         begin = traced_block(lambda: [[1], [-1]], [], each(["iterating", "looking"]))
-        return [*newton.look(self._rates()), *self._parts(points), times, begin]
+        before: list[Statement] = []
+        if self.asked:
+            # answers at the points serve the neighbours, and the first iteration
+            ask = *self._forces_at("points"), put(1, at("questions")), put(-1, at("asking"))
+            before = [If(self.space.address("trust"), ask)]
+        return [*before, *newton.look(self._rates("neighbours")), *self._parts(points), times, begin]
 
     # ---- rates at all points -------------------------------------------------------------------------------------
 
@@ -278,22 +293,35 @@ class CalledCollocation(CollocationFrame):
 
         return [call, traced_block(look, self.space.each(["status", "doubt"]), [self.space.at("doubt")])]
 
-    def _rates(self) -> list[Statement]:
-        """From states X to their rates F; those of a tree are not brought anywhere before."""
-        given = {"t": "T", "act": "X w"}
-        given |= {} if self.loops else {"q": "X q", "v": "X v"}
+    def _rates(self, which: Which) -> list[Statement]:
+        """From states X to their rates F."""
+        given = self._given
         return [
-            *(self._onto_constraints(self.s) if self.loops else []),
-            *self._forces(self.s, given),
+            *self._forces_at(which),
             *self._call("acceleration", self.s, "F v", given),
             *self._call("rate", self.s, "F q", given),
             *(self._following(given) if self.callees.following else []),
         ]
 
-    def _forces(self, states: int, given: Mapping[str, str]) -> list[Statement]:
+    @property
+    def _given(self) -> dict[str, str]:
+        """Buffers with the inputs of functions; states of a tree are not brought anywhere before."""
+        return {"t": "T", "act": "X w"} | ({} if self.loops else {"q": "X q", "v": "X v"})
+
+    def _forces_at(self, which: Which) -> list[Statement]:
+        """From states X to their forces, on the constraints."""
+        return [*(self._onto_constraints(which) if self.loops else []), *self._forces(which, self._given)]
+
+    def _count(self, which: Which) -> int:
+        return 1 if which == "end" else self.s
+
+    def _forces(self, which: Which, given: Mapping[str, str]) -> list[Statement]:
         """τ of all that acts at the first points."""
         statements: list[Statement] = []
-        if self.callees.controller:
+        states = self._count(which)
+        if self.asked:
+            statements += self._asked_forces(which, given)
+        elif self.callees.controller:
             statements += self._call("controller", states, "tau", given)
         if self.affine:
             statements += self._affine_forces(given)
@@ -327,23 +355,50 @@ class CalledCollocation(CollocationFrame):
         cut = Loop(COMPONENT, "activations", (traced_block(within, reads, [own]),))
         return [*self._call("following", self.s, "F w", given), cut]
 
+    def _asked_forces(self, which: Which, given: Mapping[str, str]) -> list[Statement]:
+        """τ of a controller in Python: its answer, or (by q) q + (by v) v and what its last answer had beside that.
+
+        Neighbours of the middle take the latter from a point near it.
+        """
+        at, middle = self.space.at, self.s // 2
+        tau, answer, rest = (at(name, COMPONENT) for name in ("tau", "answer", "rest"))
+        ask = self._call("controller", self._count(which), "answer", given)
+        take = Loop(COMPONENT, "nv", (traced_block(lambda answer: [answer], [answer], [tau]),))
+        if which == "end":
+            return [*ask, take]
+        tangent = self._by_state(self.space.put(0, tau), given)
+        if which == "neighbours":
+            near = traced_block(lambda tau, rest: [tau + rest[middle]], [tau, rest], [tau])
+            return [tangent, Loop(COMPONENT, "nv", (near,)), If(self.space.address("asking"), (*ask, take))]
+        keep = traced_block(lambda answer, tau: [answer - tau], [answer, tau], [rest])
+        add = traced_block(lambda tau, rest: [tau + rest], [tau, rest], [tau])
+        asking = If(self.space.address("asking"), (*ask, Loop(COMPONENT, "nv", (keep,))))
+        return [tangent, asking, Loop(COMPONENT, "nv", (add,))]
+
     def _affine_forces(self, given: Mapping[str, str]) -> list[Statement]:
         """τ = constant + t (by time) + (by q) q + (by v) v."""
         at = self.space.at
-        tau = at("tau", COMPONENT)
         begin = traced_block(
-            lambda c, b, T: [c + b * T], [*self.space.each(["constant", "by time"], COMPONENT), at("T")], [tau]
+            lambda c, b, T: [c + b * T],
+            [*self.space.each(["constant", "by time"], COMPONENT), at("T")],
+            [at("tau", COMPONENT)],
         )
+        return [self._by_state(begin, given)]
+
+    def _by_state(self, begin: Statement, given: Mapping[str, str]) -> Statement:
+        """τ as it begins, and (by q) q + (by v) v."""
+        at = self.space.at
+        tau = at("tau", COMPONENT)
         more: list[Statement] = []
         for part in ("q", "v"):
             reads = [tau, at(f"by {part}", COMPONENT, OTHER_COMPONENT), at(given.get(part, part), OTHER_COMPONENT)]
             add = traced_block(lambda tau, gain, x: [tau + gain * x], reads, [tau])
             more.append(Loop(OTHER_COMPONENT, self.parts[part], (add,)))
-        return [Loop(COMPONENT, "nv", (begin, *more))]
+        return Loop(COMPONENT, "nv", (begin, *more))
 
-    def _onto_constraints(self, states: int) -> list[Statement]:
+    def _onto_constraints(self, which: Which) -> list[Statement]:
         """From X to q and v that meet the constraints, of the first points."""
-        at = self.space.at
+        at, states = self.space.at, self._count(which)
         copy = traced_block(lambda x: [x], [self._own("X", "q")], [at("q", COMPONENT)])
         statements: list[Statement] = [Loop(COMPONENT, self.parts["q"], (copy,))]
         if self.quaternions:
@@ -351,14 +406,14 @@ class CalledCollocation(CollocationFrame):
         if self.callees.residual:
             statements += self._close(states)
         statements += self._call("velocity", states, "v", {"v": "X v", "t": "T"})
-        return statements + (self._relax(states) if self.callees.relaxed else [])
+        return statements + (self._relax(which) if self.callees.relaxed else [])
 
-    def _relax(self, states: int) -> list[Statement]:
+    def _relax(self, which: Which) -> list[Statement]:
         """Massless motions at the velocities that dampers give them under the forces at v."""
         given, at = {"t": "T", "act": "X w"}, self.space.at
         take = traced_block(lambda v: [v], [at("relaxed", COMPONENT)], [at("v", COMPONENT)])
-        found = self._call("relaxed", states, "relaxed", given)
-        return [*self._forces(states, given), *found, Loop(COMPONENT, "nv", (take,))]
+        found = self._call("relaxed", self._count(which), "relaxed", given)
+        return [*self._forces(which, given), *found, Loop(COMPONENT, "nv", (take,))]
 
     def _close(self, states: int) -> list[Statement]:
         """Positions onto the constraints, by corrections as long as they help."""
@@ -500,7 +555,7 @@ class CalledCollocation(CollocationFrame):
             return [traced_block(lambda y, c: [y[0], c], [self._first(part), self._own("c", part)], writes)]
 
         return [
-            *(self._onto_constraints(1) if self.loops else self._copy_end()),
+            *(self._onto_constraints("end") if self.loops else self._copy_end()),
             *(self._within_ranges() if self.callees.following else []),
             put(0, at("way back")),
             *self._parts(components),

@@ -18,6 +18,7 @@ from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.compiler.rollout.collocation import step_control
 from whippletree.compiler.rollout.collocation.collocation_rates import HUGE
+from whippletree.compiler.rollout.collocation.questions import AskingIteration, is_old
 
 STEP_ROUND, KEPT = "round", "kept"
 """The counter of the rounds, and the number of a step that is kept."""
@@ -25,10 +26,10 @@ STEP_ROUND, KEPT = "round", "kept"
 STEPS = 16
 """Most steps of a call."""
 
-CONVERGED, GIVEN_UP, IN_DOUBT, OFF, SLOW_ITERATION, EASED_ITERATION = 1, 2, 3, 4, 5, 6
+CONVERGED, GIVEN_UP, IN_DOUBT, OFF, SLOW_ITERATION, EASED_ITERATION, OLD_TANGENT = 1, 2, 3, 4, 5, 6, 7
 """Why a call ended: nothing is wrong; a step was not solved; a block matrix had pivots that only the reference can
 judge; the end of a step was too far off the constraints; Picard iteration limits the steps; Newton's method is no
-longer needed."""
+longer needed; a controller in Python was asked so often that a new tangent of it costs less."""
 
 
 class IterationLimits(NamedTuple):
@@ -124,6 +125,13 @@ class CollocationFrame:
                  and the sum of all
     doubt        positive where a matrix had pivots that only the reference can judge
     rejections   longer steps that were tried before the one in hand: their number, iterations, the length of the last
+
+    and, where ``trust`` is given (1 if a controller in Python has a tangent, else -1),
+
+    asking       positive where an iteration asks the controller, which its tangent stands for in all others
+    questions    how often it was asked in the step in hand
+    pace         last and first change of the iteration, and its rounds, before the second question; the change that the
+                 last question after that has made
     """
 
     def __init__(
@@ -139,6 +147,7 @@ class CollocationFrame:
         self.patience, self.loops = patience, loops
         self.s, self.order, self.stiff = len(scheme.nodes), len(scheme.nodes) + 1, scheme.values is not None
         space = self.space = WorkSpace()
+        self.asks_seldom = "trust" in given
         inputs: dict[str, tuple[Dimension, ...]] = {"clock": (5,), "bounds": (9,), **given}
         outputs = {**found, "notes": (STEPS, len(Notes._fields)), "verdict": (len(Verdict._fields),)}
         space.add(*[Buffer(name, "input", shape) for name, shape in inputs.items()])
@@ -146,13 +155,16 @@ class CollocationFrame:
         space.work(now=(5,), worst=(2,), tally=(5,), left_out=(1,), way_back=(3,), doubt=(1,), error=(1,))
         space.work(turn=(STEPS,), count=(1,), outcome=(1,), rejections=(3,), control=(3,), correction=(1,))
         space.work(beginning=(1,), iterating=(1,), concluding=(1,), ending=(1,), keeping=(1,), failed=(1,), over=(1,))
+        self.pace = "pace" if self.asks_seldom else "tally"
+        if self.asks_seldom:
+            space.work(asking=(1,), questions=(1,), pace=(4,))
         space.numbers_list("this", STEPS)
         space.table("nodes", scheme.nodes)
 
     @property
     def rounds(self) -> int:
         """Most rounds of a call: each step takes one for each iteration, one to look, one to end, one for guards."""
-        return STEPS * (self.patience.most + 3)
+        return STEPS * ((2 if self.asks_seldom else 1) * self.patience.most + 3)
 
     def take_over(self) -> list[Statement]:
         """Take over the clock; the first step is to begin."""
@@ -170,38 +182,54 @@ class CollocationFrame:
 
     def begin(self) -> Block:
         """A step begins: its iteration, or the look at its neighbours."""
-        flags = [[1]] if not self.stiff else [[-1], [1]]
+        flags: list[list[Any]] = [[1]] if not self.stiff else [[-1], [1]]
         names = ["tally", "doubt", "beginning", "iterating", *(["looking"] if self.stiff else [])]
+        if self.asks_seldom:
+            flags, names = [*flags, [1], [0], [HUGE, HUGE, 0, HUGE]], [*names, "asking", "questions", "pace"]
         return traced_block(lambda: [[HUGE, HUGE, 0, GIVEN_UP, HUGE], [0], [-1], *flags], [], self.space.each(names))
 
     def judge_iteration(self) -> Block:
         """Whether the iteration has converged, diverged, or goes on."""
         each, patience = self.space.each, self.patience
 
-        def judge(worst: Array, tally: Array, bounds: Array) -> list[Any]:
+        def judge(worst: Array, tally: Array, bounds: Array, *asked: Array) -> list[Any]:
+            answer = AskingIteration(*asked) if asked else None
             # of an oscillation the changes of positions and velocities take turns: two iterations are compared
-            before, rounds = tally[4], tally[2] + 1
+            before, rounds, most = tally[4], tally[2] + 1, patience.most
             change = sqrt(worst[0] / bounds[6])
             finite = less(worst[1], math.inf)  # the sum, which a single NaN spoils
             settled = less(patience.settling, rounds)
             worse = settled & less(before, change) & less(1, change)
+            if answer is not None:
+                # what an answer changes has stalled where it is no less than what the last one did
+                worse = worse & ~answer.is_given
+                before = select(answer.is_given, answer.last_change / patience.falling, before)
+                most = select(answer.known, 2, 1) * most
             stalled = less(patience.settling - 1, rounds) & less(patience.falling * before, change)
             enough = select(stalled, patience.stalled, patience.converged)
             solved = finite & ~less(enough, change)
             outcome = select(solved, CONVERGED, GIVEN_UP)
-            enough_tried = ~less(rounds, patience.most)
-            done = select(solved | worse | ~finite | enough_tried, 1, -1)
+            enough_tried = ~less(rounds, most)
+            done = solved | worse | ~finite | enough_tried
             first = select(less(rounds, 2), change, tally[1])
-            return [[change, first, rounds, outcome, tally[0]], [done]]
+            now = [change, first, rounds, outcome, tally[0]]
+            if answer is None:
+                return [now, [select(done, 1, -1)]]
+            done = done & ~answer.to_be_asked(solved)
+            return [answer.begin_afresh(now, done), [select(done, 1, -1)], *answer.after(now, solved)]
 
-        return traced_block(judge, each(["worst", "tally", "bounds"]), each(["tally", "concluding"]))
+        more = ["asking", "questions", "pace"] if self.asks_seldom else []
+        reads = each(["worst", "tally", "bounds", *more, *(["trust"] if more else [])])
+        return traced_block(judge, reads, each(["tally", "concluding", *more]))
 
     def conclude(self, then: Piece) -> Block:
         """The error of the step decides: its end is asked for, at the time ``then``, or a shorter step, or the call
         ends."""
         each, patience = self.space.each, self.patience
 
-        def judge(now: Array, left_out: Array, tally: Array, doubt: Array, bounds: Array, rejections: Array) -> Any:
+        def judge(
+            now: Array, left_out: Array, tally: Array, doubt: Array, bounds: Array, rejections: Array, pace: Array
+        ) -> list[Any]:
             t, h, *_ = now
             error = sqrt(left_out[0] / bounds[6])
             sound = ~less(0, doubt[0])
@@ -214,7 +242,7 @@ class CollocationFrame:
             good = solved & ~less(1, error)
             outcome = select(sound, select(solved, CONVERGED, GIVEN_UP), IN_DOUBT)
             end = select(less(h, bounds[0] - t), t + h, bounds[0])
-            shorter = h * self._growth(tally, error)
+            shorter = h * self._growth(pace, error)
             again = solved & less(1, error)
             if self.stiff:
                 # a matrix of the start fits a shorter step better
@@ -229,7 +257,7 @@ class CollocationFrame:
 
         writes = [*each(["error", "outcome", "now", "rejections"]), then]
         flags = each(["ending", "over", "iterating", "concluding", "beginning"])
-        reads = each(["now", "left out", "tally", "doubt", "bounds", "rejections"])
+        reads = each(["now", "left out", "tally", "doubt", "bounds", "rejections", self.pace])
         return traced_block(judge, reads, [*writes, *flags])
 
     def judge_end(self) -> Block:
@@ -246,9 +274,9 @@ class CollocationFrame:
         writes = each(["keeping", "failed", "over", "ending", "correction"])
         return traced_block(judge, each(["way back", "now", "doubt"]), writes)
 
-    def _growth(self, tally: Array, error: Any) -> Any:
+    def _growth(self, pace: Array, error: Any) -> Any:
         """How much longer than the last step the next one is."""
-        change, first, rounds, *_ = tally
+        change, first, rounds, *_ = pace
         contraction = step_control.mean_contraction(change, first, rounds)
         by_contraction = step_control.growth_by_contraction(contraction, self.stiff)
         # near a dead point a slow iteration says nothing of shorter steps
@@ -258,20 +286,20 @@ class CollocationFrame:
     def choose_length(self) -> Block:
         """Length of the next step, contraction of the last one, and whether its iteration was too slow for Picard's."""
 
-        def control(now: Array, bounds: Array, tally: Array, error: Array, rejections: Array) -> list[Any]:
+        def control(now: Array, bounds: Array, pace: Array, error: Array, rejections: Array) -> list[Any]:
             _, h, _, length, error_of_last = now
-            change, first, rounds, *_ = tally
+            change, first, rounds, *_ = pace
             contraction = step_control.mean_contraction(change, first, rounds)
             worse = maximum(error[0], step_control.error_before(error_of_last, h / length, self.order))
             by_error = step_control.growth_by_error(worse, self.order)
             by_contraction = step_control.growth_by_contraction(contraction, self.stiff)
             slow = less(bounds[7] * by_contraction, by_error) & less(bounds[4], contraction)
-            growth = self._growth(tally, worse)
+            growth = self._growth(pace, worse)
             limited = minimum(growth, step_control.growth_after_rejection(rejections[2], h))
             longer = h * select(less(0, rejections[2]), limited, growth)
             return [[longer, contraction, select(slow, 1, -1)]]
 
-        reads = self.space.each(["now", "bounds", "tally", "error", "rejections"])
+        reads = self.space.each(["now", "bounds", self.pace, "error", "rejections"])
         return traced_block(control, reads, [self.space.at("control")])
 
     def note(self) -> Block:
@@ -295,7 +323,8 @@ class CollocationFrame:
         each = self.space.each
 
         def go_on(now: Array, bounds: Array, error: Array, *rest: Array) -> list[Any]:
-            control, count, turn, *radius = rest
+            control, count, turn, *others = rest
+            radius, asked = (others[:1], others[1:]) if self.stiff else ([], others)
             t, h, *_ = now
             longer, _, slow = control
             end = select(less(h, bounds[0] - t), t + h, bounds[0])
@@ -303,11 +332,16 @@ class CollocationFrame:
             changes = less(longer * radius[0][0], bounds[5]) if radius else less(0, slow)
             full = ~less(kept, bounds[1]) | ~less(end, bounds[0])
             outcome = select(changes, EASED_ITERATION if radius else SLOW_ITERATION, CONVERGED)
+            if asked:
+                old = is_old(asked, self.s, bounds[6])
+                outcome = select(changes | ~old, outcome, OLD_TANGENT)
+                changes = changes | old
             over = select(changes | full, 1, -1)
             clock = [end, minimum(longer, bounds[0] - end), t, h, error[0]]
             return [clock, [kept], [0, *turn[:-1]], [outcome], [over], [-over], [0, 0, 0], [-1]]
 
         names = ["now", "bounds", "error", "control", "count", "turn", *(["radius"] if self.stiff else [])]
+        names += ["questions", "pace", "trust"] if self.asks_seldom else []
         writes = ["now", "count", "turn", "outcome", "over", "beginning", "rejections", "keeping"]
         return traced_block(go_on, each(names), each(writes))
 
