@@ -62,7 +62,7 @@ RELAXATION_SPEED = 1
 themselves is of the order of their square, and far below."""
 
 
-FARTHEST = 1.0
+SENSIBLE_DISPLACEMENT = 1.0
 """rad or m: a velocity that would have to go farther than that to undo an overlap does nothing about it: normals are
 others by then. Of shapes about the axis of their own joint it would be divided by rounding, or by what single precision
 leaves of the normals of a mesh: arms that begin folded into themselves were turned by 4e15 and 2e20 rad in a step."""
@@ -409,7 +409,7 @@ def _constrained_step(
 
 def counted(rate: Any, left: Any) -> Any:
     """By how much a velocity opens a gap that is too small by −left; 0 where no sensible displacement undoes that."""
-    return select(less(FARTHEST * abs(rate), -left), 0, rate)
+    return select(less(SENSIBLE_DISPLACEMENT * abs(rate), -left), 0, rate)
 
 
 def without_held_rows(J: Array, A: Array, residual: Array) -> Array:

@@ -36,10 +36,10 @@ from whippletree.contact.problem.solver import ContactSolution, solve
 from whippletree.contact.restitution_share import gains, islands_of, may_gain, restitution_share
 from whippletree.contact.servos import AT_AN_END, Servo
 from whippletree.contact.time_step import (
-    FARTHEST,
     POSITION_PROGRESS,
     POSITION_ROUNDS,
     RELAXATION_SPEED,
+    SENSIBLE_DISPLACEMENT,
     ContactBlocks,
     shifts,
 )
@@ -432,7 +432,9 @@ class ImpulseStep:
             response, before = respond(rows), overlap
             G = rows @ response.T if isinstance(rows, np.ndarray) else delassus(rows, response, self._parts)
             d = response.T @ self._separation(G, left, h)
-            if not 0 < np.abs(d).max() <= FARTHEST:  # nothing can move it apart, or nothing that makes sense
+            if (
+                not 0 < np.abs(d).max() <= SENSIBLE_DISPLACEMENT
+            ):  # nothing can move it apart, or nothing that makes sense
                 break
             state = self.motion.project(t + h, self._move(q, v, d))
         return state
@@ -470,9 +472,9 @@ def _counted_rows(rows: Any, left: Array) -> Any:
     """:func:`whippletree.contact.time_step.counted` of all entries of rows (3 k, nv), dense or sparse."""
     missing = np.repeat(-left, 3)
     if isinstance(rows, np.ndarray):
-        return np.where(FARTHEST * np.abs(rows) < missing[:, None], 0.0, rows)
+        return np.where(SENSIBLE_DISPLACEMENT * np.abs(rows) < missing[:, None], 0.0, rows)
     found = rows.tocoo(copy=True)
-    found.data[FARTHEST * np.abs(found.data) < missing[found.coords[0]]] = 0.0
+    found.data[SENSIBLE_DISPLACEMENT * np.abs(found.data) < missing[found.coords[0]]] = 0.0
     return found.tocsr()
 
 

@@ -34,7 +34,7 @@ from whippletree.compiler.rollout.contact_lists.contact_list_trees import TreeIn
 from whippletree.compiler.rollout.dense_solve import multiply_in_strands
 from whippletree.compiler.rollout.step_space import BLOCK, STEP, RowPlace, StepSpace, jacobian_rows
 from whippletree.contact.problem.cones import largest
-from whippletree.contact.time_step import FARTHEST
+from whippletree.contact.time_step import SENSIBLE_DISPLACEMENT
 
 ROUND_SWEEPS = 50
 """Sweeps over the normals in a round, at most."""
@@ -246,7 +246,7 @@ class RecursiveNormals:
             own, *across = (row @ yielding @ row for row in B)
             # by how much, to the square, a push turns the body or leads it aside beside what it opens the gap by
             aside = yielding[0, 0] + yielding[1, 1] + yielding[2, 2] + sum(across)
-            needed = largest([target - gap, 0]) / FARTHEST
+            needed = largest([target - gap, 0]) / SENSIBLE_DISPLACEMENT
             some = less(needed * needed * aside, own)
             return [[select(some, 1 / select(some, own, 1), 0)], [0]]
 

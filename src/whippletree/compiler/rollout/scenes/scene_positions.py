@@ -20,7 +20,7 @@ from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.scenes.scene_contacts import SceneContacts, relative_velocity
 from whippletree.compiler.rollout.scenes.scene_trees import CONTACT, LANES
 from whippletree.contact.problem.cones import largest
-from whippletree.contact.time_step import FARTHEST, RELAXATION_SPEED, counted
+from whippletree.contact.time_step import RELAXATION_SPEED, SENSIBLE_DISPLACEMENT, counted
 
 SCENE_CORRECTIONS = 300
 """Sweeps that move apart what would overlap, at most."""
@@ -113,7 +113,7 @@ class ScenePositions:
             ahead = gap(*given)
             if of_trees:  # what no sensible displacement of joints undoes counts as open
                 sensible = select(less(0, first + second), 1, counted(leverage, ahead))
-                ahead = select(less(0, sensible), ahead, largest([ahead, FARTHEST]))
+                ahead = select(less(0, sensible), ahead, largest([ahead, SENSIBLE_DISPLACEMENT]))
             return [[ahead], [0], [largest([overlap[0], -ahead])]]
 
         def needed(overlap: Array, smallest: Any) -> list[Any]:
