@@ -1,12 +1,17 @@
 """Every kind of constraint: A, A v + gₜ and γ are the derivatives of its residual, checked in 50 digits."""
 
+from dataclasses import replace
+
 import mpmath
 import numpy as np
 import pytest
 
 import whippletree as wt
+from whippletree.compiler.frontend.unrolled import unrolled_program
 from whippletree.constraints.kinds import KINDS
 from whippletree.constraints.moving_residuals import frame_coefficients
+from whippletree.functions import find
+from whippletree.model import Constraint
 from whippletree.model.builder import Builder
 from whippletree.spatial import Pose
 
@@ -139,6 +144,18 @@ def test_row_names_and_units():
     assert system.force_units == ("N", "N", "N")
     assert system.position_rows == (2,)
     assert system.velocity_rows == (0, 1)
+
+
+def test_rows_of_long_loops_take_operations_in_proportion_to_their_joints():
+    """Each link more of a chain whose ends are held brings as many operations as the one before."""
+
+    def operations(count):
+        chain = wt.mechanisms.chain(count)
+        closed = replace(chain, constraints=(Constraint("end", "point", ("world", chain.bodies[-1].name)),))
+        return unrolled_program(closed, find("constraint_jacobian", closed)).body[0].code.operations
+
+    few, some, many = (operations(count) for count in (10, 20, 40))
+    assert many - some == 2 * (some - few) > 0
 
 
 @pytest.mark.parametrize("kind", ["weld", "hinge", "slider", "cylindrical"])

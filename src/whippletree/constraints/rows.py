@@ -251,20 +251,24 @@ class PointRows(TreeFrameRows):
     def blocks(self) -> dict[int, Array]:
         """The blocks (rows, n) of A that can differ from zero, by node."""
         r, inwards, outwards = self.places[1].pose.p, *self._paths()
-        columns: dict[int, Array] = {}
+        points: dict[int, Array] = {}
         for k in inwards:
-            X, H = self.links[k].X, self.links[k].H
-            columns[k] = _point_velocities(H, r)
-            columns = {node: X.R @ own for node, own in columns.items()}
-            r = X.R @ r + X.p
+            X = self.links[k].X
+            points[k], r = r, X.R @ r + X.p
         for k in outwards:
-            X, H = self.links[k].X, self.links[k].H
-            r = X.R.T @ (r - X.p)
-            columns = {node: X.R.T @ own for node, own in columns.items()}
-            columns[k] = -_point_velocities(H, r)
+            X = self.links[k].X
+            points[k] = r = X.R.T @ (r - X.p)
         first = self.places[0].pose
         slope = point_slopes(self.demand, first.R.T @ (r - first.p), self.t) @ first.R.T
-        return {node: slope @ own for node, own in columns.items()}
+        # back along the path with the slopes: columns of all joints, turned from node to node, would take n² of them
+        blocks: dict[int, Array] = {}
+        for k in reversed(outwards):
+            blocks[k] = -(slope @ _point_velocities(self.links[k].H, points[k]))
+            slope = slope @ self.links[k].X.R.T
+        for k in reversed(inwards):
+            slope = slope @ self.links[k].X.R
+            blocks[k] = slope @ _point_velocities(self.links[k].H, points[k])
+        return blocks
 
     def _paths(self) -> tuple[list[int], list[int]]:
         """The nodes from the second frame to the base, and from there to the first one."""

@@ -35,6 +35,7 @@ from whippletree.arithmetic.arrays import Array, vector
 from whippletree.arithmetic.scalars import less, negated, select, sqrt
 from whippletree.compiler.program import If, Statement, Until
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
+from whippletree.compiler.rollout.contact_lists.contact_list_chains import yielding
 from whippletree.compiler.rollout.contact_lists.contact_list_cones import Cone, PlaneCone, SpaceCone
 from whippletree.compiler.rollout.contact_lists.contact_list_path import CentralPath
 from whippletree.compiler.rollout.dense_solve import multiply_in_strands
@@ -332,7 +333,7 @@ class InteriorPoint:
             rows = _rows(scale, B[:count])
             if self.chain is not None:
                 # rows and columns of what is not unknown are those of the identity
-                astray, A = left @ r, _masked(square, unknown)
+                astray, A = left @ r, yielding(_masked(square, unknown))
                 system = [unknown * (aimed - astray), A, _rows(unknown, left @ cone.of_axes(rows)), cone.thrown(rows)]
                 return [*kept, astray, aimed, lead, *system]
             compliance = soft[0] * scale[1] * scale[1] if soft else 0

@@ -28,7 +28,7 @@ from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.scalars import clip, less, negated, select
 from whippletree.compiler.program import Statement, Until
 from whippletree.compiler.program.traced_blocks import traced_block
-from whippletree.compiler.rollout.contact_lists.contact_list_chains import ChainSystem
+from whippletree.compiler.rollout.contact_lists.contact_list_chains import ChainSystem, yielding
 from whippletree.compiler.rollout.step_space import BLOCK
 from whippletree.contact.problem.cones import both, largest
 
@@ -152,7 +152,7 @@ class CentralPath:
             own = np.array([pair.yielded(axis) for axis in np.eye(cone.count, dtype=int)], dtype=object)
             own = (own.T * unknown).T * unknown + np.diag(1 - unknown)
             pull = ((left @ cone.of_axes(rows)).T * unknown).T
-            return [-(unknown * (left @ r)), unknown * w, own, pull, cone.thrown(rows)]
+            return [-(unknown * (left @ r)), unknown * w, yielding(own), pull, cone.thrown(rows)]
 
         reads = [at("path z", BLOCK), at("path nu"), *self.interior.of_block("scale", "unknown", "B", "g", "friction")]
         reads += [self.solver.rows.at("y"), at("stature")]
