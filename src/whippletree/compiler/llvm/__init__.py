@@ -3,6 +3,7 @@
 ir              writing LLVM IR as text
 target_memory   how a target reads and writes the buffers of a program
 emit            statements: blocks, loops, switches
+rounds_on_rows  rounds of a loop as lanes, each of which works on rows of its own
 straight_line   the arithmetic of one block
 packs           operations on neighbours in memory as one operation on a vector
 spill_plan      where values are stored when there are too few registers

@@ -20,9 +20,11 @@ from typing import NamedTuple
 
 from whippletree.compiler.llvm.ir import Operand, Writer
 from whippletree.compiler.llvm.packs import MOST_ROUNDS_BESIDE, WIDTH, Packs, find_packs
+from whippletree.compiler.llvm.rounds_on_rows import RowRounds, emit_rounds_on_rows
 from whippletree.compiler.llvm.straight_line import PackedRows, Readers, emit_straight
 from whippletree.compiler.llvm.target_memory import Memory, Registers
 from whippletree.compiler.program import (
+    SHARES,
     Address,
     Block,
     Call,
@@ -224,19 +226,31 @@ class _Body:
             return None
         return find_packs(block.code, read, [self.memory.neighbours(address) for address in block.stores])
 
-    def lookup(self, lookup: Lookup, registers: Registers) -> Operand:
-        w = self.writer
+    def last_below(self, lookup: Lookup, registers: Registers) -> Operand | None:
+        """The last number below the bound of a lookup, if it has one; without any, the call ends."""
         if lookup.below is None:
-            return self.memory.lookup(lookup.address, registers)
+            return None
         most = self.count(lookup.below, registers)
         if isinstance(lookup.below, str):
-            self.memory.leave(w.value(f"icmp slt i64 {most}, 1"))
-        last = w.value(f"sub i64 {most}, 1")
+            self.memory.leave(self.writer.value(f"icmp slt i64 {most}, 1"))
+        return self.writer.value(f"sub i64 {most}, 1")
+
+    def lookup(self, lookup: Lookup, registers: Registers) -> Operand:
+        last = self.last_below(lookup, registers)
+        if last is None:
+            return self.memory.lookup(lookup.address, registers)
         if not self.memory.program.buffer(lookup.address.buffer).integer:
             return self.whole_part(self.memory.read(lookup.address, registers), last)
-        number = self.memory.lookup(lookup.address, registers)
-        number = w.value(f"select i1 {w.value(f'icmp slt i64 {number}, 0')}, i64 0, i64 {number}")
-        return w.value(f"select i1 {w.value(f'icmp sgt i64 {number}, {last}')}, i64 {last}, i64 {number}")
+        return self.bring_within(self.memory.lookup(lookup.address, registers), last)
+
+    def bring_within(self, number: Operand, last: Operand) -> Operand:
+        """An integer brought into 0 … last, in each lane that the writer has."""
+        w, kind = self.writer, self.writer.lanes.of("i64")
+        none, last = ("0" if w.lanes.width == 1 else "zeroinitializer"), w.splat(last, "i64")
+        below = w.value(f"icmp slt {kind} {number}, {none}")
+        number = w.value(f"select {w.lanes.condition} {below}, {kind} {none}, {kind} {number}")
+        beyond = w.value(f"icmp sgt {kind} {number}, {last}")
+        return w.value(f"select {w.lanes.condition} {beyond}, {kind} {last}, {kind} {number}")
 
     def whole_part(self, number: Operand, last: Operand) -> Operand:
         """The whole part of a number of a single state, brought into 0 … last; 0 for NaN."""
@@ -250,7 +264,12 @@ class _Body:
         self.memory.store([(a, self.memory.stored_form(a, x)) for a, x in pairs], registers)
 
     def loop(self, loop: Loop, registers: Registers) -> None:
-        if loop.side_by_side and self.memory.together:
+        if loop.share is not None:
+            count = self.count(loop.count, registers)
+            emit_rounds_on_rows(
+                self, RowRounds(loop.counter, loop.share, count, self.next_counts, loop.body), registers
+            )
+        elif loop.side_by_side and self.memory.together:
             self.side_by_side(loop, registers)
         else:
             with self.memory.copying_rows(loop, registers):
@@ -305,6 +324,13 @@ class _Body:
             if loop.backwards:
                 counter = w.value(f"sub i64 {w.value(f'sub i64 {count}, 1')}, {step}")
             self.statements(loop.body, {**registers, loop.counter: counter})
+
+    def next_counts(self, first: Operand) -> Operand:
+        """A number, and those that follow it where the writer has lanes."""
+        w = self.writer
+        if w.lanes.width == 1:
+            return first
+        return w.value(f"add {w.lanes.of('i64')} {w.splat(first, 'i64')}, {w.every_lane()}")
 
     @contextmanager
     def rounds(
@@ -545,6 +571,10 @@ class _Body:
     def each(self, each: Each, registers: Registers) -> None:
         w, lanes = self.writer, self.writer.lanes
         count = w.value(f"load i64, ptr {self.length(each.list)}")
+        if each.share is not None and lanes.width == 1:
+            entries = partial(self.entry, each.list)
+            emit_rounds_on_rows(self, RowRounds(each.register, each.share, count, entries, each.body), registers)
+            return
         with self.rounds(count) as step:
             if each.backwards:
                 step = w.value(f"sub i64 {w.value(f'sub i64 {count}, 1')}, {step}")
@@ -555,6 +585,8 @@ class _Body:
             if lanes.bits != "i64":
                 number = w.value(f"sext {lanes.bits} {number} to i64")
             known = {**registers, each.register: number}
+            if each.share is not None:
+                known[each.share] = w.value(f"and i64 {step}, {SHARES - 1}")
             if lanes.width == 1:
                 self.statements(each.body, known)
             else:
@@ -564,6 +596,12 @@ class _Body:
                 assert entered.storing is not None  # those that wait do not store
                 with self.unless_none(entered.storing, entered):
                     self.statements(each.body, known)
+
+    def entry(self, name: str, step: Operand) -> Operand:
+        """An entry of a list of one lane, and those that follow it where the writer has lanes: rounds of the list."""
+        w, lanes = self.writer, self.writer.lanes
+        number = w.value(f"load {lanes.of(lanes.bits)}, {self.memory.list_entry(name, step)}, align {lanes.bytes}")
+        return number if lanes.bits == "i64" else w.value(f"sext {lanes.of(lanes.bits)} {number} to {lanes.of('i64')}")
 
     def fetch_ahead(self, each: Each, step: Operand, count: Operand) -> None:
         """Fetch the row of a number some rounds after a step, or of the last one."""

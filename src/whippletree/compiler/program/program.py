@@ -56,6 +56,10 @@ Dimension: TypeAlias = int | str
 """A core dimension: a number, or the name of one that the arrays of a call decide (time steps)."""
 
 
+SHARES = 8
+"""Shares of the rounds of a loop that may be computed side by side: numbers in a vector of AVX-512."""
+
+
 @dataclass(frozen=True)
 class Buffer:
     """A named piece of memory. ``data`` holds the content of a table or index buffer.
@@ -154,6 +158,10 @@ class Loop:
     ``side_by_side`` promises that no round reads what another one writes. Its body is blocks on work space alone, whose
     addresses have the counter as their last index, or, where they are only read, as any other or not at all. A back end
     that works on one state may then compute several rounds at once, with the bits that each has alone.
+
+    ``share`` names a register, the number of the round modulo :data:`SHARES`, and promises the same of rounds that work
+    on *rows*: the body is lookups and blocks, and what it writes has the counter as its first index, or the share as
+    its last. So totals over all rounds are as many sums as there are shares, whoever computes them.
     """
 
     counter: Register
@@ -161,6 +169,7 @@ class Loop:
     body: tuple[Statement, ...]
     backwards: bool = False
     side_by_side: bool = False
+    share: Register | None = None
 
 
 @dataclass(frozen=True)
@@ -213,6 +222,7 @@ class Each:
     """Run ``body`` for every number of a list, in order (or backwards): register := that number.
 
     ``ahead`` names a buffer whose rows the body reads whole: a hint to fetch that of a later number in good time.
+    ``share``: as that of a :class:`Loop`, by the place in the list.
     """
 
     register: Register
@@ -220,6 +230,7 @@ class Each:
     body: tuple[Statement, ...]
     backwards: bool = False
     ahead: str | None = None
+    share: Register | None = None
 
 
 @dataclass(frozen=True)
