@@ -2,6 +2,7 @@
 
     python -m benchmarks.piles phases 100 1000      processor time of a step, ours and of MuJoCo's CG and Newton
     python -m benchmarks.piles growth 100 1000 10000
+    python -m benchmarks.piles rest 100 --piles 40        our time and CG's of piles at rest, with their mean
 
 Both run in one process, in turns. MuJoCo takes elliptic cones and Euler's method at the same step. ``falling`` are
 steps of balls that begin three metres higher, at 1e-6 m/s; ``settling`` those from the first contacts until 1.2 s;
@@ -153,12 +154,36 @@ def print_phases(counts: Sequence[int], tolerance: float | None, effort: int, re
     print(f"{'':24}{'ours µs':>10}{'CG µs':>10}{'Newton':>10}{'ratio':>8}{'contacts':>9}{'sweeps':>8}", end="")
     print(f"{'residual':>10}{'worst':>10}{'overlap':>10}{'speed':>10}")
     for count in counts:
-        wanted = tolerance or (1e-4 if count <= 100 else 5e-4)
-        for p in phases(count, wanted, effort, rest):
+        for p in phases(count, tolerance or _settling_tolerance(count), effort, rest):
             name = f"{count} balls, {p.name}"
             line = f"{name:24}{p.ours:10.0f}{p.peers['CG']:10.0f}{p.peers['Newton']:10.0f}{p.ratio:8.3f}"
             line += f"{p.contacts:9.0f}{p.sweeps:8.1f}{p.residual:10.1e}{p.worst:10.1e}{p.overlap:10.1e}{p.speed:10.1e}"
             print(line, flush=True)
+
+
+def print_rest(counts: Sequence[int], piles: int, tolerance: float | None, effort: int, rest: float) -> None:
+    """Times of piles at rest, which differ by what still rolls in them: fewest, most and mean."""
+    print(f"{'balls':>6}{'ours µs':>10}{'least':>8}{'most':>8}{'CG µs':>8}{'ratio':>8}{'sweeps':>8}", end="")
+    print(f"{'residual':>10}{'worst':>10}{'overlap':>10}")
+    for count in counts:
+        found: list[Phase] = []
+        for seed in range(piles):
+            scene = scenes.balls(count, seed)
+            run, peer = Run(scene, tolerance or _settling_tolerance(count), effort), Peer(scene, "CG")
+            waiting = round(rest / scene.step)
+            run.advance(waiting)
+            peer.advance(waiting)
+            found.append(run.advance(RESTING, "at rest")._replace(peers={"CG": peer.advance(NEWTON_STEPS * 10)}))
+        ours, theirs = np.array([p.ours for p in found]), np.array([p.peers["CG"] for p in found])
+        line = f"{count:6d}{ours.mean():10.1f}{ours.min():8.1f}{ours.max():8.1f}{theirs.mean():8.0f}"
+        line += f"{ours.mean() / theirs.mean():8.3f}{np.mean([p.sweeps for p in found]):8.1f}"
+        line += f"{np.median([p.residual for p in found]):10.1e}{max(p.worst for p in found):10.1e}"
+        print(f"{line}{max(p.overlap for p in found):10.1e}", flush=True)
+
+
+def _settling_tolerance(count: int) -> float:
+    """m/s, of so many balls that settle."""
+    return 1e-4 if count <= 100 else 5e-4
 
 
 def growing(count: int, tolerance: float, effort: int, landed: float, settling: int, calm: int) -> Iterator[Phase]:
@@ -195,7 +220,7 @@ def print_growth(counts: Sequence[int], *options: Any) -> None:
 def main() -> None:
     """Print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("table", choices=("phases", "growth"))
+    parser.add_argument("table", choices=("phases", "growth", "rest"))
     parser.add_argument("counts", type=int, nargs="+")
     parser.add_argument("--tolerance", type=float, help="of settling, m/s; 1e-4, beyond 100 balls and growing 5e-4")
     parser.add_argument("--effort", type=int, default=2000)
@@ -203,9 +228,12 @@ def main() -> None:
     parser.add_argument("--landed", type=float, default=0.3, help="s, after which the growth of settling is measured")
     parser.add_argument("--settling", type=int, default=10, help="steps of settling whose growth is measured")
     parser.add_argument("--calm", type=int, default=0, help="steps from there to the phase at rest of growth")
+    parser.add_argument("--piles", type=int, default=40, help="piles at rest")
     given = parser.parse_args()
     if given.table == "phases":
         print_phases(given.counts, given.tolerance, given.effort, given.rest)
+    elif given.table == "rest":
+        print_rest(given.counts, given.piles, given.tolerance, given.effort, given.rest)
     else:
         wanted = given.tolerance or 5e-4
         print_growth(given.counts, wanted, given.effort, given.landed, given.settling, given.calm)

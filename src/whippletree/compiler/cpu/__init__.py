@@ -6,6 +6,7 @@ kept_memory      work space that stays from one call to the next
 cpu_arrays       arrays of a call with their strides
 result_arrays    results that leave in tiles
 result_lists     results that are copied from work space by a list of places
+round_rows       rows of memory that rounds of a loop work on, as lanes
 copies           transposition between rows and lanes
 threads          large batches cut into pieces, which threads share
 ufunc            a kernel as a NumPy generalised ufunc

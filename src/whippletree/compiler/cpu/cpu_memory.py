@@ -24,12 +24,14 @@ from whippletree.compiler.cpu.copies import MOST_TILES, SHORTEST_VECTOR_RUN, lan
 from whippletree.compiler.cpu.cpu_arrays import AddressRun, Array, CallFrame, runs_of, starts_of
 from whippletree.compiler.cpu.result_arrays import Results
 from whippletree.compiler.cpu.result_lists import write_listed
+from whippletree.compiler.cpu.round_rows import RoundRows
 from whippletree.compiler.llvm.copied_results import entries_of
 from whippletree.compiler.llvm.ir import MachineLanes, Operand, Writer
 from whippletree.compiler.llvm.kernel import STOP
 from whippletree.compiler.llvm.packs import FEWEST_ROUNDS_BESIDE, MOST_ROUNDS_BESIDE, WIDTH, Place
 from whippletree.compiler.llvm.target_memory import Factor, Memory, Registers, Takers
 from whippletree.compiler.program import (
+    SHARES,
     Address,
     Block,
     Call,
@@ -88,6 +90,10 @@ class CpuMemory(Memory):
         """Numbers of one lane in the buffers that only lanes use that run alone."""
         self._mixed = {buffer.name for buffer in program.buffers if buffer.mixed}
         self._results: Results | None = None
+        self._rows: RoundRows | None = None
+        """How the rounds in hand read and write, where they are lanes."""
+        self.slots: list[Operand] = []
+        """Stack space where such rounds keep a register of theirs."""
         self.lists: list[str] = []
         """Tables of places of results, for the module."""
         uncut = UNCUT if self.states > 1 else UNCUT_OF_ONE_STATE
@@ -132,6 +138,27 @@ class CpuMemory(Memory):
         yield
         self.beside = None
         self.lanes = self.writer.lanes = states
+
+    @property
+    def shares_together(self) -> Operand | None:
+        """See :class:`Memory`: where one state is computed alone, of arrays without gaps."""
+        alone = self.lanes.width == 1 and self.lane is None and self.beside is None
+        return self.frame.plain if alone else None
+
+    @contextmanager
+    def rounds_on_rows(self, share: Register, left: Operand) -> Iterator[RoundRows]:
+        states = self.lanes
+        self.lanes = self.writer.lanes = MachineLanes(SHARES, states.real)
+        self._rows = RoundRows(self, share, left)
+        yield self._rows
+        self._rows = None
+        self.lanes = self.writer.lanes = states
+
+    def place_of_one(self, address: Address, registers: Registers) -> Operand:
+        """A pointer to a number of the one state that there is."""
+        if address.buffer in self.frame.arrays:
+            return self._place(address, registers)
+        return self._flat(address, self.lanes.real, registers)
 
     @contextmanager
     def reading_once(self, loop: Loop, registers: Registers, width: int) -> Iterator[None]:
@@ -188,7 +215,7 @@ class CpuMemory(Memory):
 
     def _places_apart(self, place: Operand) -> list[Operand]:
         """Pointers to the numbers of neighbouring rounds, from that of the first, where other lanes are between."""
-        return [self._element(place, self.lanes.real, number * self.states) for number in range(self.lanes.width)]
+        return [self.element(place, self.lanes.real, number * self.states) for number in range(self.lanes.width)]
 
     # ---- rows as vectors -----------------------------------------------------------------------------------------
 
@@ -217,7 +244,7 @@ class CpuMemory(Memory):
         start = Address(buffer, (Index("row"), *(Index(None) for _ in self.shape[buffer][1:])))
         place = self._flat(start, self.lanes.real, {"row": row})
         for number in range(0, whole, CACHE_LINE // self.lanes.bytes):
-            line = self._element(place, self.lanes.real, number)
+            line = self.element(place, self.lanes.real, number)
             self.writer.call(PREFETCH, f"ptr {line}, {_SOON}")
 
     # ---- rows that are copied ------------------------------------------------------------------------------------
@@ -270,7 +297,8 @@ class CpuMemory(Memory):
         if self.lane is not None:
             before = self.writer.value(f"mul i64 {self.lane}, {self._sizes[name]}")
             number = self.writer.value(f"add i64 {before}, {number}")
-        return f"ptr {self.writer.value(f'getelementptr {self.lanes.number}, ptr {pointer}, i64 {number}')}"
+        entry = self.lanes.number if self._rows is None else self.lanes.real
+        return f"ptr {self.writer.value(f'getelementptr {entry}, ptr {pointer}, i64 {number}')}"
 
     def _flat(self, address: Address, element: str, registers: Registers) -> Operand:
         """A pointer into a buffer: registers first, so that the offset becomes part of an instruction."""
@@ -285,9 +313,10 @@ class CpuMemory(Memory):
                 moved = register if factor == 1 else w.value(f"mul i64 {register}, {factor}")
                 pointer = w.value(f"getelementptr {element}, ptr {pointer}, i64 {moved}")
             self._bases[key] = pointer
-        return self._element(self._bases[key], element, offset)
+        return self.element(self._bases[key], element, offset)
 
-    def _element(self, pointer: Operand, element: str, number: int) -> Operand:
+    def element(self, pointer: Operand, element: str, number: int) -> Operand:
+        """A pointer to a number so many after another one."""
         if number == 0:
             return pointer
         return self.writer.value(f"getelementptr {element}, ptr {pointer}, i64 {number}")
@@ -312,6 +341,8 @@ class CpuMemory(Memory):
     # ---- reading -------------------------------------------------------------------------------------------------
 
     def prepare_loads(self, loads: Sequence[Address], registers: Registers) -> Callable[[int], Operand]:
+        if self._rows is not None:
+            return self._rows.readers(loads, registers)
         outside = [(i, a) for i, a in enumerate(loads) if a.buffer in self.frame.arrays]
         runs = list(runs_of(outside))
         read: dict[int, Callable[[], Operand]] = {}
@@ -358,7 +389,7 @@ class CpuMemory(Memory):
         """Bring runs into lane vectors; they are loaded from there where they are needed."""
         w, lanes = self.writer, self.lanes
         places = [self._place(run.address, registers) for run in runs]
-        starts = [self._element(self.frame.staged_inputs, lanes.number, s) for s in starts_of(runs)]
+        starts = [self.element(self.frame.staged_inputs, lanes.number, s) for s in starts_of(runs)]
         slow, fast, join = w.label("strided"), w.label("plain"), w.label("loaded")
         w.emit(f"br i1 {self.frame.plain}, label %{fast}, label %{slow}")
         w.start(slow)
@@ -380,7 +411,7 @@ class CpuMemory(Memory):
             ]
 
         def reader(pointer: Operand, number: int) -> Callable[[], Operand]:
-            return lambda: w.value(f"load {lanes.number}, ptr {self._element(pointer, lanes.number, number)}")
+            return lambda: w.value(f"load {lanes.number}, ptr {self.element(pointer, lanes.number, number)}")
 
         return {
             member: reader(start, number)
@@ -481,7 +512,7 @@ class CpuMemory(Memory):
             status = w.stack(f"[{call.states} x i64]", 8)
             for state in range(call.states):
                 # until it says otherwise: a function in Python may be interrupted before it begins
-                w.emit(f"store i64 1, ptr {self._element(status, 'i64', state)}")
+                w.emit(f"store i64 1, ptr {self.element(status, 'i64', state)}")
             pointers.append(status)
             steps.append("8")
         arguments = [self._on_stack("ptr", pointers), self._on_stack("i64", [str(call.states)])]
@@ -489,26 +520,31 @@ class CpuMemory(Memory):
         loop, data = self.frame.calls[call.function]
         w.emit(f"call void {loop}({', '.join(f'ptr {x}' for x in (*arguments, data))})")
         for state in range(call.states if call.status is not None else 0):
-            found = w.value(f"load i64, ptr {self._element(status, 'i64', state)}")
-            place = self._element(self.frame.pointers[str(call.status)], self.lanes.real, state)
+            found = w.value(f"load i64, ptr {self.element(status, 'i64', state)}")
+            place = self.element(self.frame.pointers[str(call.status)], self.lanes.real, state)
             w.emit(f"store {self.lanes.real} {w.value(f'sitofp i64 {found} to {self.lanes.real}')}, ptr {place}")
 
     def _on_stack(self, kind: str, values: Sequence[Operand]) -> Operand:
         """A pointer to some values, one after the other."""
         place = self.writer.stack(f"[{len(values)} x {kind}]", 8)
         for number, value in enumerate(values):
-            self.writer.emit(f"store {kind} {value}, ptr {self._element(place, kind, number)}")
+            self.writer.emit(f"store {kind} {value}, ptr {self.element(place, kind, number)}")
         return place
 
     def holds_still(self, address: Address) -> bool:
         """See :class:`Memory`: work space and tables, unless some lanes keep what they had there."""
-        alone = self.lane is not None or self.beside is not None
+        alone = self.lane is not None or self.beside is not None or self._rows is not None
         return self.role[address.buffer] in ("work", "table") and self.storing is None and not alone
 
     # ---- writing -------------------------------------------------------------------------------------------------
 
     def store(self, stores: Sequence[tuple[Address, Operand]], registers: Registers) -> None:
         w, lanes = self.writer, self.lanes
+        if self._rows is not None:
+            takers = self._rows.takers([address for address, _ in stores], registers)
+            for address, value in stores:
+                takers[address](value)
+            return
         for address, value in stores:
             if self.beside is not None:
                 self._write_round(address, value, registers)
@@ -540,6 +576,8 @@ class CpuMemory(Memory):
 
     def prepare_stores(self, stores: Sequence[Address], registers: Registers) -> Takers:
         self._results = None
+        if self._rows is not None:
+            return self._rows.takers(stores, registers)
         work = [a for a in stores if self.role[a.buffer] == "work"]
         takers: Takers = {a: lambda x, a=a: self.store([(a, x)], registers) for a in work}  # type: ignore[misc]
         if self.mask is not None or self.lane is not None:

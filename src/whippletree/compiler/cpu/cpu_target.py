@@ -34,12 +34,14 @@ from whippletree.compiler.program import (
     Address,
     Block,
     Buffer,
+    Each,
     Index,
     Loop,
     Program,
     Statement,
     calls_of,
     every_block,
+    every_statement,
     tables_of,
 )
 
@@ -194,6 +196,9 @@ class _Loop:
         sized = {b.name: self.bytes_of(b, frame) for b in _sized_by_call(self.program)}
         if fixed == 0 and not sized:
             return []
+        rounds = (s for s in every_statement(self.program.body) if isinstance(s, (Loop, Each)))
+        if any(statement.share is not None for statement in rounds):
+            fixed += _ALIGNMENT  # windows of rows may read beyond the last one
         release: list[str] = []
         if fixed <= STACK_LIMIT and not sized:
             start = w.stack(f"[{fixed} x i8]", _ALIGNMENT)

@@ -5,6 +5,7 @@ target_memory   how a target reads and writes the buffers of a program
 emit            statements: blocks, loops, switches
 control_flow    the frames of loops, and of bodies that only some lanes run
 lists           lists that a program makes as it runs
+rounds_on_rows  rounds of a loop as lanes, each of which works on rows of its own
 straight_line   the arithmetic of one block
 packs           operations on neighbours in memory as one operation on a vector
 copied_results  blocks that only copy, as a list

@@ -20,6 +20,7 @@ from whippletree.compiler.llvm.control_flow import ControlFlow, Parted
 from whippletree.compiler.llvm.ir import Operand, Writer
 from whippletree.compiler.llvm.lists import ListWriter
 from whippletree.compiler.llvm.packs import MOST_ROUNDS_BESIDE, WIDTH, Packs, find_packs
+from whippletree.compiler.llvm.rounds_on_rows import RowRounds, emit_rounds_on_rows
 from whippletree.compiler.llvm.straight_line import PackedRows, Readers, emit_straight
 from whippletree.compiler.llvm.target_memory import Memory, Registers
 from whippletree.compiler.program import (
@@ -81,8 +82,7 @@ class _Body:
                 case Collect():
                     self.lists.collect(statement, known)
                 case Each():
-                    with self.lists.each(statement, known) as inner:
-                        self.statements(statement.body, inner)
+                    self.each(statement, known)
                 case PerLane():
                     self.per_lane(statement, known)
                 case Call():
@@ -197,19 +197,31 @@ class _Body:
             return None
         return find_packs(block.code, read, [self.memory.neighbours(address) for address in block.stores])
 
-    def lookup(self, lookup: Lookup, registers: Registers) -> Operand:
-        w = self.writer
+    def last_below(self, lookup: Lookup, registers: Registers) -> Operand | None:
+        """The last number below the bound of a lookup, if it has one; without any, the call ends."""
         if lookup.below is None:
-            return self.memory.lookup(lookup.address, registers)
+            return None
         most = self.flow.count(lookup.below, registers)
         if isinstance(lookup.below, str):
-            self.memory.leave(w.value(f"icmp slt i64 {most}, 1"))
-        last = w.value(f"sub i64 {most}, 1")
+            self.memory.leave(self.writer.value(f"icmp slt i64 {most}, 1"))
+        return self.writer.value(f"sub i64 {most}, 1")
+
+    def lookup(self, lookup: Lookup, registers: Registers) -> Operand:
+        last = self.last_below(lookup, registers)
+        if last is None:
+            return self.memory.lookup(lookup.address, registers)
         if not self.memory.program.buffer(lookup.address.buffer).integer:
             return self.whole_part(self.memory.read(lookup.address, registers), last)
-        number = self.memory.lookup(lookup.address, registers)
-        number = w.value(f"select i1 {w.value(f'icmp slt i64 {number}, 0')}, i64 0, i64 {number}")
-        return w.value(f"select i1 {w.value(f'icmp sgt i64 {number}, {last}')}, i64 {last}, i64 {number}")
+        return self.bring_within(self.memory.lookup(lookup.address, registers), last)
+
+    def bring_within(self, number: Operand, last: Operand) -> Operand:
+        """An integer brought into 0 … last, in each lane that the writer has."""
+        w, kind = self.writer, self.writer.lanes.of("i64")
+        none, last = ("0" if w.lanes.width == 1 else "zeroinitializer"), w.splat(last, "i64")
+        below = w.value(f"icmp slt {kind} {number}, {none}")
+        number = w.value(f"select {w.lanes.condition} {below}, {kind} {none}, {kind} {number}")
+        beyond = w.value(f"icmp sgt {kind} {number}, {last}")
+        return w.value(f"select {w.lanes.condition} {beyond}, {kind} {last}, {kind} {number}")
 
     def whole_part(self, number: Operand, last: Operand) -> Operand:
         """The whole part of a number of a single state, brought into 0 … last; 0 for NaN."""
@@ -223,7 +235,12 @@ class _Body:
         self.memory.store([(a, self.memory.stored_form(a, x)) for a, x in pairs], registers)
 
     def loop(self, loop: Loop, registers: Registers) -> None:
-        if loop.side_by_side and self.memory.together:
+        if loop.share is not None:
+            count = self.flow.count(loop.count, registers)
+            emit_rounds_on_rows(
+                self, RowRounds(loop.counter, loop.share, count, self.next_counts, loop.body), registers
+            )
+        elif loop.side_by_side and self.memory.together:
             self.side_by_side(loop, registers)
         else:
             with self.memory.copying_rows(loop, registers):
@@ -278,6 +295,21 @@ class _Body:
             if loop.backwards:
                 counter = w.value(f"sub i64 {w.value(f'sub i64 {count}, 1')}, {step}")
             self.statements(loop.body, {**registers, loop.counter: counter})
+
+    def next_counts(self, first: Operand) -> Operand:
+        """A number, and those that follow it where the writer has lanes."""
+        w = self.writer
+        if w.lanes.width == 1:
+            return first
+        return w.value(f"add {w.lanes.of('i64')} {w.splat(first, 'i64')}, {w.every_lane()}")
+
+    def each(self, each: Each, registers: Registers) -> None:
+        if each.share is not None and self.writer.lanes.width == 1:
+            entries, count = partial(self.lists.entry, each.list), self.lists.count(each.list)
+            emit_rounds_on_rows(self, RowRounds(each.register, each.share, count, entries, each.body), registers)
+            return
+        with self.lists.each(each, registers) as inner:
+            self.statements(each.body, inner)
 
     def condition(self, condition: If, registers: Registers) -> None:
         lanes = self.flow.part_lanes(self.flow.positive(condition.flag, registers), condition.others)

@@ -268,6 +268,10 @@ class Writer:
             f"shufflevector <{width} x {kind}> {one}, <{width} x {kind}> poison, <{width} x i32> zeroinitializer"
         )
 
+    def every_lane(self) -> Operand:
+        """The number of each lane, i64."""
+        return f"<{', '.join(f'i64 {k}' for k in range(self.lanes.width))}>"
+
     def constant_vector(self, constant: Operand) -> Operand:
         """A number that is known beforehand in every lane of a vector, from what it is in one."""
         return f"splat ({self.lanes.real} {constant})"

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from whippletree.compiler.llvm.control_flow import CarriedNumber, ControlFlow
 from whippletree.compiler.llvm.ir import Operand
 from whippletree.compiler.llvm.target_memory import Registers
-from whippletree.compiler.program import Collect, Each
+from whippletree.compiler.program import SHARES, Collect, Each
 
 ROUNDS_AHEAD = 4
 """Rounds of a loop over a list before which what one of them reads is fetched (``Each.ahead``)."""
@@ -174,7 +174,7 @@ class ListWriter:
     def each(self, each: Each, registers: Registers) -> Iterator[Registers]:
         """Around the body of a loop over a list: the registers that it knows."""
         w, lanes = self.writer, self.writer.lanes
-        count = w.value(f"load i64, ptr {self.length(each.list)}")
+        count = self.count(each.list)
         with self.flow.rounds(count) as step:
             if each.backwards:
                 step = w.value(f"sub i64 {w.value(f'sub i64 {count}, 1')}, {step}")
@@ -185,6 +185,8 @@ class ListWriter:
             if lanes.bits != "i64":
                 number = w.value(f"sext {lanes.bits} {number} to i64")
             known = {**registers, each.register: number}
+            if each.share is not None:
+                known[each.share] = w.value(f"and i64 {step}, {SHARES - 1}")
             if lanes.width == 1:
                 yield known
             else:
@@ -194,6 +196,16 @@ class ListWriter:
                 assert entered.storing is not None  # those that wait do not store
                 with self.flow.unless_none(entered.storing, entered):
                     yield known
+
+    def count(self, name: str) -> Operand:
+        """The number of entries of a list."""
+        return self.writer.value(f"load i64, ptr {self.length(name)}")
+
+    def entry(self, name: str, step: Operand) -> Operand:
+        """An entry of a list of one lane, and those that follow it where the writer has lanes: rounds of the list."""
+        w, lanes = self.writer, self.writer.lanes
+        number = w.value(f"load {lanes.of(lanes.bits)}, {self.memory.list_entry(name, step)}, align {lanes.bytes}")
+        return number if lanes.bits == "i64" else w.value(f"sext {lanes.of(lanes.bits)} {number} to {lanes.of('i64')}")
 
     def fetch_ahead(self, each: Each, step: Operand, count: Operand) -> None:
         """Fetch the row of a number some rounds after a step, or of the last one."""

@@ -7,9 +7,9 @@ A target supplies a :class:`Memory` of its own, and the frame around the body th
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from whippletree.compiler.llvm.ir import Operand, Writer
 from whippletree.compiler.llvm.packs import WIDTH, Place
@@ -24,6 +24,19 @@ Factor: TypeAlias = int | Operand
 
 Takers = dict[Address, Callable[[Operand], None]]
 """Places that take a number as soon as it is known."""
+
+
+class RegistersOfRounds(Protocol):
+    """Registers in which rounds differ that are lanes."""
+
+    def keep(self, register: Register, numbers: Operand) -> None:
+        """What the rounds have in a register, a vector of i64."""
+
+    def repeat_first(self, numbers: Operand) -> Operand:
+        """Such a vector, with the number of the first round in lanes beyond the last."""
+
+    def registers_of(self, round_: int, wanted: Collection[Register | None]) -> dict[Register, Operand]:
+        """What a round has in those of some registers in which rounds differ."""
 
 
 class Memory(ABC):
@@ -67,6 +80,18 @@ class Memory(ABC):
     @contextmanager
     def rounds_as_lanes(self, counter: Register, width: int) -> Iterator[None]:
         """Around blocks in which the lanes of a number are so many rounds of a loop, and no longer states."""
+        raise NotImplementedError
+
+    @property
+    def shares_together(self) -> Operand | None:
+        """Whether a target computes as many rounds on rows at once as there are shares: a condition (i1) of the call,
+        or None where it never does."""
+        return None
+
+    @contextmanager
+    def rounds_on_rows(self, share: Register, left: Operand) -> Iterator[RegistersOfRounds]:
+        """Around blocks in which the lanes of a number are so many rounds on rows: yields what knows the registers in
+        which these differ. ``left``: rounds (i64) that are left; lanes beyond them repeat another one."""
         raise NotImplementedError
 
     @contextmanager

@@ -14,6 +14,7 @@ interpret       the meaning of a program, in plain Python: the oracle of the bac
 """
 
 from whippletree.compiler.program.program import (
+    SHARES,
     Address,
     Block,
     Buffer,
@@ -46,6 +47,7 @@ from whippletree.compiler.program.program import (
 from whippletree.compiler.program.shared_outputs import straight_program
 
 __all__ = [
+    "SHARES",
     "Address",
     "Block",
     "Buffer",

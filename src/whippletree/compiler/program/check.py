@@ -27,6 +27,7 @@ import numpy as np
 
 from whippletree.arithmetic.trace.traced import CONDITIONS, arity
 from whippletree.compiler.program.program import (
+    SHARES,
     Address,
     Block,
     Buffer,
@@ -185,6 +186,7 @@ class _Checker:
                     if statement.ahead is not None and statement.ahead not in self.buffers:
                         raise ProgramError(f"{self.name}: there is no buffer {statement.ahead!r} to fetch ahead")
                     inside = {**known, statement.register: entries}
+                    inside, masks = self.with_share(statement, statement.register, inside, masks)
                     if isinstance(entries, _NamedCounter):
                         self.statements(statement.body, inside, masks, positive | {entries.dimension})
                     else:
@@ -202,6 +204,7 @@ class _Checker:
     def loop(self, loop: Loop, known: _Known, masks: _Masks, positive: frozenset[str]) -> None:
         if loop.side_by_side:
             self.rounds_side_by_side(loop)
+        known, masks = self.with_share(loop, loop.counter, known, masks)
         if isinstance(loop.count, str):
             if loop.count not in self.dimensions:
                 raise ProgramError(f"{self.name}: no input decides the number of rounds {loop.count!r}")
@@ -248,6 +251,48 @@ class _Checker:
                 raise ProgramError(f"{self.name}: {name!r} is written and has the counter before its last index")
             if len(places[name]) > 1:
                 raise ProgramError(f"{self.name}: rounds side by side may meet in {name!r}")
+
+    def with_share(
+        self, rounds: Loop | Each, own: Register, known: _Known, masks: _Masks
+    ) -> tuple[dict[Register, Any], dict[int, Any]]:
+        """The register of the share, where rounds work on rows of their own; ``own``: of the row."""
+        if rounds.share is None:
+            return dict(known), dict(masks)
+        self.rounds_on_rows(rounds, own, rounds.share)
+        value, within = self.counter(np.arange(SHARES), masks)
+        return {**known, rounds.share: value}, dict(within)
+
+    def rounds_on_rows(self, rounds: Loop | Each, own: Register, share: Register) -> None:
+        """Refuse rounds that could see each other, or that cannot be computed together.
+
+        Whatever is written, each round reads and writes in a row of its own, or in its share.
+        """
+        if rounds.backwards or (isinstance(rounds, Loop) and rounds.side_by_side):
+            raise ProgramError(f"{self.name}: rounds on rows go forwards")
+        blocks = [statement for statement in rounds.body if isinstance(statement, Block)]
+        if len(blocks) + sum(isinstance(statement, Lookup) for statement in rounds.body) < len(rounds.body):
+            raise ProgramError(f"{self.name}: rounds on rows consist of lookups and blocks alone")
+        written = {address.buffer for block in blocks for address in block.stores}
+        for address in (a for block in blocks for a in (*block.loads, *block.stores) if a.indices):
+            buffer, first, last = self.buffer(address), address.indices[0], address.indices[-1]
+            inner = buffer.shape[1:]
+            if buffer.pitch is not None or any(isinstance(d, str) for d in inner):
+                raise ProgramError(f"{self.name}: {buffer.name!r} has no rows of one known length")
+            if buffer.role in ("input", "output") and (len(inner) > 1 or buffer.role == "output"):
+                raise ProgramError(f"{self.name}: rounds on rows know work space, tables and rows of inputs alone")
+            shared = last == Index(share)
+            others = address.indices[:-1] if shared else address.indices[1:]
+            if any(index.register is not None for index in others):
+                raise ProgramError(f"{self.name}: {_text(address)} moves within the rows of rounds")
+            if buffer.name in written and not shared and first != Index(own):
+                raise ProgramError(f"{self.name}: rounds on rows may meet in {buffer.name!r}")
+        for name in written:
+            places = (a for block in blocks for a in (*block.loads, *block.stores) if a.buffer == name and a.indices)
+            if len({a.indices[-1].register == share for a in places}) > 1:
+                raise ProgramError(f"{self.name}: {name!r} is written in rows and by shares")
+        for lookup in rounds.body:
+            if isinstance(lookup, Lookup) and not (self.buffer(lookup.address).integer or lookup.below is None):
+                raise ProgramError(f"{self.name}: rounds on rows look up integers alone")
 
     def check_counted(
         self,

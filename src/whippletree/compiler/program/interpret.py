@@ -18,6 +18,7 @@ import numpy as np
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.trace import Straight, Table
 from whippletree.compiler.program.program import (
+    SHARES,
     Address,
     Block,
     Call,
@@ -112,7 +113,7 @@ class _Run:
                 case Loop():
                     rounds = range(self.count(statement.count, known))
                     for i in reversed(rounds) if statement.backwards else rounds:
-                        self.statements(statement.body, {**known, statement.counter: i})
+                        self.statements(statement.body, {**known, **_share(statement, i), statement.counter: i})
                 case Switch():
                     self.statements(statement.cases[known[statement.register]], known)
                 case If():
@@ -130,8 +131,8 @@ class _Run:
                     ]
                 case Each():
                     numbers = self.lists[statement.list]
-                    for i in reversed(numbers) if statement.backwards else numbers:
-                        self.statements(statement.body, {**known, statement.register: i})
+                    for place, i in enumerate(reversed(numbers) if statement.backwards else numbers):
+                        self.statements(statement.body, {**known, **_share(statement, place), statement.register: i})
                 case PerLane():
                     if not self.accompanies:
                         self.statements(statement.body, known)
@@ -214,6 +215,11 @@ class _Run:
                 known = isinstance(operation, Table)
                 values.append(self.real(operation.at(*given)) if known else self.meaning[operation](*given))
         return [values[w] if isinstance(w, int) else self.real(w) for w in code.outputs]
+
+
+def _share(statement: Loop | Each, place: int) -> dict[Register, int]:
+    """The share of a round, by its place among all."""
+    return {} if statement.share is None else {statement.share: place % SHARES}
 
 
 def machine_arithmetic(real: Any) -> dict[str, Callable[..., Any]]:

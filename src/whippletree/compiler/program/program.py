@@ -56,6 +56,10 @@ Dimension: TypeAlias = int | str
 """A core dimension: a number, or the name of one that the arrays of a call decide (time steps)."""
 
 
+SHARES = 8
+"""Shares of the rounds of a loop that may be computed side by side: numbers in a vector of AVX-512."""
+
+
 @dataclass(frozen=True)
 class Buffer:
     """A named piece of memory. ``data`` holds the content of a table or index buffer.
@@ -157,6 +161,10 @@ class Loop:
 
     ``on_threads`` is a hint that each round is best done by a thread of its own, where a target has threads that work
     on one state together.
+
+    ``share`` names a register, the number of the round modulo :data:`SHARES`, and promises the same of rounds that work
+    on *rows*: the body is lookups and blocks, and what it writes has the counter as its first index, or the share as
+    its last. So totals over all rounds are as many sums as there are shares, whoever computes them.
     """
 
     counter: Register
@@ -165,6 +173,7 @@ class Loop:
     backwards: bool = False
     side_by_side: bool = False
     on_threads: bool = False
+    share: Register | None = None
 
 
 @dataclass(frozen=True)
@@ -217,6 +226,7 @@ class Each:
     """Run ``body`` for every number of a list, in order (or backwards): register := that number.
 
     ``ahead`` names a buffer whose rows the body reads whole: a hint to fetch that of a later number in good time.
+    ``share``: as that of a :class:`Loop`, by the place in the list.
     """
 
     register: Register
@@ -224,6 +234,7 @@ class Each:
     body: tuple[Statement, ...]
     backwards: bool = False
     ahead: str | None = None
+    share: Register | None = None
 
 
 @dataclass(frozen=True)

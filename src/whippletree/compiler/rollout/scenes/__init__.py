@@ -20,6 +20,7 @@ scene_islands     contacts that act on each other: what is solved is left alone
 scene_elimination linear systems on the graph of the bodies that touch, body by body
 scene_newton      Newton's method, island by island, where sweeps creep
 scene_interior    interior-point steps for islands that it does not solve
+scene_totals      totals over contacts and bodies, several at a time
 scene_solver      the contact problem: sweeps, and steps between them, as far as they are needed
 scene_positions   the projection of positions, which moves apart what overlaps
 scene_overlaps    overlaps at the ends of steps, by the shapes where they then are

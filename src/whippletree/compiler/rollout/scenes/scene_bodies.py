@@ -14,10 +14,11 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array, vector, zeros
 from whippletree.arithmetic.scalars import less, select, sqrt
-from whippletree.compiler.program import Statement
+from whippletree.compiler.program import Loop, Statement
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.compiler.rollout.scenes.scene_contacts import SceneContacts, matrix_of
+from whippletree.compiler.rollout.scenes.scene_totals import LEAST_FLAG, SHARE, SUM, SharedTotals
 from whippletree.contact.geometry.shape_numbers import pose_of
 from whippletree.contact.kinematics.scene_layout import UPPER, BodyTraits
 from whippletree.spatial import add_cross, congruence, cross, quaternion_rotation
@@ -33,6 +34,13 @@ class SceneBodies:
 
     def __init__(self, space: WorkSpace, traits: BodyTraits, contacts: SceneContacts) -> None:
         self.space, self.traits, self.contacts = space, traits, contacts
+        self.sums = SharedTotals(space, drift=SUM, crowd=SUM)
+        self.expected = SharedTotals(space, alive=LEAST_FLAG)
+        self.moves = SharedTotals(space, within=LEAST_FLAG, joint_work=SUM, corrected=SUM)
+
+    def each(self, *blocks: Statement) -> Loop:
+        """Blocks for every body, several at a time."""
+        return Loop(NODE, "N", blocks, share=SHARE)
 
     def pose(self) -> Statement:
         """Where a body is, what moves it, and its velocity at the end of a step without impulses."""
@@ -75,8 +83,8 @@ class SceneBodies:
         ]
         return traced_block(turn, [*reads, self.space.at("now dt")], [self.space.at("turned", NODE)])
 
-    def move(self) -> Statement:
-        """Where a body will be, how far it will have travelled, and whether that is still within the budget."""
+    def move(self) -> list[Statement]:
+        """Where the bodies will be, how far they will have travelled, and whether that is within their budgets."""
 
         def move(q: Array, v: Array, tau: Array, V: Array, d: Array, X: Array, body: Array, *rest: Any) -> list[Any]:
             placement, turned, far, swing, budget, drift, grain, h, gravity, within, joint_work, corrected = rest
@@ -104,14 +112,15 @@ class SceneBodies:
                 [corrected[0] - select(less(0, body[0]), weight / select(less(0, body[0]), body[0], 1), 0)],
             ]
 
-        totals = [self.space.at("within"), self.space.at("joint work"), self.space.at("corrected")]
+        totals = self.moves.each("within", "joint work", "corrected")
         reads = [*self.space.each(("now q", "now v", "tau"), NODE), self.contacts.of_body("vel", NODE)]
         reads += self.space.each(("moved", "pose", "bodies", "placements", "turned", "far", "swing", "budget"), NODE)
         reads += [*self.space.each(("drift", "grain", "now dt", "gravity")), *totals]
         writes = self.space.each(("next q", "next v", "next far", "rate"), NODE)
-        return traced_block(move, reads, [*writes, *totals])
+        block = traced_block(move, reads, [*writes, *totals])
+        return [*self.moves.begin(), self.each(block), *self.moves.end()]
 
-    def expect(self) -> Statement:
+    def expect(self) -> list[Statement]:
         """Whether a body would go too far without impulses."""
 
         def expect(V: Array, real: Any, far: Any, swing: Any, budget: Any, *rest: Any) -> list[Any]:
@@ -120,17 +129,20 @@ class SceneBodies:
             return [[select(less(budget, far), -1, alive[0])], [0] * 6]
 
         reads = [self.space.at("free", NODE), self._real, *self.space.each(("far", "swing", "budget"), NODE)]
-        reads += self.space.each(("drift", "grain", "now dt", "alive"))
-        return traced_block(expect, reads, [self.space.at("alive"), self.space.at("moved", NODE)])
+        alive = self.expected.each("alive")
+        reads += [*self.space.each(("drift", "grain", "now dt")), *alive]
+        block = traced_block(expect, reads, [*alive, self.space.at("moved", NODE)])
+        return [*self.expected.begin(), self.each(block), *self.expected.end()]
 
-    def add_up(self, velocity: Piece) -> Statement:
-        """One body more in the sum of velocities."""
+    def add_up(self, velocity: Piece) -> list[Statement]:
+        """The sum of velocities, and of the bodies that move."""
 
         def add(V: Array, real: Any, drift: Array, crowd: Array) -> list[Any]:
             return [drift + real * V[3:], [crowd[0] + real]]
 
-        totals = self.space.each(("drift", "crowd"))
-        return traced_block(add, [velocity, self._real, *totals], totals)
+        totals = self.sums.each("drift", "crowd")
+        block = traced_block(add, [velocity, self._real, *totals], totals)
+        return [*self.sums.begin(), self.each(block), *self.sums.end()]
 
     def mean(self) -> Statement:
         """The mean velocity of the bodies, from their sum."""

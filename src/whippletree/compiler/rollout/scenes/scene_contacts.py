@@ -15,9 +15,10 @@ import numpy as np
 
 from whippletree.arithmetic.arrays import Array, vector
 from whippletree.arithmetic.scalars import less, select, sqrt
-from whippletree.compiler.program import Address, Collect, Each, If, Index, Lookup, Loop, Register, Statement
+from whippletree.compiler.program import Address, Block, Collect, Each, If, Index, Lookup, Loop, Register, Statement
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.program.work_space import WorkSpace
+from whippletree.compiler.rollout.scenes.scene_totals import ANY, SHARE, SharedTotals
 from whippletree.compiler.rollout.scenes.scene_trees import CONTACT, LANES, SceneTrees
 from whippletree.contact.kinematics.scene_layout import UPPER
 from whippletree.contact.problem.cones import largest
@@ -44,6 +45,7 @@ TREE_MOTION = {"vel": "y", "vel start": "y start", "vel before": "y before", "as
 """Motions of the bodies, and what is kept of the trees for each."""
 
 SWEPT = {
+    "pushes": (0, (2, 2, LANES)),
     "columns": (0, (9, LANES)),
     "rows": (36, (9, LANES)),
     "scaling": (72, (SCALING,)),
@@ -56,14 +58,30 @@ SWEPT = {
 """Numbers of a contact for sweeps, side by side in one row of ``swept``, so that a sweep through a long list meets few
 pages of memory: where each thing begins, and its shape.
 
+pushes            what the impulse with which a step begins does to both bodies, until there are tables
 columns, rows     see :func:`lever_tables`
 impulse before    after the pair of sweeps before
 impulse start     where the last pair of sweeps began
 roughness         its friction
 """
 
-ROW = 15
-"""Numbers of a contact's rows: its axes (3, 3), and its point from both centres of mass."""
+LOOKED = {
+    "row": (0, (15,)),
+    "looked mobility": (15, ()),
+    "approach": (16, (3,)),
+    "looked shift": (19, ()),
+    "looked gap": (20, ()),
+    "looked friction": (21, ()),
+}
+"""Numbers of a contact for looks at its residual and its gap, side by side in one row of ``look row``: where each
+thing begins, and its shape.
+
+row               its axes (3, 3), and its point from both centres of mass
+approach          its velocity as the step begins
+"""
+
+LOOKED_LENGTH = 24
+"""Numbers of such a row: whole lines of the cache."""
 
 
 def relative_velocity(row: Array, first: Array, second: Array) -> Array:
@@ -75,11 +93,16 @@ def relative_velocity(row: Array, first: Array, second: Array) -> Array:
 
 def pushed(row: Array, impulse: Array, bodies: Sequence[Array], velocities: Sequence[Array]) -> list[Array]:
     """Velocities of two bodies after an impulse (3,) along a contact's axes; ``bodies``: what moves them, (7,)."""
+    return [V + change for V, change in zip(velocities, changes(row, impulse, bodies), strict=True)]
+
+
+def changes(row: Array, impulse: Array, bodies: Sequence[Array]) -> list[Array]:
+    """How an impulse (3,) along a contact's axes changes the velocities of two bodies, (6,) each."""
     force = row[:9].reshape(3, 3).T @ impulse
     found = []
-    for sign, arm, mobility, V in zip((1, -1), (row[9:12], row[12:]), bodies, velocities, strict=True):
-        turn, shift = matrix_of(mobility[1:]) @ cross(arm, force), mobility[0] * force
-        found.append(np.concatenate([V[:3] + turn, V[3:] + shift] if sign > 0 else [V[:3] - turn, V[3:] - shift]))
+    for sign, arm, mobility in zip((1, -1), (row[9:12], row[12:]), bodies, strict=True):
+        own = sign * force
+        found.append(np.concatenate([matrix_of(mobility[1:]) @ cross(arm, own), mobility[0] * own]))
     return found
 
 
@@ -187,10 +210,9 @@ class SceneContacts:
         self.moments: SceneMoments | None = None
         """What resists spinning and rolling, where something does."""
         space.work(
-            row=("C", ROW),
+            look_row=("C", LOOKED_LENGTH),
             own=("C", 6),  # the contact's own part of G, its upper triangle
             swept=("C", 22, LANES),
-            approach=("C", 3),
             restores=(1,),  # 1, or 0 where the step is solved without restitution
             loaded=("N",),  # whether a body has contacts
             vel=("N", 2, LANES),  # turning and centre of mass, each followed by a number that is not used
@@ -206,10 +228,15 @@ class SceneContacts:
             untabled=("C",),  # and its tables
             stirs=("C",),  # whether a contact is far from its law
             swept_flag=("C",),  # whether sweeps go over it
+            joins=("C",),  # and whether it has come into the list
+            any_untabled=(1,),  # whether a contact in the list has none
             afresh=(1,),  # whether the problem is a new one, for which no sweep was made
             resumes=(1,),  # whether it is not
             rebounds=(1,),  # whether a contact of it bounces
         )
+        space.numbers_list(self._joining, "C")
+        self.rebounding = SharedTotals(space, rebounds=ANY)
+        self.untabled = SharedTotals(space, any_untabled=ANY)
 
     def on_lists(self, active: str, touched: str, with_moments: bool = True) -> SceneContacts:
         """Statements with the same buffers on another list of contacts and bodies; displacements know no moments."""
@@ -218,7 +245,18 @@ class SceneContacts:
         found.moments = self.moments if with_moments else None
         self.space.numbers_list(active, "C")
         self.space.numbers_list(touched, "N")
+        self.space.numbers_list(found._joining, "C")
         return found
+
+    @property
+    def _joining(self) -> str:
+        """The list of contacts that have come into the list."""
+        return f"joining {self.active}"
+
+    @property
+    def work_on_rows(self) -> bool:
+        """Whether what is done about a contact is in blocks on rows of its own and its bodies: there are no trees."""
+        return self.trees is None and self.moments is None
 
     # ---- what both bodies of a contact are ------------------------------------------------------------------------
 
@@ -230,9 +268,15 @@ class SceneContacts:
         ]
 
     def of_contact(self, *names: str) -> list[Piece]:
-        """Numbers of the contact in hand, in buffers of these names or in its row of ``swept``."""
+        """Numbers of the contact in hand, in buffers of these names or in its row of ``swept`` or of ``look row``."""
         found = []
         for name in names:
+            if name in LOOKED:
+                start, shape = LOOKED[name]
+                size = int(np.prod(shape, dtype=int))
+                at = [Address("look row", (Index(CONTACT), Index(None, start + k))) for k in range(size)]
+                found.append(Piece(shape, tuple(at)))
+                continue
             if name not in SWEPT:
                 found.append(self.space.at(name, CONTACT))
                 continue
@@ -372,6 +416,10 @@ class SceneContacts:
         """Some statements for every contact of the list; ``ahead``: a buffer that is fetched before it is needed."""
         return Each(CONTACT, self.active, (*self.bodies(), *blocks), backwards, ahead)
 
+    def each_on_rows(self, *blocks: Statement, of: str | None = None) -> Each:
+        """Some statements for every contact of the list, or of another one, several at a time."""
+        return Each(CONTACT, of or self.active, (*self.bodies(), *blocks), share=SHARE)
+
     # ---- the problem ---------------------------------------------------------------------------------------------
 
     def begin(self) -> list[Statement]:
@@ -396,35 +444,73 @@ class SceneContacts:
         Those that were in it before keep theirs: a problem that others join goes on from where it is. A thousand balls
         that settle are joined by others some five times in a step, ten thousand ten times.
         """
+        space, at = self.space, self.space.at
+        join = traced_block(
+            lambda flag, unknown: [[select(less(0, flag), unknown, -1)]],
+            space.each(("flag", "unknown"), CONTACT),
+            [at("joins", CONTACT)],
+        )
+        begin: list[Statement] = [
+            Loop(CONTACT, "C", (join,), share=SHARE),
+            Collect(self._joining, CONTACT, "C", space.address("joins", CONTACT)),
+        ]
+        end = Collect(self.touched, BODY, "N", space.address("loaded", BODY))
+        act = (self._act(), *self.follow("vel"), *self.of_moments("prepare"))
+        if not self.work_on_rows:
+            own = (*(self.trees.make_rows() if self.trees else ()), self._rows(at("rebounds")))
+            return [*begin, Each(CONTACT, self._joining, (*self.bodies(), *own, *act)), end]
+        rows = self.each_on_rows(self._rows(*self.rebounding.each()), of=self._joining)
+        act = (*self.bodies(), *act)
+        return [
+            *begin,
+            *self.rebounding.begin(),
+            rows,
+            *self.rebounding.end(),
+            Each(CONTACT, self._joining, act),
+            end,
+        ]
+
+    def _rows(self, rebounds: Piece) -> Block:
+        """The rows of the contact in hand, and what its impulse does to both bodies."""
         each = self.space.each
 
         def rows(
-            touch: Array, p: Array, e: Any, restores: Array, h: Any, rebounds: Array, *of_bodies: Array
+            touch: Array, p: Array, e: Any, mu: Any, restores: Array, h: Any, rebounds: Array, *of_bodies: Array
         ) -> list[Any]:
-            of_trees, of_bodies = of_bodies[8:], of_bodies[:8]
-            centres, mobilities, start, velocities = (of_bodies[i : i + 2] for i in (0, 2, 4, 6))
+            of_trees, of_bodies = of_bodies[6:], of_bodies[:6]
+            centres, mobilities, start = (of_bodies[i : i + 2] for i in (0, 2, 4))
             mobilities = tuple(map(self.mobility, mobilities))
             row = np.concatenate([touch[4:], touch[1:4] - centres[0], touch[1:4] - centres[1]])
             approach = relative_velocity(row, *start)
             shift = shifts(vector(touch[0]), approach[:1], vector(e * restores[0]), h)[0]
             mean = mean_mobility(row, *mobilities) + sum((own[0] + own[3] + own[5]) / 3 for own in of_trees)
-            found = [row, [mean], [shift], approach, p, p, *pushed(row, p, mobilities, velocities)]
-            found.append([select(less(shift, 0), 1, rebounds[0])])
-            return [*found, [1], [1], [-1], [1], *[p for _ in of_trees]]
+            bounce = select(less(shift, 0), 1, rebounds[0])
+            pushes = [[*V[:3], 0, *V[3:], 0] for V in changes(row, p, mobilities)]
+            looked = [*row, mean, *approach, shift, touch[0], mu]
+            looked += [0] * (LOOKED_LENGTH - len(looked))
+            return [looked, [mean], [shift], p, p, pushes, [bounce], [-1], [1], *[p for _ in of_trees]]
 
-        reads = [*each(("touch", "impulse", "restitution"), CONTACT), *each(("restores", "now dt", "rebounds"))]
-        reads += [*self.both("centre"), *self.mobilities(), *self.both("start"), *self.both("vel")]
-        reads += self.of_contact("tree own") if self.trees else []
-        writes = self.of_contact("row", "mean mobility", "shift", "approach", "impulse before", "impulse start")
-        writes += [*self.both("vel"), self.space.at("rebounds")]
-        writes += [*self.both("loaded"), *each(("unknown", "untabled"), CONTACT), *self.giving()]
-        of_trees = self.trees.make_rows() if self.trees else []
-        own = (*of_trees, traced_block(rows, reads, writes), *self.follow("vel"), *self.of_moments("prepare"))
-        make = (*self.bodies(), *own)
-        return [
-            Each(CONTACT, self.active, (If(self.space.address("unknown", CONTACT), make),)),
-            Collect(self.touched, BODY, "N", self.space.address("loaded", BODY)),
+        reads = [
+            *each(("touch", "impulse", "restitution", "friction"), CONTACT),
+            *each(("restores", "now dt")),
+            rebounds,
         ]
+        reads += [*self.both("centre"), *self.mobilities(), *self.both("start")]
+        reads += self.of_contact("tree own") if self.trees else []
+        writes = [self.space.at("look row", CONTACT)]
+        writes += self.of_contact("mean mobility", "shift", "impulse before", "impulse start")
+        writes += [*self.of_contact("pushes"), rebounds]
+        return traced_block(rows, reads, [*writes, *each(("unknown", "untabled"), CONTACT), *self.giving()])
+
+    def _act(self) -> Block:
+        """Both bodies of the contact in hand, moved by its impulse."""
+
+        def act(pushes: Array, first: Array, second: Array) -> list[Any]:
+            return [first + pushes[0], second + pushes[1], [1], [1]]
+
+        bodies = self._rows_of_bodies("vel")
+        reads = [*self.of_contact("pushes"), *bodies]
+        return traced_block(act, reads, [*bodies, *self.both("loaded")])
 
     def tables(self) -> list[Statement]:
         """Numbers of the contacts that sweeps need, unless they are there already."""
@@ -438,8 +524,21 @@ class SceneContacts:
         reads = [*self.of_contact("row", "friction"), *self.mobilities()]
         reads += self.of_contact("tree own") if self.trees else []
         writes = self.of_contact("columns", "rows", "own", "scaling", "roughness", "untabled")
-        make = (*self.bodies(), traced_block(tables, reads, writes))
-        return [Each(CONTACT, self.active, (If(self.space.address("untabled", CONTACT), make),))]
+        make = traced_block(tables, reads, writes)
+        untabled = self.space.at("untabled", CONTACT)
+        if not self.work_on_rows:
+            own = If(self.space.address("untabled", CONTACT), (*self.bodies(), make))
+            return [Each(CONTACT, self.active, (own,))]
+        # what has its tables gets them again, bit by bit, where others lack theirs
+        (found,) = self.untabled.each()
+        look = traced_block(lambda own, any_: [[largest([own, any_[0]])]], [untabled, found], [found])
+        return [
+            self.space.put(-1, self.space.at("any untabled")),
+            *self.untabled.begin(),
+            Each(CONTACT, self.active, (look,), share=SHARE),
+            *self.untabled.end(),
+            If(self.space.address("any untabled"), (self.each_on_rows(make),)),
+        ]
 
     # ---- momentum ------------------------------------------------------------------------------------------------
 

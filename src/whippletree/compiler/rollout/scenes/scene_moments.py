@@ -81,7 +81,7 @@ class SceneMoments:
     # ---- the contact in hand -------------------------------------------------------------------------------------
 
     def _of_contact(self, *names: str) -> list[Piece]:
-        return self.space.each(names, CONTACT)
+        return self.contacts.of_contact(*names)
 
     def _if_any(self, *statements: Statement) -> list[Statement]:
         return [If(self.space.address("resists", CONTACT), statements)]

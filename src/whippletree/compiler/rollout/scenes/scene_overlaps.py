@@ -23,6 +23,7 @@ from whippletree.compiler.program import Address, Collect, If, Index, Loop, Stat
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.scenes.scene_contacts import FIRST, SECOND, SceneContacts
 from whippletree.compiler.rollout.scenes.scene_positions import ScenePositions
+from whippletree.compiler.rollout.scenes.scene_totals import LARGEST_FROM_ZERO, SHARE, SharedTotals
 from whippletree.compiler.rollout.scenes.scene_trees import CONTACT, TREE_ROW
 from whippletree.contact.problem.cones import largest
 from whippletree.contact.time_step import RELAXATION_SPEED
@@ -65,6 +66,7 @@ class SceneOverlaps:
             another_look=(1,),
             lifted=(1,),
         )
+        self.totals = SharedTotals(self.space, excess=LARGEST_FROM_ZERO)
 
     def begin(self) -> Statement:
         """The allowances of the beginning of a call."""
@@ -136,8 +138,11 @@ class SceneOverlaps:
         def deeper(gap: Any, first: Any, second: Any, excess: Array) -> list[Any]:
             return [[largest([excess[0], -(gap + _less_of(first, second))])]]
 
-        excess = self.space.at("excess")
-        return [self.space.put(0, excess), self._every(traced_block(deeper, [*self._gap(), excess], [excess]))]
+        (excess,) = self.totals.each()
+        every = Loop(
+            CONTACT, "C", (*self.contacts.bodies(), traced_block(deeper, [*self._gap(), excess], [excess])), share=SHARE
+        )
+        return [self.space.put(0, self.space.at("excess")), *self.totals.begin(), every, *self.totals.end()]
 
     def _measure_bodies(self) -> Statement:
         """The deepest overlap of each body, from zeros."""

@@ -18,6 +18,7 @@ from whippletree.arithmetic.scalars import less, select
 from whippletree.compiler.program import If, Statement, Until
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.scenes.scene_contacts import SceneContacts, relative_velocity
+from whippletree.compiler.rollout.scenes.scene_totals import LARGEST_FROM_ZERO, SharedTotals
 from whippletree.compiler.rollout.scenes.scene_trees import CONTACT, LANES
 from whippletree.contact.problem.cones import largest
 from whippletree.contact.time_step import RELAXATION_SPEED, SENSIBLE_DISPLACEMENT, counted
@@ -44,6 +45,7 @@ class ScenePositions:
             overlap=(1,),
             corrections=(1,),
         )
+        self.deepest = SharedTotals(self.space, overlap=LARGEST_FROM_ZERO)
 
     def on_lists(self, contacts: SceneContacts) -> ScenePositions:
         """Statements with the same buffers on the lists of other contacts."""
@@ -54,11 +56,11 @@ class ScenePositions:
     def move_apart(self) -> list[Statement]:
         """Sweeps that move apart what would overlap by the forecast of gaps at the end of the step."""
 
-        def begin(touch: Array, row: Array, h: Any, first: Array, second: Array, *led: Array) -> Any:
+        def begin(gap: Any, row: Array, h: Any, first: Array, second: Array, *led: Array) -> Any:
             rate = relative_velocity(row, first, second)[0] + sum(x[0] for x in led)
-            return largest([touch[0] + h * rate, -h * RELAXATION_SPEED])
+            return largest([gap + h * rate, -h * RELAXATION_SPEED])
 
-        reads = [*self.space.each(("touch", "row"), CONTACT), self.space.at("now dt"), *self.contacts.both("vel")]
+        reads = [*self.contacts.of_contact("looked gap", "row"), self.space.at("now dt"), *self.contacts.both("vel")]
         reads, joints = [*reads, *self.contacts.leading()], self.contacts.of_joints("forecast")
         if not self.repeats:
             return self._apart(begin, reads, joints)
@@ -121,12 +123,16 @@ class ScenePositions:
 
         if of_trees:
             reads = [*reads, at("leverage", CONTACT), *self.contacts.masses()]
-        first = traced_block(begin, [at("overlap"), *reads], [*each(("ahead", "push"), CONTACT), at("overlap")])
+        contacts = self.contacts
+        (overlap,) = self.deepest.each() if contacts.work_on_rows else [at("overlap")]
+        first = traced_block(begin, [overlap, *reads], [*each(("ahead", "push"), CONTACT), overlap])
         decide = traced_block(needed, each(("overlap", "overlap tolerance")), each(("apart", "done", "corrections")))
         begun = (*before, *self.contacts.remember("push", "moved"))
         sweeps = (*self.contacts.tables(), *begun, self._iterate(), *after)
-        listed = self.contacts.each(*self.contacts.lead("vel"), first)
-        return [put(0, at("overlap")), listed, *joints, decide, If(address("apart"), sweeps)]
+        listed = [*self.deepest.begin(), contacts.each_on_rows(first), *self.deepest.end()]
+        if not contacts.work_on_rows:
+            listed = [contacts.each(*contacts.lead("vel"), first)]
+        return [put(0, at("overlap")), *listed, *joints, decide, If(address("apart"), sweeps)]
 
     def _iterate(self) -> Statement:
         each, address = self.space.each, self.space.address

@@ -39,6 +39,7 @@ from whippletree.compiler.rollout.scenes.scene_leaps import SceneLeaps
 from whippletree.compiler.rollout.scenes.scene_newton import SceneNewton
 from whippletree.compiler.rollout.scenes.scene_sticking import Sticking
 from whippletree.compiler.rollout.scenes.scene_stirring import Stirring
+from whippletree.compiler.rollout.scenes.scene_totals import LARGEST_FROM_ZERO, SUM, SharedTotals
 from whippletree.compiler.rollout.scenes.scene_trees import CONTACT
 from whippletree.contact.problem.cones import both, largest
 from whippletree.contact.problem.contact_problem import BlockScaling, block_measure, step_block
@@ -132,6 +133,7 @@ class SceneSolver:
             leaps_now=(1,),
             gives_up=(1,),  # whether effort has ended without a solution
         )
+        self.totals = SharedTotals(self.space, residual=LARGEST_FROM_ZERO, works=SUM, listed=SUM)
 
     def begin_calm(self, before: Piece) -> Statement:
         """The residual at which the first step has nothing to do, from that of the last one."""
@@ -382,11 +384,15 @@ class SceneSolver:
         def take_roots(squares: Array) -> list[Any]:
             return [[sqrt(squares[0]), sqrt(squares[1]), squares[2]]]
 
-        totals = each(("residual", "works", "listed"))
+        names = ("residual", "works", "listed")
+        on_rows = self.contacts.work_on_rows and not by_island
+        told, totals = each(names), self.totals.each(*names) if on_rows else each(names)
         worst = [self.islands.residual()] if by_island else []
         island = [self.islands.island_register()] if by_island else []
         reads = [
-            *self.contacts.of_contact("row", "mean mobility", "impulse", "friction", "shift", "approach"),
+            *self.contacts.of_contact(
+                "row", "looked mobility", "impulse", "looked friction", "looked shift", "approach"
+            ),
             *worst,
             *totals,
             self.stirring.note(),
@@ -394,15 +400,15 @@ class SceneSolver:
             *self.contacts.both("vel"),
             *self.contacts.leading(),
         ]
+        own = traced_block(look, reads, [*totals, self.stirring.note(), *worst])
+        looks: list[Statement] = [*self.totals.begin(), self.contacts.each_on_rows(own), *self.totals.end()]
+        if not on_rows:
+            moments = self.contacts.of_moments("measure")
+            looks = [self.contacts.each(*island, *self.contacts.lead("vel"), own, *moments)]
         return [
-            self.space.put(0, *totals),
+            self.space.put(0, *told),
             *self.contacts.of_joints("measure"),
             *(self.islands.begin_residuals() if by_island else []),
-            self.contacts.each(
-                *island,
-                *self.contacts.lead("vel"),
-                traced_block(look, reads, [*totals, self.stirring.note(), *worst]),
-                *self.contacts.of_moments("measure"),
-            ),
+            *looks,
             traced_block(take_roots, [at("residual")], [at("residual")]),
         ]

@@ -44,6 +44,7 @@ from whippletree.compiler.rollout.scenes.scene_moments import SceneMoments
 from whippletree.compiler.rollout.scenes.scene_overlaps import SceneOverlaps
 from whippletree.compiler.rollout.scenes.scene_positions import ScenePositions
 from whippletree.compiler.rollout.scenes.scene_solver import SceneSolver
+from whippletree.compiler.rollout.scenes.scene_totals import ANY, SHARE, SharedTotals
 from whippletree.compiler.rollout.scenes.scene_trees import CONTACT, TREE_ROW, SceneTrees
 from whippletree.compiler.rollout.scenes.scene_trends import SceneTrends
 from whippletree.compiler.rollout.step_bounces import SceneBounces
@@ -58,7 +59,7 @@ SOLVER_ROUNDS, GLANCE = 60, 12
 many each time that none has joined. An impact travels through a pile: there is no use in solving the problem of half of
 it."""
 
-STEP = "step"
+STEP, ASKED = "step", "asked contacts"
 
 ACCOUNT = (
     "residual_impulse",
@@ -206,6 +207,7 @@ class _StepBuilder(WorkSpace):
             busy=(1,),  # whether anything touches
             idle=(1,),  # whether nothing does
             asked=(1,),  # whether the contact in hand is to be looked at
+            asked_of=("C",),  # whether a contact that carried nothing may close
             remaining=(1,),  # sweeps
             glance=(1,),
             left=(1,),
@@ -218,6 +220,8 @@ class _StepBuilder(WorkSpace):
         )
         self.numbers_list(ACTIVE, "C")
         self.numbers_list(TOUCHED, "N")
+        self.numbers_list(ASKED, "C")
+        self.pressing = SharedTotals(self, busy=ANY)
         self.trees = None if mechanism is None else SceneTrees(self, mechanism, moments)
         self.joints = None if self.trees is None else SceneJoints(self.trees)
         self.contacts = SceneContacts(self, self.trees, self.joints, traits.round and mechanism is None)
@@ -250,7 +254,7 @@ class _StepBuilder(WorkSpace):
             # joints may have reached an end of their range, whether anything touches or not
             self.put(1 if self.joints and self.joints.count else -1, self.at("busy")),
             *(self.joints.allow() if self.joints else []),
-            Loop(CONTACT, "C", tuple(self._flag())),
+            *self._flag(),
             self.put(0, self.at("made")),
             If(self.address("busy"), impulses),
             *self._go_free(),
@@ -266,11 +270,10 @@ class _StepBuilder(WorkSpace):
             traced_block(lambda h: [[h], [h]], [self.at("dt", STEP)], [self.at("now dt"), self.at("lasts")]),
             *(self.trees.motors.begin_step() if self.trees else []),
             *self.overlaps.move_apart(find, way_of_body),
-            self._gaps(),
             self.bodies.mean(),
             # a step that would go too far without impulses is not even begun; one of no length is a look at the gaps
             self._pause(),
-            Loop(NODE, "N", (self.bodies.expect(),)),
+            *self.bodies.expect(),
             *self.contacts.still_trees("moved"),
             If(self.address("alive"), (If(self.address("lasts"), solve),)),
         )
@@ -280,15 +283,8 @@ class _StepBuilder(WorkSpace):
 
     def _find_bodies(self) -> list[Statement]:
         """Where all bodies are, and their velocities at the end of a step without impulses."""
-        free = self.bodies.add_up(self.at("free", NODE))
-        if not (self.trees and self.joints):
-            return [Loop(NODE, "N", (self.bodies.pose(), free))]
-        return [
-            Loop(NODE, "N", (self.bodies.pose(),)),
-            *self.trees.find(),
-            *self.joints.find(),
-            Loop(NODE, "N", (free,)),
-        ]
+        of_trees = (*self.trees.find(), *self.joints.find()) if self.trees and self.joints else ()
+        return [self.bodies.each(self.bodies.pose()), *of_trees, *self.bodies.add_up(self.at("free", NODE))]
 
     def _begin(self) -> list[Statement]:
         copy = traced_block(
@@ -324,7 +320,7 @@ class _StepBuilder(WorkSpace):
         return [part for name in names for part in self.contacts.both(name)]
 
     def _flag(self) -> list[Statement]:
-        """Whether a contact carried an impulse, or would close within the step at one of two velocities."""
+        """Which contacts carried an impulse, or would close within the step at one of two velocities."""
 
         def pressed(touch: Any, p: Array, busy: Array) -> list[Any]:
             # a slot that has gone out of use is left out, whatever it carried: its point may be anywhere
@@ -342,12 +338,17 @@ class _StepBuilder(WorkSpace):
             listed = less(touch[0] + h * (slowest - spare), 0)
             return [[select(listed, 1, -1)], [select(listed, 1, busy[0])]]
 
-        busy, flag = self.at("busy"), self.at("flag", CONTACT)
+        (busy,), flag = self.pressing.each(), self.at("flag", CONTACT)
         touch, impulse = self.each(("touch", "impulse"), CONTACT)
-        known = traced_block(pressed, [touch, impulse, busy], [flag, self.at("asked"), busy])
+        known = traced_block(pressed, [touch, impulse, busy], [flag, self.at("asked of", CONTACT), busy])
         reads = [touch, self.at("now dt"), busy, *self._sides("centre", "start", "free")]
-        asked = (*self.contacts.bodies(), traced_block(near, reads, [flag, busy]))
-        return [known, If(self.address("asked"), asked)]
+        return [
+            *self.pressing.begin(),
+            Loop(CONTACT, "C", (known,), share=SHARE),
+            Collect(ASKED, CONTACT, "C", self.address("asked of", CONTACT)),
+            self.contacts.each_on_rows(traced_block(near, reads, [flag, busy]), of=ASKED),
+            *self.pressing.end(),
+        ]
 
     def _go_free(self) -> list[Statement]:
         """A step in which nothing touches: there is nothing to solve, and none that was left out could overlap."""
@@ -440,10 +441,10 @@ class _StepBuilder(WorkSpace):
             self.put(0, *self.each(("joint work", "corrected", "drift", "crowd"))),
             *self._spread_trees(),
             *(self.trees.displace(at("moved", TREE_ROW), "end v", [at("now dt")], "corrected") if self.trees else []),
-            # one body after the other waits for sines and roots; in a loop of their own, those of several overlap
-            Loop(NODE, "N", (self.bodies.turn(), self.bodies.add_up(self.contacts.of_body("vel", NODE)))),
+            self.bodies.each(self.bodies.turn()),
+            *self.bodies.add_up(self.contacts.of_body("vel", NODE)),
             self.bodies.mean(),
-            Loop(NODE, "N", (self.bodies.move(),)),
+            *self.bodies.move(),
             *(self.trees.finish() if self.trees else []),
             If(self.address("within"), tuple(self._accept())),
             traced_block(lambda within: [within], [self.at("within")], [self.at("alive")]),
@@ -470,7 +471,7 @@ class _StepBuilder(WorkSpace):
         told = traced_block(tell, self.each(names), [self.at("account", STEP), *self.each(("made steps", "spent"))])
         # where nothing touches there is nothing to learn
         learn = (If(self.address("busy"), tuple(self.trends.learn())),) if self.trends else ()
-        return [Loop(NODE, "N", (copy, self.overlaps.allow())), *learn, self.solver.calm_down(), told]
+        return [self.bodies.each(copy, self.overlaps.allow()), *learn, self.solver.calm_down(), told]
 
     def _results(self) -> list[Statement]:
         bodies = traced_block(
@@ -487,7 +488,7 @@ class _StepBuilder(WorkSpace):
         trees = [*self.trees.results(), *self.joints.results()] if self.trees and self.joints else []
         every = Loop(CONTACT, "C", (contacts, *self.contacts.of_moments("results")))
         trends = self.trends.results() if self.trends else []
-        return [Loop(NODE, "N", (bodies,)), every, *trends, *trees, self.overlaps.keep(), told]
+        return [Loop(NODE, "N", (bodies,)), every, self._gaps(), *trends, *trees, self.overlaps.keep(), told]
 
     def _gaps(self) -> Statement:
         gap = Piece((), (Address("touch", (Index(CONTACT), Index(None, 0))),))

@@ -25,6 +25,7 @@ from whippletree.arithmetic.scalars import less, select
 from whippletree.compiler.program import Each, If, Statement, Until
 from whippletree.compiler.program.traced_blocks import traced_block
 from whippletree.compiler.rollout.scenes.scene_contacts import ACTIVE, BODY, TOUCHED, SceneContacts
+from whippletree.compiler.rollout.scenes.scene_totals import LARGEST_FROM_ZERO, SHARE, SharedTotals
 from whippletree.compiler.rollout.scenes.scene_trees import CONTACT, LANES
 from whippletree.contact.problem.cones import both, brought_inside, largest
 from whippletree.contact.problem.contact_problem import IMMOBILE
@@ -61,6 +62,7 @@ class Sticking:
             tangents=(1,),  # 0 where impulses act along normals alone, else 1
             tried=(1,),
         )
+        self.pressing = SharedTotals(self.space, presses=LARGEST_FROM_ZERO)
 
     def attempt(self, measure: Sequence[Statement]) -> list[Statement]:
         """Try it, and keep what is better; ``measure``: finds the residual. A way back is there."""
@@ -78,11 +80,14 @@ class Sticking:
             each(("presses", "remaining", "residual")),
             each(("worth it", "residual before", "tangents", "tried")),
         )
-        pressing = traced_block(look, [*self.contacts.of_contact("impulse"), at("presses")], [at("presses")])
+        (presses,) = self.pressing.each()
+        pressing = traced_block(look, [*self.contacts.of_contact("impulse"), presses], [presses])
         attempts = Until("attempt", 2, self.space.address("tried"), tuple(self._solve(measure)))
         return [
             put(0, at("presses")),
-            Each(CONTACT, ACTIVE, (pressing,)),
+            *self.pressing.begin(),
+            Each(CONTACT, ACTIVE, (pressing,), share=SHARE),
+            *self.pressing.end(),
             choose,
             If(self.space.address("worth it"), (*self.contacts.tables(), attempts)),
         ]

@@ -14,9 +14,10 @@ from typing import Any
 
 from whippletree.arithmetic.arrays import Array
 from whippletree.arithmetic.scalars import less, select
-from whippletree.compiler.program import Collect, Loop, Statement
+from whippletree.compiler.program import Collect, Each, If, Loop, Statement
 from whippletree.compiler.program.traced_blocks import Piece, traced_block
 from whippletree.compiler.rollout.scenes.scene_contacts import BODY, SceneContacts
+from whippletree.compiler.rollout.scenes.scene_totals import SHARE, SUM, SharedTotals
 from whippletree.compiler.rollout.scenes.scene_trees import CONTACT
 
 SWEPT_CONTACTS, SWEPT_BODIES = "swept contacts", "swept bodies"
@@ -45,7 +46,10 @@ class Stirring:
             growths=(1,),
             grew=(1,),  # whether lists are others than before
             lasting=(1,),  # whether they are not
+            every_one=(1,),  # whether all contacts are swept
+            not_every_one=(1,),
         )
+        self.stirred = SharedTotals(self.space, taken_in=SUM)
 
     def forget(self) -> list[Statement]:
         """A new problem, of which no contact is known to be stirred."""
@@ -65,18 +69,21 @@ class Stirring:
         """Flags of the lists, and whether those have grown."""
         space, both, at = self.space, self.contacts.both, self.space.at
 
-        def spread(stirs: Any, m: Any, k: Any, first: Any, second: Any, count: Array) -> list[Any]:
+        def count_stirred(stirs: Any, count: Array) -> list[Any]:
+            return [[count[0] + select(less(0, stirs), 1, 0)]]
+
+        def spread(stirs: Any, m: Any, k: Any, first: Any, second: Any) -> list[Any]:
             known = less(0, stirs)
-            found = [[select(known, select(less(0, x), 1, old), old)] for x, old in ((m, first), (k, second))]
-            return [*found, [count[0] + select(known, 1, 0)]]
+            return [[select(known, select(less(0, x), 1, old), old)] for x, old in ((m, first), (k, second))]
 
         def judge(count: Array, listed: Array, growths: Array) -> list[Any]:
-            return [[select(less(MOST_STIRRED * listed[0], count[0]), MOST_GROWTHS, growths[0])], [0]]
+            grown = select(less(MOST_STIRRED * listed[0], count[0]), MOST_GROWTHS, growths[0])
+            every = select(less(grown, MOST_GROWTHS), -1, 1)
+            return [[grown], [every], [-every], [select(less(0, every), listed[0], 0)]]
 
-        def take(first: Any, second: Any, growths: Array, count: Array, *on_tree: Any) -> list[Any]:
-            every = select(less(growths[0], MOST_GROWTHS), -1, 1)
+        def take(first: Any, second: Any, count: Array, *on_tree: Any) -> list[Any]:
             taken: Any = -1
-            for flag in (first, second, every, *on_tree):
+            for flag in (first, second, *on_tree):
                 taken = select(less(0, flag), 1, taken)
             return [[taken], [count[0] + select(less(0, taken), 1, 0)]]
 
@@ -89,22 +96,36 @@ class Stirring:
 
         own = [space.at("on tree", CONTACT)] if self.contacts.trees else []
         flag = at("swept flag", CONTACT)
-        wanted = [*both("stirred"), at("growths"), at("taken in"), *own]
-        return [
-            space.put(0, at("taken in")),
+        wanted = [*both("stirred"), at("taken in"), *own]
+        (stirring,) = self.stirred.each()
+        counted = traced_block(count_stirred, [at("stirs", CONTACT), stirring], [stirring])
+        loaded = traced_block(lambda loaded: [[loaded]], [at("loaded", BODY)], [at("swept body", BODY)])
+        every = (
+            Each(CONTACT, self.contacts.active, (space.put(1, flag),), share=SHARE),
+            Loop(BODY, "N", (loaded,), share=SHARE),
+        )
+        some = (
             Loop(BODY, "N", (space.put(-1, at("stirred", BODY), at("swept body", BODY)),)),
             self.contacts.each(
-                traced_block(
-                    spread,
-                    [at("stirs", CONTACT), *self.contacts.masses(), *both("stirred"), at("taken in")],
-                    [*both("stirred"), at("taken in")],
-                )
+                traced_block(spread, [at("stirs", CONTACT), *self.contacts.masses(), *both("stirred")], both("stirred"))
             ),
-            traced_block(judge, space.each(("taken in", "listed", "growths")), space.each(("growths", "taken in"))),
             self.contacts.each(
                 traced_block(take, wanted, [flag, at("taken in")]),
                 traced_block(mark, [flag, *both("swept body")], both("swept body")),
             ),
+        )
+        return [
+            space.put(0, at("taken in")),
+            *self.stirred.begin(),
+            Each(CONTACT, self.contacts.active, (counted,), share=SHARE),
+            *self.stirred.end(),
+            traced_block(
+                judge,
+                space.each(("taken in", "listed", "growths")),
+                space.each(("growths", "every one", "not every one", "taken in")),
+            ),
+            If(space.address("every one"), every),
+            If(space.address("not every one"), some),
             traced_block(
                 compare,
                 space.each(("taken in", "swept count", "growths")),

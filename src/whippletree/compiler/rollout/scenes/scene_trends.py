@@ -25,6 +25,7 @@ from whippletree.compiler.program import Buffer, If, Loop, Statement
 from whippletree.compiler.program.traced_blocks import traced_block
 from whippletree.compiler.program.work_space import WorkSpace
 from whippletree.compiler.rollout.scenes.scene_solver import CLOSE
+from whippletree.compiler.rollout.scenes.scene_totals import SHARE
 from whippletree.compiler.rollout.scenes.scene_trees import CONTACT
 from whippletree.contact.problem.cones import both, brought_inside
 
@@ -94,7 +95,7 @@ class SceneTrends:
 
         reads = self.space.each(("impulse", "trend", "friction"), CONTACT)
         block = traced_block(foresee, reads, [self.space.at("impulse", CONTACT)])
-        return If(self.space.address("foresees"), (Loop(CONTACT, "C", (block,)),))
+        return If(self.space.address("foresees"), (Loop(CONTACT, "C", (block,), share=SHARE),))
 
     @staticmethod
     def invested(most: float, times: Any, foresees: Array) -> Any:
@@ -122,7 +123,7 @@ class SceneTrends:
         told = each(("first residual", "calm", "trend weight", "foresees", "first without", "steps without"))
         return [
             traced_block(weigh, each(("trend weight", "first residual", "tolerance")), each(("trend weight",))),
-            Loop(CONTACT, "C", (changes,)),
+            Loop(CONTACT, "C", (changes,), share=SHARE),
             traced_block(judge_trends, told, each(("foresees", "first without", "steps without"))),
         ]
 
