@@ -46,6 +46,7 @@ from whippletree.compiler.cuda import driver
 from whippletree.compiler.cuda.cuda_arrays import DeviceArray
 from whippletree.compiler.cuda.cuda_function import compile_for_cuda
 from whippletree.compiler.cuda.tuning import Form
+from whippletree.compiler.frontend.code_forms import Request, catalogue_program
 from whippletree.compiler.frontend.unrolled import unrolled_program
 from whippletree.compiler.program import Program
 from whippletree.compiler.rollout.rollout import rollout_program
@@ -90,9 +91,10 @@ def table(peaks: dict[str, float], bandwidth: float) -> Iterator[dict[str, Any]]
     for robot in robots():
         model = model_of(robot)
         for name in ("forward_dynamics", "inverse_dynamics"):
-            program = unrolled_program(model, find(name, model))
-            operations = program.body[0].code.operations  # type: ignore[union-attr]
+            wanted = find(name, model)
+            operations = unrolled_program(model, wanted).body[0].code.operations  # type: ignore[union-attr]
             for dtype in ("float32", "float64"):
+                program = catalogue_program(Request(model, wanted, on_cpu=False, dtype=dtype))
                 function, batch = compile_for_cuda(program, dtype=dtype), batch_for(model)
                 for columns in (True, False):
                     inputs = arrays_of(program, model, batch, dtype, columns)

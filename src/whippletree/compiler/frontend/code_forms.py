@@ -82,16 +82,13 @@ folding``): they are 1.2 to 1.9 times as fast in float32 and 1.8 to 5.7 times in
 those of a humanoid in 2 to 3 s instead of 100."""
 
 
-PAIRED_ON_GPU: dict[str, dict[str, int]] = {
-    "forward_dynamics": {"float64": 2000},
-    "inverse_dynamics": {"float64": 2000},
-}
+PAIRED_ON_GPU: dict[str, dict[str, int]] = {"forward_dynamics": {"float64": 2000}}
 """Functions of trees of which two limbs that are alike are for two threads of a GPU: for each dtype, from how many
 operations of a thread on.
 
 In double precision the numbers of one limb are as many as a thread has registers for: forward dynamics of humanoids
-are 1.8 to 2.4 times as fast as copies, inverse dynamics 1.03 to 1.2 times, of 2000 operations. In single precision
-those of both limbs are: pairs take 1.0 to 1.2 and 1.6 times as long as copies."""
+are 1.8 to 2.3 times as fast as copies. In single precision, and in inverse dynamics, those of both limbs are: pairs
+take 1.0 to 1.2 and 1.3 to 1.7 times as long as copies."""
 
 
 @dataclass(frozen=True)

@@ -489,12 +489,13 @@ class _Unrolled:
         self.known: dict[int, int] = {}
 
     def code(self) -> Straight:
-        plan, size = self.plan, len(self.plan.operations)
-        for unit in plan.order:
-            if unit < size:
-                self.alone(unit)
+        plan = self.plan
+        # limb after limb, in the order of the code: with all limbs at once twice as many numbers would wait
+        for value, row in enumerate(plan.row_of):
+            if row == NO_ROW:
+                self.alone(value)
             else:
-                self.together(unit - size)
+                self.of_part(value, row)
         outputs = [
             self.value_with_sign(term.value, term.sign) if isinstance(term, Term) else term
             for term in plan.code.outputs
@@ -511,15 +512,12 @@ class _Unrolled:
             nodes = [self.known[j] for j in operands]
             self.known[value] = self.emitter.operation(operation, plan.code.signs[value], nodes, signs)
 
-    def together(self, number: int) -> None:
-        plan, members = self.plan, self.plan.members[number]
-        operation, signs, row = plan.operations[members[0]], plan.code.signs[members[0]], plan.folded.get(number)
-        for part, member in enumerate(members):
-            given = (
-                [(self.known[j], 1) for j in plan.operands[member]] if row is None else self.given(row, member, part)
-            )
-            nodes, turned = zip(*given, strict=True)
-            self.known[member] = self.emitter.operation(operation, signs, nodes, turned)
+    def of_part(self, member: int, number: int) -> None:
+        plan, first = self.plan, self.plan.members[number][0]
+        row, part = plan.folded.get(number), plan.members[number].index(member)
+        given = [(self.known[j], 1) for j in plan.operands[member]] if row is None else self.given(row, member, part)
+        nodes, turned = zip(*given, strict=True)
+        self.known[member] = self.emitter.operation(plan.operations[first], plan.code.signs[first], nodes, turned)
 
     def given(self, row: Folded, member: int, part: int) -> Iterator[tuple[int, int]]:
         """The operands of one part of a row whose operands are anything: nodes and signs."""
