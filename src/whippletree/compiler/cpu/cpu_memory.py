@@ -25,7 +25,7 @@ from whippletree.compiler.cpu.cpu_arrays import AddressRun, Array, CallFrame, ru
 from whippletree.compiler.cpu.result_arrays import Results
 from whippletree.compiler.cpu.result_lists import write_listed
 from whippletree.compiler.cpu.round_rows import RoundRows
-from whippletree.compiler.llvm.copied_results import entries_of
+from whippletree.compiler.llvm.copied_results import entries_of, rows_copied
 from whippletree.compiler.llvm.ir import MachineLanes, Operand, Writer
 from whippletree.compiler.llvm.kernel import STOP
 from whippletree.compiler.llvm.packs import FEWEST_ROUNDS_BESIDE, MOST_ROUNDS_BESIDE, WIDTH, Place
@@ -593,23 +593,3 @@ class CpuMemory(Memory):
     def finish_stores(self) -> None:
         if self._results is not None:
             self._results.finish()
-
-
-def rows_copied(loop: Loop) -> tuple[Address, Address, int] | None:
-    """Where the first rows are that a loop copies, from and to, and how long they are; None if it does anything else.
-
-    Its rounds are rows, from their first number on.
-    """
-    block = loop.body[0]
-    if len(loop.body) > 1 or not isinstance(block, Block) or loop.backwards or not isinstance(loop.count, int):
-        return None
-    width = len(block.stores)
-    inputs = [("input", i) for i in range(width)]
-    copies = [block.code.nodes[x] if isinstance(x, int) else None for x in block.code.outputs] == inputs
-    places = [(Index(loop.counter), Index(None, i)) for i in range(width)]
-    ends = [[address.indices[-2:] for address in group] for group in (block.loads, block.stores)]
-    if not width or not copies or ends != [places, places] or len({a.buffer for a in block.stores}) > 1:
-        return None
-    if len({a.buffer for a in block.loads}) > 1 or len({a.indices[:-2] for a in (*block.loads, *block.stores)}) > 2:
-        return None
-    return block.loads[0], block.stores[0], width
