@@ -6,6 +6,7 @@ These functions make models from models; where and how shapes touch is :mod:`whi
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -26,6 +27,9 @@ UNBOUNDED = ("half_space", "terrain", "height_field", "cavity")
 FLOATING = ("free", "planar")
 """Joints that hold nothing together: the bodies beside them are no neighbours."""
 
+MOST_LISTED_PAIRS = 10_000
+"""Pairs that are alike up to which each is a contact of its own: 500 000, of 1000 balls, take 10 s and a gigabyte."""
+
 UPWARDS = np.array([[1, 0, 0], [0, 0, 1], [0, -1, 0]])
 """Turns z, a half-space's normal, to y; x stays: the contact's axes become (y, x, −z)."""
 
@@ -42,6 +46,9 @@ def with_contacts(
     rolling: Any = 0,
 ) -> Model:
     """The model with a contact for every admissible pair of its colliding geometries, beside those that it has.
+
+    Of more than 10 000 pairs that are all admissible and alike, as those of a heap of balls, there is no list: they are
+    a group (:class:`~whippletree.model.model.ContactGroup`).
 
     Left out are pairs that cannot move against each other, that are both unbounded (two planes), that have a contact
     already, that an MJCF file excludes (by bodies, or by ``contype`` and ``conaffinity``), and, unless ``neighbours``,
@@ -65,8 +72,13 @@ def with_contacts(
     groups = None if between is None else (named_geometries(model, between[0]), named_geometries(model, between[1]))
     barred = [(named_geometries(model, a), named_geometries(model, b)) for a, b in map(_two, exclude)]
     taken = {frozenset((c.first, c.second)) for c in model.contacts}
-    contacts = []
-    for pair in combinations([g for g in model.geometries if g.collides], 2):
+    colliding, contacts = [g for g in model.geometries if g.collides], []
+    alike = friction is not None and groups is None and not barred
+    if alike and math.comb(len(colliding), 2) > MOST_LISTED_PAIRS and _all_admissible(colliding, joined, rigid):
+        names = tuple(g.name for g in colliding)
+        own = ContactGroup("every pair", names, friction, restitution, torsional=torsional, rolling=rolling)
+        return _extend_model(model, (), (), (own,))
+    for pair in combinations(colliding, 2):
         first, second = sorted(pair, key=lambda g: (g.kind in UNBOUNDED, rigid[g.body] == WORLD))
         parts = frozenset((rigid[first.body], rigid[second.body]))
         if len(parts) == 1 or first.kind in UNBOUNDED or frozenset((first.name, second.name)) in taken:
@@ -174,17 +186,30 @@ def on_ground(
     return _extend_model(model, [*feet, ground], contacts)
 
 
-def _extend_model(model: Model, geometries: Sequence[Geometry], contacts: Sequence[Contact]) -> Model:
+def _all_admissible(geometries: Sequence[Geometry], joined: set[frozenset[str]], rigid: dict[str, str]) -> bool:
+    """Whether neither joints nor a file bar any pair of these geometries."""
+    parts = {rigid[g.body] for g in geometries}
+    barred = any(g.parameters.keys() & {"excludes", "contype", "conaffinity"} for g in geometries)
+    return not barred and not any(pair <= parts for pair in joined)
+
+
+def _extend_model(
+    model: Model,
+    geometries: Sequence[Geometry],
+    contacts: Sequence[Contact],
+    groups: Sequence[ContactGroup] = (),
+) -> Model:
     """The model with more geometries and contacts, checked as the builder does."""
     shapes, pairs = (*model.geometries, *geometries), (*model.contacts, *contacts)
-    faults = contact_faults(pairs, shapes, model.joints)
-    for kind, parts in (("geometry", shapes), ("contact", pairs)):
-        names = [part.name for part in parts]
-        twice = dict.fromkeys(name for name in names if names.count(name) > 1)
+    every = (*model.contact_groups, *groups)
+    faults = contact_faults(pairs, shapes, model.joints) + group_faults(groups, shapes)
+    for kind, parts in (("geometry", shapes), ("contact", pairs), ("contact group", every)):
+        times = Counter(part.name for part in parts)
+        twice = [name for name, count in times.items() if count > 1]
         faults += [f"{kind} {name!r} is there already: rename or remove one of them" for name in twice]
     if faults:
         raise ModelError(f"model {model.name!r}", faults)
-    return replace(model, geometries=shapes, contacts=pairs)
+    return replace(model, geometries=shapes, contacts=pairs, contact_groups=every)
 
 
 def named_geometries(model: Model, names: str | Iterable[str]) -> set[str]:

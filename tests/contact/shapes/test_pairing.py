@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from importlib.metadata import distribution
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import whippletree as wt
+from whippletree.model import contact_pairs
 
 ROBOTS = Path(str(distribution("example-robot-data").locate_file("cmeel.prefix/share/example-robot-data/robots")))
 
@@ -184,6 +186,34 @@ def test_filters():
     assert len(wt.with_contacts(barred).contacts) == len(wt.with_contacts(model).contacts)  # none twice
     with pytest.raises(wt.NameLookupError, match="there is no body or geometry 'foot'"):
         wt.with_contacts(model, between=("foot", "floor"))
+
+
+def heap(balls: int, tied: bool = False) -> wt.Model:
+    b = wt.Builder("heap").geometry("floor", "world", "half_space").geometry("wall", "world", "half_space")
+    for k in range(balls):
+        kind, parent = ("revolute", "ball 0") if tied and k == 1 else ("free", "world")
+        b.body(f"ball {k}", 1.0, inertia=(0.1, 0.1, 0.1)).joint(f"joint {k}", kind, parent, f"ball {k}")
+        b.geometry(f"shell {k}", f"ball {k}", "sphere", radius=0.1)
+    return b.contact("first two", "shell 0", "shell 1", friction=0.9).build()
+
+
+def test_many_pairs_that_are_alike_are_a_group(monkeypatch):
+    """The same pairs as one by one; but not where joints, a file or the caller tell pairs from each other."""
+    listed = wt.with_contacts(heap(6), friction=0.3, rolling=0.01)
+    monkeypatch.setattr(contact_pairs, "MOST_LISTED_PAIRS", 20)
+    grouped = wt.with_contacts(heap(6), friction=0.3, rolling=0.01)
+    assert (len(grouped.contacts), len(grouped.contact_groups)) == (1, 1)
+    assert sorted(map(repr, grouped.pairs)) == sorted(map(repr, listed.contacts))
+    assert not wt.with_contacts(heap(6)).contact_groups
+    assert not wt.with_contacts(heap(6), friction=0.3, exclude=[("ball 0", "ball 2")]).contact_groups
+    assert not wt.with_contacts(heap(6, tied=True), friction=0.3).contact_groups
+
+
+def test_a_heap_of_thousands_of_bodies_is_declared_at_once():
+    start = time.process_time()
+    model = wt.with_contacts(heap(2000), friction=0.3)
+    assert len(model.contact_groups[0].geometries) == 2002
+    assert time.process_time() - start < 2  # two million pairs one by one take a minute
 
 
 def test_a_robot_on_the_ground_by_frames_and_by_geometries():
