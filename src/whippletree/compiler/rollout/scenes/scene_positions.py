@@ -21,7 +21,7 @@ from whippletree.compiler.rollout.scenes.scene_contacts import SceneContacts, re
 from whippletree.compiler.rollout.scenes.scene_totals import LARGEST_FROM_ZERO, SharedTotals
 from whippletree.compiler.rollout.scenes.scene_trees import CONTACT, LANES
 from whippletree.contact.problem.cones import largest
-from whippletree.contact.time_step import RELAXATION_SPEED, SENSIBLE_DISPLACEMENT, counted
+from whippletree.contact.time_step import RELAXATION_SPEED, SENSIBLE_SPEED, counted
 
 SCENE_CORRECTIONS = 300
 """Sweeps that move apart what would overlap, at most."""
@@ -111,18 +111,18 @@ class ScenePositions:
 
         def begin(overlap: Array, *given: Any) -> list[Any]:
             if of_trees:
-                *given, leverage, first, second = given  # type: ignore[assignment]
+                *given, leverage, first, second, h = given  # type: ignore[assignment]
             ahead = gap(*given)
             if of_trees:  # what no sensible displacement of joints undoes counts as open
-                sensible = select(less(0, first + second), 1, counted(leverage, ahead))
-                ahead = select(less(0, sensible), ahead, largest([ahead, SENSIBLE_DISPLACEMENT]))
+                sensible = select(less(0, first + second), 1, counted(leverage, ahead, h))
+                ahead = select(less(0, sensible), ahead, largest([ahead, SENSIBLE_SPEED * h]))
             return [[ahead], [0], [largest([overlap[0], -ahead])]]
 
         def needed(overlap: Array, smallest: Any) -> list[Any]:
             return [[select(less(smallest, overlap[0]), 1, -1)], [-1], [0]]
 
         if of_trees:
-            reads = [*reads, at("leverage", CONTACT), *self.contacts.masses()]
+            reads = [*reads, at("leverage", CONTACT), *self.contacts.masses(), at("now dt")]
         contacts = self.contacts
         (overlap,) = self.deepest.each() if contacts.work_on_rows else [at("overlap")]
         first = traced_block(begin, [overlap, *reads], [*each(("ahead", "push"), CONTACT), overlap])
