@@ -107,25 +107,20 @@ class ScenePositions:
         """
         at, each, put, address = self.space.at, self.space.each, self.space.put, self.space.address
 
-        of_trees = bool(self.contacts.trees)
+        of_joints = [at("leverage", CONTACT), *self.contacts.masses(), at("now dt")] if self.contacts.trees else []
 
         def begin(overlap: Array, *given: Any) -> list[Any]:
-            if of_trees:
-                *given, leverage, first, second, h = given  # type: ignore[assignment]
-            ahead = gap(*given)
-            if of_trees:  # what no sensible displacement of joints undoes counts as open
-                sensible = select(less(0, first + second), 1, counted(leverage, ahead, h))
-                ahead = select(less(0, sensible), ahead, largest([ahead, SENSIBLE_SPEED * h]))
+            ahead = gap(*given[: len(reads)])
+            if of_joints:
+                ahead = _open_if_in_vain(ahead, *given[len(reads) :])
             return [[ahead], [0], [largest([overlap[0], -ahead])]]
 
         def needed(overlap: Array, smallest: Any) -> list[Any]:
             return [[select(less(smallest, overlap[0]), 1, -1)], [-1], [0]]
 
-        if of_trees:
-            reads = [*reads, at("leverage", CONTACT), *self.contacts.masses(), at("now dt")]
         contacts = self.contacts
         (overlap,) = self.deepest.each() if contacts.work_on_rows else [at("overlap")]
-        first = traced_block(begin, [overlap, *reads], [*each(("ahead", "push"), CONTACT), overlap])
+        first = traced_block(begin, [overlap, *reads, *of_joints], [*each(("ahead", "push"), CONTACT), overlap])
         decide = traced_block(needed, each(("overlap", "overlap tolerance")), each(("apart", "done", "corrections")))
         begun = (*before, *self.contacts.remember("push", "moved"))
         sweeps = (*self.contacts.tables(), *begun, self._iterate(), *after)
@@ -200,6 +195,13 @@ class ScenePositions:
         levers = [columns[LANES * k] for k in range(3, 9)]
         turned = [rows[LANES * k + i] for k in (3, 6) for i in range(3)]
         return [Piece((15,), (*axis, *levers, *turned)), Piece((), scaling[:1])]
+
+
+def _open_if_in_vain(ahead: Any, leverage: Any, first: Any, second: Any, h: Any) -> Any:
+    """A gap, or an open one instead where nothing sensible that joints do opens it; bodies without joints have a
+    mass."""
+    sensible = select(less(0, first + second), 1, counted(leverage, ahead, h))
+    return select(less(0, sensible), ahead, largest([ahead, SENSIBLE_SPEED * h]))
 
 
 def _improve(normal: Array, own: Any, ahead: Any, push: Any, *of_bodies: Any) -> Any:
