@@ -62,12 +62,10 @@ RELAXATION_SPEED = 1
 themselves is of the order of their square, and far below."""
 
 
-SENSIBLE_SPEED = 50.0
-"""rad/s or m/s: a velocity that would have to be faster than that, for the step, to undo an overlap does nothing about
-it; at RELAXATION_SPEED that is a lever of less than 2 cm. Of shapes about the axis of their own joint the overlap would
-be divided by rounding, or by what single precision leaves of the normals of a mesh: arms that begin folded into
-themselves were turned by 4e15 and 2e20 rad in a step. With 500 instead of 50 robosuite's Jaco, which is jammed, went
-from one overlap of 8 cm to another."""
+SENSIBLE_DISPLACEMENT = 1.0
+"""rad or m: a velocity that would have to go farther than that to undo an overlap does nothing about it: normals are
+others by then. Of shapes about the axis of their own joint it would be divided by rounding, or by what single precision
+leaves of the normals of a mesh: arms that begin folded into themselves were turned by 4e15 and 2e20 rad in a step."""
 
 POSITION_ROUNDS = 6
 """Times that overlaps are moved apart at the end of a step with fresh normals; each squares what is left of them."""
@@ -409,10 +407,9 @@ def _constrained_step(
     return FreeStep(J, v + change, G, (response,), at.factor.solve(zeros(nv), at.right(residual)).a)
 
 
-def counted(leverage: Any, left: Any, h: Any) -> Any:
-    """1 if a gap that is too small by −left can be opened in a step by something sensible, else 0; ``leverage``: by how
-    much the velocity opens it that does so most."""
-    return select(less(SENSIBLE_SPEED * h * leverage, -left), 0, 1)
+def counted(rate: Any, left: Any) -> Any:
+    """By how much a velocity opens a gap that is too small by −left; 0 where no sensible displacement undoes that."""
+    return select(less(SENSIBLE_DISPLACEMENT * abs(rate), -left), 0, rate)
 
 
 def without_held_rows(J: Array, A: Array, residual: Array) -> Array:

@@ -39,7 +39,7 @@ from whippletree.contact.time_step import (
     POSITION_PROGRESS,
     POSITION_ROUNDS,
     RELAXATION_SPEED,
-    SENSIBLE_SPEED,
+    SENSIBLE_DISPLACEMENT,
     ContactBlocks,
     shifts,
 )
@@ -428,29 +428,16 @@ class ImpulseStep:
             overlap = -float(left.min(initial=0.0))
             if overlap <= h * self.tolerance or overlap > POSITION_PROGRESS * before:
                 break
-            rows = self.near.without_held(t + h, q, self._sensible(near.J, left, h))
+            rows = self.near.without_held(t + h, q, _counted_rows(near.J, left))
             response, before = respond(rows), overlap
             G = rows @ response.T if isinstance(rows, np.ndarray) else delassus(rows, response, self._parts)
             d = response.T @ self._separation(G, left, h)
-            # nothing can move it apart, or nothing sensible
-            if not 0 < np.abs(d).max() <= SENSIBLE_SPEED * h:
+            if (
+                not 0 < np.abs(d).max() <= SENSIBLE_DISPLACEMENT
+            ):  # nothing can move it apart, or nothing that makes sense
                 break
             state = self.motion.project(t + h, self._move(q, v, d))
         return state
-
-    def _sensible(self, rows: Any, left: Array, h: float) -> Any:
-        """Rows (3 k, nv), dense or sparse, without velocities that do nothing sensible about a gap
-        (:func:`whippletree.contact.time_step.counted`). Those that loops take stay whole, or nothing."""
-        missing = np.repeat(-left, 3) / (SENSIBLE_SPEED * h)
-        largest_of_row = self.model.constraints
-        if isinstance(rows, np.ndarray):
-            size = np.abs(rows).max(axis=1, keepdims=True) if largest_of_row else np.abs(rows)
-            return np.where(size < missing[:, None], 0.0, rows)
-        found = rows.tocoo(copy=True)
-        numbers = found.coords[0]
-        size = abs(rows).max(axis=1).toarray().ravel()[numbers] if largest_of_row else np.abs(found.data)
-        found.data[size < missing[numbers]] = 0.0
-        return found.tocsr()
 
     def _separation(self, G: Matrix, gaps: Array, h: float) -> Array:
         """π (3 k,) with 0 ≤ π ⟂ gaps + G π ≥ 0 along the normals; zeros along the tangents."""
@@ -479,6 +466,16 @@ def _stiffened_functions(model: Model, h: float, servos: Array) -> Compiled:
 def _stiffened_models(model: Model) -> OrderedDict[tuple[float, bytes], Compiled]:
     """The last of them, by the length of a step and the servos' dampers."""
     return OrderedDict()
+
+
+def _counted_rows(rows: Any, left: Array) -> Any:
+    """:func:`whippletree.contact.time_step.counted` of all entries of rows (3 k, nv), dense or sparse."""
+    missing = np.repeat(-left, 3)
+    if isinstance(rows, np.ndarray):
+        return np.where(SENSIBLE_DISPLACEMENT * np.abs(rows) < missing[:, None], 0.0, rows)
+    found = rows.tocoo(copy=True)
+    found.data[SENSIBLE_DISPLACEMENT * np.abs(found.data) < missing[found.coords[0]]] = 0.0
+    return found.tocsr()
 
 
 def _shifts(gaps: Array, speeds: Array, restitution: Array, h: float) -> Array:

@@ -34,7 +34,7 @@ from whippletree.compiler.rollout.contact_lists.contact_list_trees import TreeIn
 from whippletree.compiler.rollout.dense_solve import multiply_in_strands
 from whippletree.compiler.rollout.step_space import BLOCK, STEP, RowPlace, StepSpace, jacobian_rows
 from whippletree.contact.problem.cones import largest
-from whippletree.contact.time_step import SENSIBLE_SPEED, counted
+from whippletree.contact.time_step import SENSIBLE_DISPLACEMENT
 
 ROUND_SWEEPS = 50
 """Sweeps over the normals in a round, at most."""
@@ -127,13 +127,6 @@ class DenseNormals:
         rest = Loop(BLOCK, self.closing - contacts, (block(contacts),), side_by_side=True)
         return [Each(BLOCK, AT_THE_END, (block(),)), rest]
 
-    def _sensible(self, J: Array, gap: Any, target: Any, h: Any) -> list[Any]:
-        """A row without velocities that do nothing sensible about its gap. One that loops take stays whole, or nothing:
-        it would no longer be made of theirs."""
-        size = [abs(x) for x in J]
-        size = [largest(size)] * len(size) if self.closures.count else size
-        return [[x * counted(own, gap - target, h) for x, own in zip(J, size, strict=True)]]
-
     def _normals(self) -> list[Statement]:
         """Sweeps over the normals of what is near, from the displacement z on."""
         at, each, put = self.space.at, self.space.each, self.space.put
@@ -156,8 +149,6 @@ class DenseNormals:
             return [[after], [d], [largest([slack[0], abs(moved)])], [largest([eased[0], -moved])]]
 
         first = jacobian_rows(None, 0)
-        whole = first.whole(self.space.model.nv)
-        sensible = traced_block(self._sensible, [whole, *each(("gap", "target"), BLOCK), at("dt", STEP)], [whole])
         rows = self.rows
         own = RowPlace("normal", (BLOCK,))
         reads, writes = each(("normal", "gap", "target"), BLOCK), each(("ease", "push", "target"), BLOCK)
@@ -182,7 +173,6 @@ class DenseNormals:
                 (
                     *rows.enter(),
                     *self.jacobian,
-                    sensible,
                     *self.tree.backward(first, rows.raw(own), of_block=True),
                     *self.closures.project(rows.raw(own), while_open=True),
                     *rows.keep(own),
@@ -252,22 +242,17 @@ class RecursiveNormals:
         at, put = self.space.at, self.space.put
         rows = self.rows
 
-        def prepare(B: Array, yielding: Array, gap: Any, target: Any, h: Any) -> list[Any]:
+        def prepare(B: Array, yielding: Array, gap: Any, target: Any) -> list[Any]:
             own, *across = (row @ yielding @ row for row in B)
             # by how much, to the square, a push turns the body or leads it aside beside what it opens the gap by
             aside = yielding[0, 0] + yielding[1, 1] + yielding[2, 2] + sum(across)
-            needed = largest([target - gap, 0]) / (SENSIBLE_SPEED * h)
+            needed = largest([target - gap, 0]) / SENSIBLE_DISPLACEMENT
             some = less(needed * needed * aside, own)
             return [[select(some, 1 / select(some, own, 1), 0)], [0]]
 
         mass = traced_block(
             prepare,
-            [
-                at("B", BLOCK),
-                self.space.at("yielding", "touched"),
-                *self.space.each(("gap", "target"), BLOCK),
-                at("dt", STEP),
-            ],
+            [at("B", BLOCK), self.space.at("yielding", "touched"), *self.space.each(("gap", "target"), BLOCK)],
             self.space.each(("ease", "push"), BLOCK),
         )
         note = traced_block(lambda even: [-even], [at("even")], [at("uneven")])

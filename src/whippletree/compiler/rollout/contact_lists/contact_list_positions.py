@@ -50,7 +50,7 @@ from whippletree.compiler.rollout.contact_lists.contact_list_results import is_s
 from whippletree.compiler.rollout.contact_lists.contact_list_trees import TreeInStep
 from whippletree.compiler.rollout.step_space import BLOCK, STEP, StepSpace
 from whippletree.contact.problem.cones import both, largest, not_less
-from whippletree.contact.time_step import POSITION_PROGRESS, POSITION_ROUNDS, RELAXATION_SPEED, SENSIBLE_SPEED
+from whippletree.contact.time_step import POSITION_PROGRESS, POSITION_ROUNDS, RELAXATION_SPEED, SENSIBLE_DISPLACEMENT
 from whippletree.tree.mechanism import Mechanism
 
 ROUNDS_WITH_LOOPS, PROGRESS_WITH_LOOPS = 20, 0.99
@@ -349,7 +349,7 @@ class Positions:
             if gone:
                 stirs = select(less(LOOPS_CLOSED, gone[0][0]), 1, stirs)
             if not self.recursive:
-                stirs = select(not_less(SENSIBLE_SPEED * h, largest([abs(d) for d in away])), stirs, -1)
+                stirs = select(not_less(SENSIBLE_DISPLACEMENT, largest([abs(d) for d in away])), stirs, -1)
             return [[stirs], [-stirs]]
 
         at, each = self.space.at, self.space.each

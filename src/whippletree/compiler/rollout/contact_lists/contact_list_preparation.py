@@ -36,7 +36,7 @@ from whippletree.compiler.rollout.step_space import (
     symmetric_block,
 )
 from whippletree.contact.problem.contact_problem import block_mass
-from whippletree.contact.time_step import shifts
+from whippletree.contact.time_step import counted, shifts
 from whippletree.spatial import add_cross
 
 MOVER = "row"
@@ -168,18 +168,22 @@ class BlockPreparation:
         return [*own, traced_block(prepare, reads, writes), rows.add_to("y", "impulse")]
 
     def _contact_rows(self, form: int) -> tuple[Statement, ...]:
-        """Rows of J, or that of the normal: a velocity that moves one of the bodies moves the material points at the
-        contact."""
+        """Rows of J: a velocity that moves one of the bodies moves the material points at the contact. Or that of the
+        normal alone, which undoes an overlap: what no sensible displacement does anything about counts as 0."""
         at = self.space.at
         count = 3 if form == WHOLE else 1
 
-        def along(touch: Array, screw: Array, side: Any) -> list[Any]:
+        def along(touch: Array, screw: Array, side: Any, gap: Any = 0, target: Any = 0) -> list[Any]:
             velocity = add_cross(screw[3:6], screw[:3], touch[1:4] - screw[6:])
-            return [side * (touch[4:].reshape(3, 3)[:count] @ velocity)]
+            found = side * (touch[4:].reshape(3, 3)[:count] @ velocity)
+            if form == WHOLE:
+                return [found]
+            return [counted(x, gap - target) for x in found]
 
         # rows of screws have the numbers of their velocities, but for those of modes
         names = ("path", "screw row") if self.space.model.is_flexible else ("path",)
         reads = [at("touch", BLOCK), at("screw", names[-1]), at("side", BLOCK, MOVER)]
+        reads += [] if form == WHOLE else [*self.space.each(("gap", "target"), BLOCK)]
         found = [Lookup(name, self.space.address(name, BLOCK, MOVER)) for name in names]
         body: tuple[Statement, ...] = (*found, traced_block(along, reads, [jacobian_rows(count).column("path")]))
         return (*self.space.look_up("moving"), Loop(MOVER, Index("moving"), body))

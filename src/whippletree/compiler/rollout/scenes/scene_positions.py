@@ -21,7 +21,7 @@ from whippletree.compiler.rollout.scenes.scene_contacts import SceneContacts, re
 from whippletree.compiler.rollout.scenes.scene_totals import LARGEST_FROM_ZERO, SharedTotals
 from whippletree.compiler.rollout.scenes.scene_trees import CONTACT, LANES
 from whippletree.contact.problem.cones import largest
-from whippletree.contact.time_step import RELAXATION_SPEED, SENSIBLE_SPEED, counted
+from whippletree.contact.time_step import RELAXATION_SPEED, SENSIBLE_DISPLACEMENT, counted
 
 SCENE_CORRECTIONS = 300
 """Sweeps that move apart what would overlap, at most."""
@@ -107,7 +107,7 @@ class ScenePositions:
         """
         at, each, put, address = self.space.at, self.space.each, self.space.put, self.space.address
 
-        of_joints = [at("leverage", CONTACT), *self.contacts.masses(), at("now dt")] if self.contacts.trees else []
+        of_joints = [at("leverage", CONTACT), *self.contacts.masses()] if self.contacts.trees else []
 
         def begin(overlap: Array, *given: Any) -> list[Any]:
             ahead = gap(*given[: len(reads)])
@@ -197,11 +197,11 @@ class ScenePositions:
         return [Piece((15,), (*axis, *levers, *turned)), Piece((), scaling[:1])]
 
 
-def _open_if_in_vain(ahead: Any, leverage: Any, first: Any, second: Any, h: Any) -> Any:
+def _open_if_in_vain(ahead: Any, leverage: Any, first: Any, second: Any) -> Any:
     """A gap, or an open one instead where nothing sensible that joints do opens it; bodies without joints have a
     mass."""
-    sensible = select(less(0, first + second), 1, counted(leverage, ahead, h))
-    return select(less(0, sensible), ahead, largest([ahead, SENSIBLE_SPEED * h]))
+    sensible = select(less(0, first + second), 1, counted(leverage, ahead))
+    return select(less(0, sensible), ahead, largest([ahead, SENSIBLE_DISPLACEMENT]))
 
 
 def _improve(normal: Array, own: Any, ahead: Any, push: Any, *of_bodies: Any) -> Any:
