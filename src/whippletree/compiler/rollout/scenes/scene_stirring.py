@@ -67,19 +67,59 @@ class Stirring:
 
     def gather(self) -> list[Statement]:
         """Flags of the lists, and whether those have grown."""
-        space, both, at = self.space, self.contacts.both, self.space.at
-
-        def count_stirred(stirs: Any, count: Array) -> list[Any]:
-            return [[count[0] + select(less(0, stirs), 1, 0)]]
-
-        def spread(stirs: Any, m: Any, k: Any, first: Any, second: Any) -> list[Any]:
-            known = less(0, stirs)
-            return [[select(known, select(less(0, x), 1, old), old)] for x, old in ((m, first), (k, second))]
+        space = self.space
 
         def judge(count: Array, listed: Array, growths: Array) -> list[Any]:
             grown = select(less(MOST_STIRRED * listed[0], count[0]), MOST_GROWTHS, growths[0])
             every = select(less(grown, MOST_GROWTHS), -1, 1)
             return [[grown], [every], [-every], [select(less(0, every), listed[0], 0)]]
+
+        def compare(count: Array, before: Array, growths: Array) -> list[Any]:
+            grew = select(less(before[0], count[0]), 1, -1)
+            return [[grew], [-grew], count, [growths[0] + select(less(0, grew), 1, 0)]]
+
+        return [
+            space.put(0, space.at("taken in")),
+            *self._count_stirred(),
+            traced_block(
+                judge,
+                space.each(("taken in", "listed", "growths")),
+                space.each(("growths", "every one", "not every one", "taken in")),
+            ),
+            If(space.address("every one"), self._flag_every()),
+            If(space.address("not every one"), self._flag_some()),
+            traced_block(
+                compare,
+                space.each(("taken in", "swept count", "growths")),
+                space.each(("grew", "lasting", "swept count", "growths")),
+            ),
+        ]
+
+    def _count_stirred(self) -> list[Statement]:
+        def count_stirred(stirs: Any, count: Array) -> list[Any]:
+            return [[count[0] + select(less(0, stirs), 1, 0)]]
+
+        (stirring,) = self.stirred.each()
+        counted = traced_block(count_stirred, [self.space.at("stirs", CONTACT), stirring], [stirring])
+        each = Each(CONTACT, self.contacts.active, (counted,), share=SHARE)
+        return [*self.stirred.begin(), each, *self.stirred.end()]
+
+    def _flag_every(self) -> tuple[Statement, ...]:
+        """Flags where all contacts are swept."""
+        space, at = self.space, self.space.at
+        loaded = traced_block(lambda loaded: [[loaded]], [at("loaded", BODY)], [at("swept body", BODY)])
+        return (
+            Each(CONTACT, self.contacts.active, (space.put(1, at("swept flag", CONTACT)),), share=SHARE),
+            Loop(BODY, "N", (loaded,), share=SHARE),
+        )
+
+    def _flag_some(self) -> tuple[Statement, ...]:
+        """Flags of contacts that are stirred, and of their neighbours, with their bodies."""
+        space, both, at = self.space, self.contacts.both, self.space.at
+
+        def spread(stirs: Any, m: Any, k: Any, first: Any, second: Any) -> list[Any]:
+            known = less(0, stirs)
+            return [[select(known, select(less(0, x), 1, old), old)] for x, old in ((m, first), (k, second))]
 
         def take(first: Any, second: Any, count: Array, *on_tree: Any) -> list[Any]:
             taken: Any = -1
@@ -90,21 +130,9 @@ class Stirring:
         def mark(taken: Any, first: Any, second: Any) -> list[Any]:
             return [[select(less(0, taken), 1, old)] for old in (first, second)]
 
-        def compare(count: Array, before: Array, growths: Array) -> list[Any]:
-            grew = select(less(before[0], count[0]), 1, -1)
-            return [[grew], [-grew], count, [growths[0] + select(less(0, grew), 1, 0)]]
-
         own = [space.at("on tree", CONTACT)] if self.contacts.trees else []
-        flag = at("swept flag", CONTACT)
-        wanted = [*both("stirred"), at("taken in"), *own]
-        (stirring,) = self.stirred.each()
-        counted = traced_block(count_stirred, [at("stirs", CONTACT), stirring], [stirring])
-        loaded = traced_block(lambda loaded: [[loaded]], [at("loaded", BODY)], [at("swept body", BODY)])
-        every = (
-            Each(CONTACT, self.contacts.active, (space.put(1, flag),), share=SHARE),
-            Loop(BODY, "N", (loaded,), share=SHARE),
-        )
-        some = (
+        flag, wanted = at("swept flag", CONTACT), [*both("stirred"), at("taken in"), *own]
+        return (
             Loop(BODY, "N", (space.put(-1, at("stirred", BODY), at("swept body", BODY)),)),
             self.contacts.each(
                 traced_block(spread, [at("stirs", CONTACT), *self.contacts.masses(), *both("stirred")], both("stirred"))
@@ -114,24 +142,6 @@ class Stirring:
                 traced_block(mark, [flag, *both("swept body")], both("swept body")),
             ),
         )
-        return [
-            space.put(0, at("taken in")),
-            *self.stirred.begin(),
-            Each(CONTACT, self.contacts.active, (counted,), share=SHARE),
-            *self.stirred.end(),
-            traced_block(
-                judge,
-                space.each(("taken in", "listed", "growths")),
-                space.each(("growths", "every one", "not every one", "taken in")),
-            ),
-            If(space.address("every one"), every),
-            If(space.address("not every one"), some),
-            traced_block(
-                compare,
-                space.each(("taken in", "swept count", "growths")),
-                space.each(("grew", "lasting", "swept count", "growths")),
-            ),
-        ]
 
     def collect(self) -> list[Statement]:
         """The lists, by their flags."""
